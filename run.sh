@@ -12,6 +12,8 @@
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
+#   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
+#   sh run.sh versions    the tests under the lowest and the newest dependencies, on every Python that is there
 #   sh run.sh readme      the commands of README.md and of some documents, with what they print now
 #   sh run.sh benchmark   speed against the naive way
 set -eu
@@ -93,6 +95,15 @@ contradictions)
     shift
     .venv/bin/python -m benchmarks.contradictions "$@"
     ;;
+fuzz)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m tests.fuzz "$@"
+    ;;
+versions)
+    shift
+    PYTHON=$(find_python) sh benchmarks/versions.sh "$@"
+    ;;
 readme)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/importing.md docs/launching.md docs/pictures.md docs/vocabulary.md
@@ -102,7 +113,7 @@ benchmark)
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | readme | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | fuzz | versions | readme | benchmark" >&2
     exit 2
     ;;
 esac

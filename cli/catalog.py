@@ -8,6 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import Kind
+from inference_econ.report.files import check_ending
 
 from . import options, show
 from .help import Command, example
@@ -66,4 +67,6 @@ def schema(kind: str, page: bool, path: str | None) -> None:
 
     if page and kind != "assumptions":
         raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
+    if path is not None:
+        check_ending(path, f"the name of a {'page' if page else 'schema'}", (".md" if page else ".json", ""))
     show.put(schemas.reference_page() if page else json.dumps(schemas.json_schema(kind), indent=2), path, quiet=False)

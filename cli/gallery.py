@@ -6,6 +6,7 @@ import click
 
 from . import options, show
 from .help import Command, example
+from .outputs import check_apart
 
 
 @click.command(cls=Command, epilog=example("inference-econ reproduce --folder figures"))
@@ -15,8 +16,10 @@ from .help import Command, example
 @options.output
 def reproduce(folder: str, output: options.Output) -> None:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell."""
-    from inference_econ.report.gallery import ReproductionPage, reproduce
+    from inference_econ.report.gallery import ReproductionPage, places, reproduce
 
+    for place in places(folder):
+        check_apart({"-o": output.path, "--folder": str(place)})
     with show.progress_bar(quiet=output.quiet) as progress:
         reproduction = reproduce(folder, progress=progress)
     show.emit(ReproductionPage(reproduction), output)

@@ -35,7 +35,11 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
     chosen = answer_file.chosen(saved, number)
     parts = [saved_services.part(saved, part) for part in chosen.parts]
     replicas = 1 if len(parts) > 1 else parts[0].replicas
-    held = calibration.hold(chosen.expected, chosen.load, replicas, parts[-1].service, calibration.read_run(results[0]))
+    run = calibration.read_run(results[0])
+    try:
+        held = calibration.hold(chosen.expected, chosen.load, replicas, parts[-1].service, run)
+    except InputError as error:
+        raise InputError(f"{results[0]} against {path}: {error}") from error
     suspects = _suspects(chosen, parts[-1], held)
     return AgainstPage(
         f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1], suspects)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.report.files import check_ending
 
 from . import options, proposals, saved_services, show
 from .help import Command, example
@@ -26,6 +27,8 @@ _WRITING = (
 _HERE = "command line"
 #: What a deployment can be written as.
 FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
+#: How names of its file may end: scripts, and manifests.
+_SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 
 @click.command(
@@ -76,6 +79,9 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
         report.script, manifests.compose, manifests.kubernetes, manifests.leader_worker_set, manifests.llm_d,
         manifests.dynamo,
     )  # fmt: skip
+    if output is not None:
+        endings = _SCRIPT if choices["form"] == "command" else _MANIFEST
+        check_ending(output, f"the name of what --as {choices['form']} writes", endings)
     deployment = _deployment(choices)
     size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
     show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)

@@ -25,8 +25,10 @@ class Place(click.ParamType[str]):
 
     name = "PATH"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The path itself, if it can be written."""
+        if not value:
+            self.fail("the name of the file to write is empty.", param, ctx)
         check_place(value)
         return value
 
@@ -36,7 +38,8 @@ class Picture(Place):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The path itself, if a picture can be written there."""
-        check_picture(value)
+        if value:
+            check_picture(value)
         return super().convert(value, param, ctx)
 
 

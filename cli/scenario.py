@@ -47,6 +47,6 @@ def table(name: str, output: options.Output) -> None:
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def figure(name: str, path: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
-    target = path or f"{Path(name).stem}.svg"
+    target = path or PICTURE.convert(f"{Path(name).stem}.svg", None, None)
     _page(name, quiet=quiet).draw(target)
     show.remark(f"wrote {target}", quiet=quiet)

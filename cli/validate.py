@@ -11,7 +11,7 @@ import click
 
 from inference_econ.calibration import validation
 from inference_econ.errors import InputError
-from inference_econ.report.files import check_place
+from inference_econ.report.files import check_ending, check_place
 
 from . import held_run, options, saved_services, show
 from .help import Command, example
@@ -118,8 +118,8 @@ def validate(
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
     _check(sources, keys, bound=bound)
-    _check_report(report, datasets)
     if report is not None:
+        _check_report(report, datasets, output)
         _write_report(report, assumptions, quiet=output.quiet)
         return
     from inference_econ.report.validate import ValidationPage
@@ -147,17 +147,23 @@ def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
         check_groups(keys)
 
 
-def _check_report(report: str | None, datasets: Sequence[str]) -> None:
-    """Refuse a report that cannot be written, or is not about what was named."""
-    if report is None:
-        return
-    if not report.lower().endswith(".md"):
-        raise InputError(f"{report}: the name of a report must end in .md")
+def _check_report(report: str, datasets: Sequence[str], output: options.Output) -> None:
+    """Refuse a report that cannot be written with all that goes with it, or is not about what was named."""
+    check_ending(report, "the name of a report", (".md",))
+    if not Path(report).name[: -len(".md")].strip("."):
+        raise InputError(f"{report}: a report needs a name before .md, which its picture and its folder bear too")
     if datasets:
         raise InputError(
             f"--report is about all shipped servers: name no dataset, or write the tables with -o {report}"
         )
+    if output.path is not None or output.picture is not None:
+        raise InputError("--report writes its own tables and picture; leave out -o and --plot")
     check_place(_picture(report))
+    folder = _folder(report)
+    if folder.is_dir():
+        check_place(folder / "page.md")
+    elif folder.exists():
+        raise InputError(f"{folder}: no folder; the pages of {report} go into one of that name")
 
 
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
@@ -193,7 +199,7 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     command = shlex.join(["inference-econ", "validate", "--report", path])
     text = document.document(usual, others, violations(usual.rows), picture.name, command)
     write_text(path, text)
-    folder = Path(path).with_suffix("")
+    folder = _folder(path)
     folder.mkdir(exist_ok=True)
     for name, page in by_engine.pages(usual):
         write_text(folder / f"{name}.md", page)
@@ -203,6 +209,11 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
 def _picture(report: str) -> Path:
     """The picture that goes with a report."""
     return Path(report).with_suffix(".png")
+
+
+def _folder(report: str) -> Path:
+    """The folder of pages that go with a report."""
+    return Path(report).with_suffix("")
 
 
 def _command(

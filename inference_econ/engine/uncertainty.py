@@ -13,6 +13,7 @@ from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     LEVELS,
+    STROKE,
     Assumptions,
     Axis,
     Calibration,
@@ -29,7 +30,6 @@ from inference_econ.inputs import (
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
 _BILLION = 1e9
-_STROKE = " / "
 #: What an engine is called that is not recorded.
 UNKNOWN = "unknown"
 #: Axes that an instance may be cut along, as people call them.
@@ -222,7 +222,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
 
 def _new_part(subject: Subject, known: Calibration) -> Unlike:
     """What of an engine, chip and model that were not measured together was not measured at all."""
-    parts = [set(names) for names in zip(*(key.split(_STROKE) for key in known.subjects), strict=True)]
+    parts = [set(names) for names in zip(*(key.split(STROKE) for key in known.subjects), strict=True)]
     if not parts or subject.model.name not in parts[2]:
         return "model"
     return "subject" if subject.hardware.name in parts[1] else "hardware"
@@ -230,7 +230,7 @@ def _new_part(subject: Subject, known: Calibration) -> Unlike:
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
     """How a calibration names what was measured: engine, chip and model."""
-    return _STROKE.join((engine or UNKNOWN, hardware.name, model.name))
+    return STROKE.join((engine or UNKNOWN, hardware.name, model.name))
 
 
 class Reason(NamedTuple):

@@ -32,6 +32,7 @@ from .assumptions import TensorLayout as TensorLayout
 from .assumptions import exceptions_of as exceptions_of
 from .assumptions import value_of as value_of
 from .calibration import LEVELS as LEVELS
+from .calibration import STROKE as STROKE
 from .calibration import Axis as Axis
 from .calibration import Calibration as Calibration
 from .calibration import ErrorSpread as ErrorSpread

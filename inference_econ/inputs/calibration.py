@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs._base import Count, Size, Spec
@@ -16,6 +16,18 @@ Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware",
 #: Groups of attention ranks with sequences of their own, pipeline stages, expert-parallel ranks.
 Axis = Literal["dp", "pp", "ep"]
 Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+
+
+def _measured(text: str) -> str:
+    """What was measured, if it has all three parts."""
+    if text.count(STROKE) != 2:
+        raise PydanticCustomError("subject", "write 'engine / chip / model'")
+    return text
+
+
+#: Between the parts of what was measured.
+STROKE = " / "
+Subject = Annotated[str, AfterValidator(_measured)]
 Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
 
 Share = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -115,7 +127,7 @@ class Calibration(Spec):
     """Of an instance [1]."""
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
     """By what was left out of the fits that they are errors of, and quantity."""
-    subjects: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
     """What was measured: engine, chip and model, with strokes between."""
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Engines with the versions that were measured."""

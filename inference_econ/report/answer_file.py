@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -213,7 +214,7 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
 
 
 def _rate(saved: Answer, entry: Record) -> OfferedLoad:
-    return OfferedLoad(float(entry["request_rate"]), arrival_scv=float(saved.options["arrival_scv"]))
+    return OfferedLoad(_finite(entry["request_rate"]), arrival_scv=_finite(saved.options["arrival_scv"]))
 
 
 def _under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
@@ -226,11 +227,26 @@ def _under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, .
         # Of disaggregated pools, and in older answers, not every latency is known.
         if statistic in entry.get(f"{name}_seconds", ())
     ]
-    return (*latencies, Expected("throughput", "mean", entry["completed_requests_per_second"] * osl))
+    return (*latencies, Expected("throughput", "mean", _finite(entry["completed_requests_per_second"] * osl)))
 
 
 def _promise(targets: Record, name: str, promised: bool) -> float | None:
-    return targets.get(f"{name}_seconds") if promised else None
+    promise = targets.get(f"{name}_seconds") if promised else None
+    return None if promise is None else _finite(promise)
+
+
+def _finite(value: Any) -> float:
+    """A number of an answer.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none.
+    """
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number:g} is no number of an answer")
+    return number
 
 
 def _expected(
@@ -239,5 +255,5 @@ def _expected(
     """A number of an entry with its ends, in base units."""
     values = [entry[key], entry.get(f"{key}_low"), entry.get(f"{key}_high")]
     value, low, high = (item[statistic] if isinstance(item, dict) else item for item in values)
-    ends = [None if end is None else float(end) * factor for end in (low, high)]
-    return Expected(measure, statistic, float(value) * factor, ends[0], ends[1], promised)
+    ends = [None if end is None else _finite(end) * factor for end in (low, high)]
+    return Expected(measure, statistic, _finite(value) * factor, ends[0], ends[1], promised)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -206,9 +207,12 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
     FigureCanvasAgg(figure)
     with rc_context(STYLE):
         for path in map(check_picture, paths):
-            undated = _UNDATED.get(ending_of(path))
+            ending = ending_of(path)
+            # Drawn before it is written: a disk that is full in the middle of a PDF is no OSError.
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=ending.removeprefix("."), dpi=130, metadata=_UNDATED.get(ending))
             with whole_file(path) as temporary:
-                figure.savefig(temporary, dpi=130, metadata=undated)
+                temporary.write_bytes(drawn.getvalue())
 
 
 def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from inference_econ.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed anyway
+    fcntl = None  # type: ignore[assignment]
+
 #: How names of pictures end.
 _PICTURES = (".svg", ".png", ".pdf")
+#: How a file is opened that may be something else.
+_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+#: In the name of every file that is not yet whole.
+_UNFINISHED = ".unfinished-"
+#: Characters of a name that its unfinished file bears: the whole may be too long with more beside it.
+_BORNE = 40
 
 
 def ending_of(path: Path | str) -> str:
@@ -29,7 +41,8 @@ def ending_of(path: Path | str) -> str:
 def whole_file(path: Path | str) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well.
 
-    A link is followed, and what is no ordinary file (a pipe, a device) is written to directly.
+    A link is followed, and what is no ordinary file (a pipe, a device) is written to directly. What a process that was
+    killed left of the same name is removed.
 
     Raises
     ------
@@ -50,20 +63,51 @@ def whole_file(path: Path | str) -> Iterator[Path]:
             return
         if target.exists() and not target.stat().st_mode & 0o222:
             raise InputError(f"{wanted}: cannot be written: the file is read-only")
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=ending_of(target), dir=target.parent)
+        with _unfinished(target) as temporary:
+            yield temporary
+            temporary.replace(target)
+    except OSError as error:
+        raise InputError(f"{wanted}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[Path]:
+    """An empty file beside another one, locked as long as it is used; it is gone at the end, unless it was moved."""
+    prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
+    _remove_abandoned(target.parent, prefix)
+    handle, path = _new_file(target.parent, prefix, ending_of(target)[-_BORNE:])
+    with os.fdopen(handle, "rb") as held:
+        if fcntl is None:
+            held.close()
+        try:
+            umask = os.umask(0)
+            os.umask(umask)
+            path.chmod(0o666 & ~umask)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
+    """A new file, open and locked; one more if it was taken for an abandoned one before it was locked."""
+    while True:
+        handle, name = tempfile.mkstemp(suffix, prefix, folder)
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
         os.close(handle)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-    except OSError as error:
-        raise InputError(f"{wanted}: cannot be written: {error.strerror or error}") from error
-    try:
-        yield Path(name)
-        Path(name).replace(target)
-    except OSError as error:
-        raise InputError(f"{wanted}: cannot be written: {error.strerror or error}") from error
-    finally:
-        Path(name).unlink(missing_ok=True)
+
+
+def _remove_abandoned(folder: Path, prefix: str) -> None:
+    """Remove unfinished files that nobody has locked: the system unlocks those of a process that was killed."""
+    if fcntl is None:
+        return
+    for abandoned in folder.glob(f"{escape(prefix)}*"):
+        with suppress(OSError), os.fdopen(os.open(abandoned, _LOOK), "rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            abandoned.unlink()
 
 
 def check_place(path: Path | str) -> None:
@@ -86,10 +130,29 @@ def check_picture(path: Path | str) -> Path:
     InputError
         If the suffix is no picture's.
     """
-    target = Path(path)
-    if ending_of(target) not in _PICTURES:
-        raise InputError(f"{target}: a picture's name must end in {', '.join(_PICTURES)}")
-    return target
+    check_ending(path, "a picture's name", _PICTURES)
+    return Path(path)
+
+
+def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
+    """Refuse a name that does not say which kind of file is written.
+
+    Parameters
+    ----------
+    path : path or str
+        The name.
+    what : str
+        Of what it is the name, for the message.
+    endings : sequence of str
+        Those that are possible, in lower case; an empty one stands for a name without any.
+
+    Raises
+    ------
+    InputError
+        If it ends in another way.
+    """
+    if ending_of(path) not in endings:
+        raise InputError(f"{path}: {what} must end in {', '.join(filter(None, endings))}")
 
 
 class _Unused(Exception):  # noqa: N818 - no error: nothing is to be written

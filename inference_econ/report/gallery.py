@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import Scenario, catalog
 from inference_econ.report import figures, files, scenario_figure
 from inference_econ.report.page import Page, csv_text
 from inference_econ.report.scenario import cells, result_frame
@@ -99,7 +99,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     Raises
     ------
     InputError
-        If the folder cannot be written.
+        If the folder or a file in it cannot be written.
     """
     start = time.perf_counter()
     target = Path(folder)
@@ -107,6 +107,8 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{target}: cannot be made: {error.strerror or error}") from error
+    for place in places(target):
+        files.check_place(place)
     compared: list[Cell] = []
     written: list[Path] = []
     names = scenario_names()
@@ -124,12 +126,25 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     return Reproduction(tuple(compared), tuple(written), time.perf_counter() - start)
 
 
+def places(folder: Path | str) -> list[Path]:
+    """Every file that :func:`reproduce` writes into a folder."""
+    return [
+        place
+        for name in scenario_names()
+        for place in _places(catalog.scenario(name), Path(folder) / name.removeprefix("paper/"))
+    ]
+
+
+def _places(scenario: Scenario, stem: Path) -> list[Path]:
+    """The files of a scenario: the data behind its figure or table, after the figure if it has one."""
+    endings = (".csv",) if scenario.figure is None else (".svg", ".png", ".csv")
+    return [stem.with_suffix(ending) for ending in endings]
+
+
 def write(result: Result, stem: Path) -> list[Path]:
     """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
-    data = stem.with_suffix(".csv")
+    *pictures, data = made = _places(result.scenario, stem)
     files.write_text(data, csv_text(result_frame(result)))
-    if result.scenario.figure is None:
-        return [data]
-    pictures = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-    figures.save(scenario_figure.draw(result), pictures)
-    return [*pictures, data]
+    if pictures:
+        figures.save(scenario_figure.draw(result), pictures)
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from inference_econ.report.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: What is said of a result that no spreadsheet and no program can read.
+_INFINITE = "a result is not finite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +139,37 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """Rows as CSV text, without the sign of a zero."""
-    numbers = frame.select_dtypes("float").columns
-    return str(frame.assign(**{name: frame[name] + 0.0 for name in numbers}).to_csv(index=False, lineterminator="\n"))
+    """Rows as CSV text, without the sign of a zero; what is missing is empty.
+
+    Raises
+    ------
+    OverflowError
+        If a number is infinite.
+    """
+    return str(frame.map(_finite).to_csv(index=False, lineterminator="\n"))
+
+
+def _finite(value: object) -> object:
+    """A value of a cell without the sign of a zero."""
+    if not isinstance(value, float):
+        return value
+    if math.isinf(value):
+        raise OverflowError(_INFINITE)
+    return value + 0.0
 
 
 def json_text(record: object) -> str:
-    """Plain data as JSON text; NaN, infinity and a negative zero never appear in results."""
-    return json.dumps(_without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
+    """Plain data as JSON text, without the sign of a zero.
+
+    Raises
+    ------
+    OverflowError
+        If a number is infinite or missing.
+    """
+    try:
+        return json.dumps(_without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise OverflowError(_INFINITE) from error
 
 
 def _without_signed_zeros(value: object) -> object:

@@ -315,6 +315,12 @@ def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> No
         (("choices", 0), {"replicas": 0}, "not what recommend writes (0 instances)"),
         (("choices", 0), {"replicas": "two"}, "not what recommend writes ('two' instances)"),
         (("choices", 0), {"request_rate": None}, "not what recommend writes (float() argument"),
+        (
+            ("targets",),
+            {"tpot_seconds": "soon"},
+            "(could not convert string to float: 'soon')",
+        ),
+        (("choices", 0), {"completed_requests_per_second": float("inf")}, "(inf is no number of an answer)"),
         ((), {"choices": [3]}, "not what recommend writes ('int' object is not subscriptable)"),
         ((), {"choices": []}, "--choice 1: there are 0"),
         (("asked",), {"options": {"model": "llama_3_70b"}}, "not what recommend writes ('arrival_scv' is missing)"),

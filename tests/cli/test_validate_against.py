@@ -146,7 +146,10 @@ def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"request_rate": 4.0}, "the run offered 4 requests/s, and the answer is about 5 requests/s to the whole"),
+        (
+            {"request_rate": 4.0},
+            "answer.json: the run offered 4 requests/s, and the answer is about 5 requests/s",
+        ),
         ({"request_rate": None, "max_concurrency": 32}, "the run offered 32 requests under way"),
         ({"total_input_tokens": 300_000}, "the run had 1000 input tokens per request, and the answer is about 2000"),
         ({"total_output_tokens": 30_000}, "the run had 100 output tokens per request, and the answer is about 500"),

@@ -73,6 +73,15 @@ def test_a_chip_of_ones_own_has_the_profile_of_its_family(tmp_path) -> None:  # 
     assert profiles.assumed(None, mine) == catalog.assumptions("deployable")
 
 
+def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A profile whose subjects have others was a traceback once it was asked about."""
+    text = catalog.locate("assumptions", "profiles/hopper").read_text(encoding="utf-8")
+    engine, chip, _ = catalog.assumptions("profiles/hopper").calibration.subjects[0].split(" / ")  # type: ignore[union-attr]
+    (tmp_path / "mine.yaml").write_text(text.replace(f"{engine} / {chip} / ", f"{engine} / "), encoding="utf-8")
+    with pytest.raises(SpecError, match=rf"subjects\.0: write 'engine / chip / model', got '{engine} / "):
+        catalog.assumptions(tmp_path / "mine.yaml")
+
+
 def test_what_ifs_and_grids() -> None:
     changed = profiles.assumed(None, "h100_sxm", changes=["host.step_overhead=7 ms"])
     assert changed.host.step_overhead == pytest.approx(7e-3)

@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOT_COPIED = shutil.ignore_patterns(
-    *(".git", ".venv", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis", "build", "dist", "figures", "tests")
+    *(".git", ".venv*", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis", "build", "dist", "figures", "tests")
 )
 
 

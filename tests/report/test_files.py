@@ -134,7 +134,8 @@ def test_names_that_are_nothing_but_an_ending(tmp_path: Path) -> None:
         write_text(f"{tmp_path}/new/", "text")
 
 
-#: Children that write one after another, each killed at another moment; says how many files were neither old nor new.
+#: Children that write one after another, each killed at another moment; says how many files were neither old nor
+#: new, and how many there are in the end.
 _KILLED = """
 import os, signal, sys, time
 from pathlib import Path
@@ -153,7 +154,7 @@ for kill in range(200):
     os.waitpid(child, 0)
     text = target.read_text(encoding="utf-8")
     torn += len(text) != 200_000 or len(set(text)) != 1
-print(torn)
+print(torn, len(list(target.parent.iterdir())))
 """
 
 
@@ -163,5 +164,65 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
     ran = subprocess.run(
         [sys.executable, "-c", _KILLED, str(target)], capture_output=True, text=True, check=True, timeout=60
     )
-    assert ran.stdout == "0\n"
-    assert len(set(target.read_text(encoding="utf-8"))) == 1
+    torn, left = map(int, ran.stdout.split())
+    assert torn == 0
+    assert left <= 2  # the file, and what the last one had begun
+    write_text(target, "whole")
+    assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ["whole"]
+
+
+def test_what_somebody_is_still_writing_stays(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    with whole_file(target) as slow:
+        slow.write_text("slow", encoding="utf-8")
+        write_text(target, "quick")
+        assert slow.read_text(encoding="utf-8") == "slow"
+        assert target.read_text(encoding="utf-8") == "quick"
+    assert target.read_text(encoding="utf-8") == "slow"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_only_what_was_left_of_the_same_name_is_removed(tmp_path: Path) -> None:
+    for name in (".a.txt.unfinished-x.txt", ".b.txt.unfinished-x.txt", ".a.txt.swp", ".a.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / ".a.txt.unfinished-link").symlink_to(tmp_path / ".a.txt")
+    write_text(tmp_path / "a.txt", "new")
+    others = {".b.txt.unfinished-x.txt", ".a.txt.swp", ".a.txt", ".a.txt.unfinished-link", "a.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
+@pytest.mark.parametrize("name", [125 * "µ" + ".csv", 251 * "x" + ".csv", "x." + 253 * "y", "[a]*?.csv"])
+def test_every_name_that_a_disk_takes_can_be_written(tmp_path: Path, name: str) -> None:
+    for text in ("old", "new"):
+        write_text(tmp_path / name, text)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+#: A write beyond the largest file that a process may make; says the error.
+_FULL = """
+import resource, sys
+from inference_econ.errors import InputError
+from inference_econ.report.files import write_text
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    write_text(sys.argv[1], 1_000_000 * "x")
+except InputError as error:
+    print(error)
+"""
+
+
+def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old", encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-c", _FULL, str(target)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (ran.stdout, ran.stderr) == (f"{target}: cannot be written: File too large\n", "")
+    assert target.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_device_that_is_full_says_so() -> None:
+    with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
+        write_text("/dev/full", "x")

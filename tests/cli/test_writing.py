@@ -1,0 +1,139 @@
+"""Files that commands write: of the kind that the name says, whole, and found impossible before the work."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+EXPLAIN = ("explain", "llama_3_8b", "h100_sxm")
+LAUNCH = ("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1")
+START = "import inference_econ_cli.main as main; main.run()"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*LAUNCH, "-o", "a.yaml"), "a.yaml: the name of what --as command writes must end in .sh"),
+        (
+            (*LAUNCH, "--as", "kubernetes", "-o", "a.sh"),
+            "a.sh: the name of what --as kubernetes writes must end in .yaml, .yml",
+        ),
+        (
+            ("schema", "hardware", "-o", ""),
+            "Invalid value for '-o' / '--output': the name of the file to write is",
+        ),
+        ((*EXPLAIN, "--plot", ""), "Invalid value for '--plot': the name of the file to write is empty."),
+        (("schema", "hardware", "-o", "a.csv"), "a.csv: the name of a schema must end in .json"),
+        (("schema", "assumptions", "--page", "-o", "a.json"), "a.json: the name of a page must end in .md"),
+        (("validate", "--report", ".md"), ".md: a report needs a name before .md, which its picture and its folder"),
+        (("validate", "--report", "..MD"), "..MD: a report needs a name before .md"),
+        (("validate", "--report", "a.md", "-o", "b.md"), "--report writes its own tables and picture; leave out -o"),
+        (("validate", "--report", "a.md", "--plot", "b.png"), "--report writes its own tables and picture; leave out"),
+        (("validate", "--report", "file.md"), "file: no folder; the pages of file.md go into one of that name"),
+        (("validate", "--report", "drawn.md"), "drawn.png: cannot be written: Is a directory"),
+        (("figure", "paper/figure_6"), "figure_6.svg: cannot be written: Is a directory"),
+        (("reproduce", "--folder", "made"), "made/table_6.csv: cannot be written: Is a directory"),
+        (
+            ("reproduce", "--folder", "made", "-o", "made/../made/table_4.csv"),
+            "-o made/../made/table_4.csv and --folder made/table_4.csv are the same file; give two names",
+        ),
+        (("reproduce", "-o", "linked.csv", "--folder", "made"), "are the same file; give two names"),
+        ((*EXPLAIN, "-o", "a.svg", "--plot", "linked.svg"), "-o a.svg and --plot linked.svg are the same file"),
+    ],
+)
+def test_what_cannot_be_written_is_found_before_the_work(
+    refused: Command, tmp_path: Path, arguments: Sequence[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worked(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("inference_econ.studies.scenario.run", worked)
+    monkeypatch.setattr("inference_econ.report.gallery.run", worked)
+    monkeypatch.setattr("inference_econ.calibration.validation.servers.read", worked)
+    (tmp_path / "file").touch()
+    for folder in ("drawn.png", "figure_6.svg", "made/table_6.csv"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "linked.svg").symlink_to(tmp_path / "a.svg")
+    (tmp_path / "linked.csv").symlink_to(tmp_path / "made" / "table_4.csv")
+    before = sorted(tmp_path.rglob("*"))
+    assert message in " ".join(refused(*arguments).err.split())
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_names_that_differ_in_case_are_two_files(command: Command, tmp_path: Path) -> None:
+    """As they are where letters count, and the one that is written last stands where they do not."""
+    outcome = command("explain", "llama_3_8b", "h100_sxm", "--plot", "a.svg", "--roofline", "A.svg", "--quiet")
+    assert outcome.code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A.svg", "a.svg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ending"),
+    [((*LAUNCH, "--as", "kubernetes"), ".yml"), (LAUNCH, ".sh"), (LAUNCH, ""), (("schema", "assumptions"), ".JSON")],
+)
+def test_what_the_name_says_is_written(command: Command, tmp_path: Path, arguments: Sequence[str], ending: str) -> None:
+    assert command(*arguments, "-o", f"a{ending}").code == 0
+    assert (tmp_path / f"a{ending}").read_text(encoding="utf-8") == command(*arguments).out
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("-o", "a.csv"), ("-o", "a.json"), ("--plot", "a.svg"), ("--plot", "a.png"), ("--plot", "a.pdf")],
+)
+def test_a_disk_that_is_full_leaves_the_old_file(tmp_path: Path, option: str, name: str) -> None:
+    target = tmp_path / name
+    target.write_text("old", encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-B", "-c", START, *EXPLAIN, "--quiet", option, name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=120,
+        preexec_fn=_limited,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1] == f"Error: {name}: cannot be written: File too large"
+    assert "Traceback" not in ran.stderr
+    assert target.read_text(encoding="utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_full_device_is_said(refused: Command) -> None:
+    said = refused("schema", "hardware", "-o", "/dev/full").err
+    assert said == "Error: /dev/full: cannot be written: No space left on device\n"
+
+
+def test_killed_commands_leave_the_old_file_or_the_new_one(command: Command, tmp_path: Path) -> None:
+    """At moments between the start and the end of the command, among them those at which it has a file in work."""
+    target = tmp_path / "s.json"
+    assert command("schema", "hardware", "-o", "s.json").code == 0
+    new = target.read_text(encoding="utf-8")
+    program = [sys.executable, "-c", START, "schema", "hardware", "-o", str(target)]
+    for number in range(8):
+        target.write_text("old", encoding="utf-8")
+        child = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if number % 2:
+            time.sleep(0.1 * number)
+        else:
+            while child.poll() is None and not list(tmp_path.glob(".*unfinished*")):
+                time.sleep(0.0005)
+        child.kill()
+        child.wait(timeout=60)
+        assert target.read_text(encoding="utf-8") in ("old", new)
+    assert command("schema", "hardware", "-o", "s.json").code == 0
+    assert json.loads(target.read_text(encoding="utf-8"))
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]

@@ -1,0 +1,112 @@
+"""Try made-up inputs for as long as is wanted: ``sh run.sh fuzz``.
+
+What was tried is counted in ``.fuzz/state.json``, so that the next run goes on with other inputs. Each defect's input
+is written to ``.fuzz/defects``; ``sh run.sh fuzz --repeat FILE`` runs it again and says what is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import click
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from inference_econ.report.files import write_text
+from tests.fuzz.judged import Case, judged
+from tests.fuzz.kinds import KINDS
+
+FOLDER = Path(".fuzz")
+#: Inputs of a kind before the next kind has its turn [1]; one seed makes as many.
+BATCH = 25
+#: A case that takes longer is a defect [s].
+SECONDS = 30
+OUTCOMES = ("answered", "refused", "defect")
+
+
+class State:
+    """What was tried so far, by kind: the next seed, and how many inputs had which outcome."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        plain = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        self.seeds = Counter(plain.get("seeds", {}))
+        self.counts = {kind: Counter(plain.get("counts", {}).get(kind, {})) for kind in KINDS}
+
+    def save(self) -> None:
+        """Write it whole."""
+        write_text(self.path, json.dumps({"seeds": self.seeds, "counts": self.counts}, indent=1) + "\n")
+
+    def table(self) -> str:
+        """A line for each kind."""
+        lines = [f"{'':16}{'tried':>8}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)]
+        for kind, count in self.counts.items():
+            lines.append(f"{kind:16}{count.total():8,}" + "".join(f"{count[outcome]:10,}" for outcome in OUTCOMES))
+        return "\n".join(lines)
+
+
+def batch(kind: str, state: State, ends: float) -> None:
+    """Inputs of one seed; all are judged, whatever comes of them."""
+
+    @seed(state.seeds[kind])
+    @settings(
+        max_examples=BATCH,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(KINDS[kind]())
+    def each(case: Case) -> None:
+        if time.monotonic() < ends:
+            state.counts[kind][_tried(case)] += 1
+
+    state.seeds[kind] += 1
+    each()
+
+
+def _tried(case: Case) -> str:
+    """The outcome of a case; a defect is written down."""
+    result = judged(case, SECONDS)
+    if result.outcome == "defect":
+        path = FOLDER / "defects" / f"{case.kind}-{hashlib.sha256(case.text().encode()).hexdigest()[:10]}.json"
+        write_text(path, case.text())
+        last = next(line for line in reversed(result.why.partition("\n---")[0].splitlines()) if line.strip())
+        click.echo(f"{path}: {' '.join(case.line)[:200]!a}: {last[:300]}")
+    return result.outcome
+
+
+def main() -> int:
+    """Fuzz until the time is over or somebody stops it; the exit code says whether there were defects."""
+    parser = argparse.ArgumentParser(prog="sh run.sh fuzz", description="Try made-up inputs.")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long")
+    parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="only such inputs; repeatable")
+    parser.add_argument("--repeat", type=Path, metavar="FILE", help="run one input again")
+    asked = parser.parse_args()
+    if asked.repeat is not None:
+        result = judged(Case.read(asked.repeat.read_text(encoding="utf-8")), SECONDS)
+        click.echo(f"{result.outcome}\n{result.why}")
+        return int(result.outcome == "defect")
+    (FOLDER / "defects").mkdir(parents=True, exist_ok=True)
+    state = State(FOLDER / "state.json")
+    before = sum(count["defect"] for count in state.counts.values())
+    ends = time.monotonic() + 60.0 * asked.minutes
+    try:
+        while time.monotonic() < ends:
+            for kind in asked.kind or KINDS:
+                batch(kind, state, ends)
+                state.save()
+    except KeyboardInterrupt:
+        state.save()
+        click.echo("stopped", err=True)
+    click.echo(state.table())
+    return int(sum(count["defect"] for count in state.counts.values()) > before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

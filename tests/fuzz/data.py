@@ -1,0 +1,116 @@
+"""Measurements, results of load generators, saved answers and log-probabilities, changed cell by cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from inference_econ.inputs import catalog
+from tests.calibration.measurements.test_reports import AIPERF, BENCH
+from tests.fuzz import mutations
+from tests.fuzz.judged import Case, run
+
+#: Shipped measurements that ``validate`` takes from a file, with the words that come before the file.
+MEASURED: dict[str, tuple[str, ...]] = {
+    "serving_points": (), "inferencemax_aggregated": (), "poisson_load_a100": (), "decode_points": (),
+    "throughput_points": (), "ttft_points": (), "collectives": ("collectives",), "memory_points": ("memory",),
+    "specdec": ("specdec",),
+}  # fmt: skip
+#: Rows of a file, of those that are shipped.
+ROWS = 6
+DEPLOYMENT = ("--hardware", "h100_sxm", "--tp", "2", "--model", "llama_3_8b", "--engine", "vllm")
+LOG_PROBABILITIES = "target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n-0.1,-0.7,1\n"
+DISTRIBUTIONS = "token,target,draft\na,0.5,0.25\nb,0.3,0.35\nc,0.2,0.4\n"
+#: Questions whose answers are saved, and asked about again.
+ANSWERS = (
+    ("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--request-rate", "5"),
+    ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1"),
+    (
+        "disaggregate",
+        "llama_3_8b",
+        "h100_sxm",
+        "--max-instance-gpus",
+        "1",
+        "--request-rate",
+        "5",
+        "--ratios",
+        "1:2,2:1",
+    ),
+)
+FORMS = ("json", "csv", "table", "markdown")
+
+
+@cache
+def _table(name: str) -> list[list[str]]:
+    """The head and the rows of a shipped file."""
+    return list(csv.reader(io.StringIO(catalog.measured_files()[name].read_text(encoding="utf-8"))))
+
+
+@cache
+def _answer(line: tuple[str, ...]) -> Any:
+    """The record of an answer."""
+    code, out, err = run((*line, "--json"))
+    assert code == 0, err
+    return json.loads(out)
+
+
+@st.composite
+def _changed_table(draw: st.DrawFn, rows: list[list[str]]) -> str:
+    """A table after some changes of cells, of rows, or of its text."""
+    if draw(st.booleans()):
+        return draw(mutations.texts(_text(rows)))
+    changed = draw(mutations.data(rows))
+    return _text(changed) if isinstance(changed, list) else str(changed)
+
+
+def _text(rows: list[Any]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(row if isinstance(row, list) else [row] for row in rows)
+    return stream.getvalue()
+
+
+@st.composite
+def _measurements(draw: st.DrawFn) -> Case:
+    name = draw(st.sampled_from(sorted(MEASURED)))
+    head, *rows = _table(name)
+    first = draw(st.integers(0, len(rows) - ROWS))
+    table = draw(_changed_table([head, *rows[first : first + ROWS]]))
+    line = ("validate", *MEASURED[name], "mine.csv", "--format", draw(st.sampled_from(FORMS)))
+    return Case("data", line, {"mine.csv": table})
+
+
+@st.composite
+def _results(draw: st.DrawFn) -> Case:
+    result = draw(mutations.data(draw(st.sampled_from((BENCH, AIPERF)))))
+    text = json.dumps(result)
+    name = draw(st.sampled_from(("result.json", "result.jsonl")))
+    return Case("data", ("validate", name, *DEPLOYMENT, "--format", draw(st.sampled_from(FORMS))), {name: text})
+
+
+@st.composite
+def _saved(draw: st.DrawFn) -> Case:
+    answer = json.dumps(draw(mutations.data(_answer(draw(st.sampled_from(ANSWERS))))))
+    held = ("validate", "result.json", "--against", "answer.json")
+    manifests = ("launch", "answer.json", "--to", "vllm", "--as", "kubernetes")
+    result = {**BENCH, "max_concurrency": None, "request_rate": 5.0}
+    line = draw(st.sampled_from((("launch", "answer.json", "--to", "sglang"), manifests, held)))
+    return Case("data", line, {"answer.json": answer, "result.json": json.dumps(result)})
+
+
+@st.composite
+def _probabilities(draw: st.DrawFn) -> Case:
+    drafted = ("speculate", "llama_3_8b", "h100_sxm", "--eagle", "--acceptance-file", "mine.csv")
+    checked = ("speculate-check", "mine.csv", "--rounds", "1000")
+    text, line = draw(st.sampled_from(((LOG_PROBABILITIES, drafted), (DISTRIBUTIONS, checked))))
+    table = draw(_changed_table(list(csv.reader(io.StringIO(text)))))
+    return Case("data", (*line, "--format", draw(st.sampled_from(FORMS))), {"mine.csv": table})
+
+
+def cases() -> st.SearchStrategy[Case]:
+    """A file that some command reads, after some changes."""
+    return st.one_of(_measurements(), _results(), _saved(), _probabilities())
