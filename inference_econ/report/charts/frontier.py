@@ -37,6 +37,7 @@ class Steps:
     first: int
 
 
+@marks.quickly
 def frontier_chart(charts: Sequence[Plot], title: str, steps: Steps | None) -> alt.ConcatChart | alt.LayerChart:
     """A frontier, what else is known of its points, and the step of the one that is clicked.
 

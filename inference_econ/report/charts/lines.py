@@ -10,12 +10,14 @@ from inference_econ.report.charts import marks, theme
 from inference_econ.report.charts.plot import Plot
 
 
+@marks.quickly
 def line_chart(chart: Plot) -> alt.LayerChart:
     """One chart under its title, over its legend."""
     layers = panel(chart, [chart], "hovered")
     return layers.properties(title=marks.heading(chart.title, theme.WIDE), width=theme.WIDE, height=theme.HEIGHT)
 
 
+@marks.quickly
 def line_charts(charts: Sequence[Plot], title: str) -> alt.ConcatChart:
     """Charts beside each other under one legend; equal labels have equal colours.
 

@@ -32,7 +32,7 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
     dark : bool
         On a dark ground.
     """
-    plain: dict[str, Any] = chart.to_dict()
+    plain: dict[str, Any] = chart.to_dict(validate=False)
     return {**plain, "config": theme.config(dark=dark)}
 
 

@@ -60,6 +60,7 @@ class _Axes(NamedTuple):
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
 
 
+@marks.quickly
 def roofline_chart(roof: Roofline) -> alt.LayerChart:
     """Achieved arithmetic against intensity; the distance to the roof is time that something else takes."""
     axes = _axes(roof)

@@ -16,6 +16,7 @@ _STEP = 26
 _ROOM = 1.35
 
 
+@marks.quickly
 def waterfall_chart(fall: Waterfall) -> alt.LayerChart:
     """Parts on their way to the whole."""
     rows, names = waterfall_rows(fall), [*(bar.name for bar in fall.bars), fall.whole]
