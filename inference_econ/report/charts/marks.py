@@ -69,7 +69,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
 
     Parameters
     ----------
-    chart : Chart
+    chart : Plot
         What is drawn.
     name : {"x", "y"}
         Which axis; so is the field of the data called.
@@ -247,7 +247,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
 
     Parameters
     ----------
-    chart : Chart
+    chart : Plot
         What is drawn.
     labels : sequence of str
         Of all lines that have a colour.
