@@ -17,7 +17,9 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
     fcntl = None  # type: ignore[assignment]
 
 #: How names of pictures end.
-_PICTURES = (".svg", ".png", ".pdf")
+PICTURES = (".svg", ".png", ".pdf")
+#: The same of charts, which are interactive as pages.
+CHARTS = (*PICTURES, ".html")
 #: How a file is opened that may be something else.
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 #: In the name of every file that is not yet whole.
@@ -122,15 +124,22 @@ def check_place(path: Path | str) -> None:
         raise _Unused
 
 
-def check_picture(path: Path | str) -> Path:
+def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
     """The path if a picture can be written to it by its suffix.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where to.
+    endings : sequence of str
+        Those that are written.
 
     Raises
     ------
     InputError
         If the suffix is no picture's.
     """
-    check_ending(path, "a picture's name", _PICTURES)
+    check_ending(path, "a picture's name", endings)
     return Path(path)
 
 

@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.report.files import CHARTS, PICTURES
 from inference_econ.report.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 
 #: What is said of a result that no spreadsheet and no program can read.
@@ -112,25 +115,40 @@ class Page(ABC):
         """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
         return ()
 
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Interactive pictures of the answer by name, the one that says most first; none if it has no picture."""
+        return {}
+
     @property
     def has_picture(self) -> bool:
         """Whether :meth:`draw` draws something."""
-        return type(self).draw is not Page.draw
+        return type(self).charts is not Page.charts or type(self).draw is not Page.draw
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """How the name of a picture may end: charts are written as pages too."""
+        return PICTURES if type(self).charts is Page.charts else CHARTS
 
     def draw(self, path: str) -> None:
-        """Draw the answer.
+        """Draw the answer: the first of its charts.
 
         Parameters
         ----------
         path : str
-            Where to, ending in .svg, .png or .pdf.
+            Where to, ending in .svg, .png, .pdf or, if there are charts, .html.
 
         Raises
         ------
         NotImplementedError
             If the answer has no picture.
+        InputError
+            If the path cannot be written.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+        from inference_econ.report import charts
+
+        if not self.has_picture:
+            raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+        charts.write(next(iter(self.charts().values())), path)
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -1,0 +1,109 @@
+"""The ways out of a chart: its specification, the JavaScript that draws it, and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inference_econ.report.charts import theme
+from inference_econ.report.files import CHARTS, check_picture, ending_of, whole_file
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    #: Any chart that Altair makes.
+    AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart
+
+#: The version of Vega-Lite whose schema Altair carries, among those that vl-convert can draw.
+_VEGA_LITE = "6.4"
+#: What other scripts of a page may use.
+_GLOBALS = "Object.assign(window, { vega, vegaLite, vegaEmbed });"
+#: Pixels of a picture for each of a specification.
+_SCALE = 2.0
+
+
+def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
+    """A chart as Vega-Lite's JSON, with its data and the theme.
+
+    Parameters
+    ----------
+    chart : altair chart
+        From a page.
+    dark : bool
+        On a dark ground.
+    """
+    plain: dict[str, Any] = chart.to_dict(validate=False)
+    return {**plain, "config": theme.config(dark=dark)}
+
+
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, which sets ``vega``, ``vegaLite`` and ``vegaEmbed``."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_GLOBALS, vl_version=_VEGA_LITE))
+
+
+def mime_type() -> str:
+    """What notebooks call a specification."""
+    import altair as alt
+
+    major, *_ = alt.SCHEMA_VERSION.split(".")
+    return f"application/vnd.vegalite.{major}+json"
+
+
+def svg(chart: AnyChart, *, dark: bool = False) -> str:
+    """A chart as a drawing that needs no JavaScript."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(specification(chart, dark=dark), vl_version=_VEGA_LITE))
+
+
+def write(chart: AnyChart, path: Path | str) -> None:
+    """Write a chart to a file, whole or not at all.
+
+    Parameters
+    ----------
+    chart : altair chart
+        From a page.
+    path : Path or str
+        Where to, ending in .svg, .png, .pdf, or .html, which is interactive and loads nothing.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or is no picture.
+    """
+    drawn = _drawn(chart, ending_of(check_picture(path, CHARTS)))
+    with whole_file(path) as temporary:
+        temporary.write_bytes(drawn)
+
+
+def _drawn(chart: AnyChart, ending: str) -> bytes:
+    """A chart in the format of an ending."""
+    import vl_convert
+
+    if ending == ".svg":
+        return svg(chart).encode()
+    if ending == ".html":
+        return _html(chart).encode()
+    if ending == ".pdf":
+        return bytes(vl_convert.vegalite_to_pdf(specification(chart), vl_version=_VEGA_LITE))
+    return bytes(vl_convert.vegalite_to_png(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
+
+
+def _html(chart: AnyChart) -> str:
+    """A page with one chart that loads nothing; light or dark as its reader's system is, narrow as the screen is."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    loader = PackageLoader("inference_econ.report")
+    template = Environment(autoescape=True, loader=loader, undefined=StrictUndefined).get_template("chart.html.j2")
+    plain = specification(chart)
+    return template.render(
+        title=plain["title"]["text"],
+        light=plain["config"],
+        dark=theme.config(dark=True),
+        # The scripts of the page itself, without anything of the answer in it.
+        javascript=Markup(javascript()),
+        chart=plain,
+    )

@@ -1,0 +1,54 @@
+"""What charts say of a point when somebody points at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inference_econ.answers.serving_frontier import ServicePoint
+from inference_econ.report.caveats import Factors
+from inference_econ.report.table import amount, layout_label
+from inference_econ.search import Point
+
+
+def deployed(points: Sequence[ServicePoint | Point]) -> dict[str, list[float | str]]:
+    """The deployment of each point: its layout, its size, and the engines that can start it where that is known."""
+    details: dict[str, list[float | str]] = {
+        "layout": [layout_label(point.layout) for point in points],
+        "GPUs": [point.accelerators for point in points],
+    }
+    if any("engine" in point.layout for point in points):
+        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    return details
+
+
+def between(value: float, factors: Factors) -> str:
+    """A value and where measured ones probably lie, if that is known.
+
+    Examples
+    --------
+    >>> between(20.0, (0.9, 1.2)), between(20.0, (None, None))
+    ('20.0 (18.0 to 24.0)', '20.0')
+    """
+    low, high = factors
+    return amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, low, high)})"
+
+
+def _ends(value: float, low: float, high: float) -> str:
+    return f"{amount(value * low)} to {amount(value * high)}"
+
+
+def priced(costs: Sequence[float], factors: Factors) -> dict[str, list[float | str]]:
+    """Costs and where measured ones probably lie, as numbers: what is proportional to the price of a chip.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        [USD per 1e6 output tokens].
+    factors : tuple of float or None
+        To the ends [1].
+    """
+    low, high = factors
+    named: dict[str, list[float | str]] = {"$/M output": list(costs)}
+    if low is not None and high is not None:
+        named |= {"$/M low": [cost * low for cost in costs], "$/M high": [cost * high for cost in costs]}
+    return named
