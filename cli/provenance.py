@@ -69,5 +69,11 @@ def _texts(value: object) -> list[object]:
 def _text(parameter: click.Parameter, value: object) -> str:
     """A value as it is typed: times with their unit, lists with commas."""
     if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return f"{value} s" if isinstance(parameter.type, Time) else str(value)
+        return ",".join(map(_number, value))
+    return f"{_number(value)} s" if isinstance(parameter.type, Time) else _number(value)
+
+
+def _number(value: object) -> str:
+    """A number in as few digits as say it exactly."""
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
