@@ -321,7 +321,7 @@ def load_charts(
         for lines in [_latencies(rates, assumed, bursts.assumed_scv, name, around[name])]
         for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
-    return [*latencies, Chart("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]
+    return [*latencies, Chart("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 
 
 def _counted(point: LoadPoint) -> Loaded:

@@ -212,6 +212,8 @@ class Chart:
         What the legend says of the bands.
     from_zero : bool
         The x axis begins at zero.
+    dollars : str
+        Axes of dollars per tokens, which are in proportion to the price of a chip: as those that are logarithmic.
     """
 
     title: str
@@ -222,6 +224,7 @@ class Chart:
     marks: Mapping[str, float] = field(default_factory=dict)
     bands: str = ""
     from_zero: bool = False
+    dollars: str = ""
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON; gaps are None."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
+from inference_econ.report import charts
 from inference_econ.report.heading import formats_title
 from inference_econ.report.page import Page, Remarks
 from inference_econ.report.price import PricePage
@@ -121,7 +122,7 @@ def section(asked: Asked) -> Section:
     return Section(
         asked,
         said,
-        [_picture(name, chart) for name, chart in getattr(page, "charts", dict)().items()],
+        [_picture(name, chart) for name, chart in page.charts().items()],
         tables,
         _sliders(said, tables, mix),
         mix,
@@ -133,8 +134,6 @@ def section(asked: Asked) -> Section:
 
 
 def _picture(name: str, chart: Any) -> Picture:
-    from inference_econ.report import charts
-
     specification = charts.specification(chart)
     title = specification.pop("title", {})
     del specification["config"]

@@ -72,6 +72,26 @@
     return spec;
   }
 
+  /** Multiply what is in dollars: axes of that style, and fields that are called so. @param {Spec} spec @param {number} by */
+  function scale(spec, by) {
+    /** @type {Set<string>} */
+    const billed = new Set();
+    /** @param {Spec} view @param {Spec | undefined} data */
+    const visit = (view, data) => {
+      const own = view.data ?? data;
+      if (view.encoding?.y?.axis?.style === "dollars") billed.add(own?.name);
+      for (const part of [view.layer, view.concat, view.hconcat, view.vconcat].flatMap((parts) => parts ?? [])) visit(part, own);
+    };
+    visit(spec, undefined);
+    for (const [name, rows] of Object.entries(spec.datasets ?? {})) {
+      for (const row of rows) {
+        for (const field of Object.keys(row)) {
+          if (typeof row[field] === "number" && (field.startsWith("$/M") || (field === "y" && billed.has(name)))) row[field] *= by;
+        }
+      }
+    }
+  }
+
   /** Charts of a width, one below the other. @param {Spec} spec @param {number} width [pixels] */
   function fit(spec, width) {
     spec.config.legend = { ...spec.config.legend, columns: 1, labelLimit: width - 60 };
