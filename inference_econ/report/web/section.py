@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from inference_econ.answers.sources import UsedSource
@@ -117,7 +117,8 @@ class Section:
 def section(asked: Asked) -> Section:
     """Everything that a document shows of a question."""
     page = asked.page
-    said, tables = told(page), page.tables()
+    said = told(page)
+    tables = [_without(table, "".join(said.answer)) for table in page.tables()]
     mix = _mix(page)
     return Section(
         asked,
@@ -131,6 +132,11 @@ def section(asked: Asked) -> Section:
         list(dict.fromkeys(map(_facts, said.setups))),
         _references(said.used),
     )
+
+
+def _without(table: Table, answer: str) -> Table:
+    """A table without the note that is the answer."""
+    return replace(table, notes=tuple(note for note in table.notes if note != answer))
 
 
 def _picture(name: str, chart: Any) -> Picture:

@@ -7,17 +7,18 @@ from functools import singledispatch
 
 import numpy as np
 
-from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part
+from inference_econ.answers.offer import offer
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import node
+from inference_econ.engine import Setup, Space, instance_pins, node
 from inference_econ.errors import InputError
+from inference_econ.inputs import Requests
 from inference_econ.report import answer_file, launch
-from inference_econ.report.answer_file import Answer, Chosen
+from inference_econ.report.answer_file import Answer, Chosen, ChosenPart
 from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.load import LoadPage
 from inference_econ.report.page import Page
@@ -33,6 +34,8 @@ from inference_econ.serving import Service
 Pick = tuple[Sequence[Part], Chosen, str]
 #: Engines by how often they are met.
 _ENGINES = ("vllm", "sglang", "trtllm")
+#: Degrees that decide a layout.
+_DEGREES = ("tp", "pp", "dp", "ep")
 
 
 def script(page: Page, arrival_scv: float = 1.0, to: str | None = None) -> str:
@@ -93,7 +96,7 @@ def _(page: PricePage, arrival_scv: float) -> Pick:
 
 @picked.register
 def _(page: LoadPage, arrival_scv: float) -> Pick:
-    point = working(page.points)
+    point = working(page.points, page.targets)
     return _of_sheet(point.sheet, page.targets, arrival_scv, f"the fleet at {point.requests_per_second:.4g} requests/s")
 
 
@@ -128,13 +131,14 @@ def _(page: DisaggregatedPage, arrival_scv: float) -> Pick | None:
     if page.fleet is None:
         return None
     chosen = answer_file.chosen(Answer("", "disaggregate", {"arrival_scv": arrival_scv}, page.plain()))
-    return _parts(page.fleet), chosen, "the fleet"
+    pools = page.fleet.pools
+    setups = {"prefill": pools.prefill.setup, "decode": pools.decode.setup}
+    parts = [_part(setups[part.role], pools.requests, part) for part in chosen.parts]
+    return parts, chosen, "the fleet"
 
 
-def _parts(fleet: Fleet) -> list[Part]:
-    """The prefill and the decode instances of a fleet."""
-    pools = fleet.pools
-    return [
-        Part(pools.prefill.services.service(fleet.prefill), fleet.prefill_instances, "prefill"),
-        Part(pools.decode.services.service(fleet.decode), fleet.decode_instances, "decode"),
-    ]
+def _part(setup: Setup, requests: Requests, part: ChosenPart) -> Part:
+    """Instances of a pool as services of whole requests, which engines are told of."""
+    degrees = {name: part.layout.get(name) for name in _DEGREES}
+    services = offer(setup, requests, Space(instance_pins(degrees, dcp=part.layout.get("dcp"))))
+    return Part(services.service(0), part.replicas, part.role)

@@ -125,7 +125,7 @@ def _cheapest(curves: Sequence[Curve], speed: float) -> Pieces:
 
 @told.register
 def _(page: LoadPage) -> Told:
-    point = working(page.points)
+    point = working(page.points, page.targets)
     sheet, load = point.sheet, point.load
     most = sheet.replicas * sheet.service.most_requests_per_second
     question = (
