@@ -82,23 +82,22 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
     if text.lower().endswith(".json") and len(text.split()) == 1:
         return _saved(text, to, quiet=quiet)
     words = _words(text)
-    if len(words) == 1 and words[0] not in (*_commands(), _PROGRAM):
-        words = ["run", *words]
-    return _asked(words[1:] if words[0] == _PROGRAM else words, to, quiet=quiet)
+    return _asked(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
 
 
 def _words(text: str) -> list[str]:
+    """A command and its words, without the name of the program."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise InputError(f"{text!r}: {str(error).lower()}; close what is quoted inside of the command") from error
+    words = words[words[:1] == [_PROGRAM] :]
     if not words:
-        raise InputError(f"{text!r}: nothing is asked; {_how()}")
+        raise InputError(
+            f'{text!r}: nothing is asked; write for example "frontier llama_3_70b h100_sxm --weights fp8", a scenario, '
+            "or answer.json"
+        )
     return words
-
-
-def _how() -> str:
-    return 'write for example "frontier llama_3_70b h100_sxm --weights fp8", a scenario, or answer.json'
 
 
 def _commands() -> Mapping[str, click.Command]:
@@ -117,7 +116,7 @@ def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
     """
     from inference_econ.report.web import Asked
 
-    name = words[0] if words else ""
+    name = words[0]
     command = _command(name)
     arguments = [*words[1:], *(["--quiet"] if quiet else [])]
     with command.make_context(name, arguments, parent=click.get_current_context().find_root()) as context:
@@ -178,7 +177,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     try:
         asked = _asked([saved.command, *words], to, quiet=quiet)
     except click.UsageError as error:
-        raise InputError(f"{path}: not what {saved.command} writes ({error.message})") from error
+        raise InputError(f"{path}: not what {saved.command} writes ({error.format_message()})") from error
     return replace(asked, remarks=(_compared(path, saved.record, asked.page),))
 
 

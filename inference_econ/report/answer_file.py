@@ -164,10 +164,8 @@ def question(path: str) -> Answer:
 def _said(record: object, origin: str, how: str = _HOW) -> Answer:
     """The question and the answer of a record that this release wrote."""
     block = record.get("asked") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(block, dict) or block.get("program") != "inference-econ":
+    if not isinstance(record, dict) or not isinstance(block, dict) or not _says(block):
         raise InputError(f"{origin}: no saved answer that says what was asked; {how}")
-    if not isinstance(block.get("command"), str) or not isinstance(block.get("options"), dict):
-        raise InputError(f"{origin}: an answer of {block.get('command')!r} starts nothing; {how}")
     if block.get("version") != _version():
         command, subject = block["command"], [block["options"].get(name, "") for name in ("model", "hardware")]
         again = shlex.join(["inference-econ", command, *map(str, subject), "...", "-o", origin])
@@ -176,6 +174,12 @@ def _said(record: object, origin: str, how: str = _HOW) -> Answer:
             f"are others; ask again: {again}"
         )
     return Answer(origin, str(block["command"]), block["options"], record)
+
+
+def _says(block: Record) -> bool:
+    """Whether a part of a record says what this program was asked."""
+    kinds = (block.get("command"), str), (block.get("options"), dict)
+    return block.get("program") == "inference-econ" and all(isinstance(value, kind) for value, kind in kinds)
 
 
 def chosen(saved: Answer, number: int | None = None) -> Chosen:
@@ -218,6 +222,8 @@ def _recommended(saved: Answer, number: int | None) -> Chosen:
 
 
 def _on_frontier(saved: Answer, number: int | None) -> Chosen:
+    if "isl" not in saved.record:
+        raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
     point = _one(saved.record["points"], number, saved.origin)
     part = ChosenPart(saved.record["hardware"], point["layout"], 1)
     load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
