@@ -45,7 +45,7 @@
     const changed = factors.price !== 1 || factors.use !== 1;
     article.classList.toggle("changed", changed);
     for (const said of all(article, ".moved span")) {
-      said.textContent = changed ? "Amounts that have moved are marked; headings and notes stay as answered." : "";
+      said.textContent = changed ? "Amounts that have moved are marked; headings, notes and charts that say so are as answered." : "";
     }
     for (const place of /** @type {HTMLElement[]} */ (all(article, ".mix"))) mix(place, factors);
     for (const figure of /** @type {HTMLElement[]} */ (all(article, ".chart"))) draw(figure, factors);
@@ -65,14 +65,14 @@
   function specification(figure, factors, print = false) {
     /** @type {Spec} */
     const spec = JSON.parse(figure.querySelector("script")?.textContent ?? "{}");
-    scale(spec, factor(factors, "tokens"));
+    figure.classList.toggle("still", !scale(spec, factor(factors, "tokens")));
     const themes = JSON.parse(document.getElementById("themes")?.textContent ?? "{}");
     spec.config = structuredClone(dark.matches && !print ? themes.dark : themes.light);
     if (narrow.matches && !print) fit(spec, figure.clientWidth);
     return spec;
   }
 
-  /** Multiply what is in dollars: axes of that style, and fields that are called so. @param {Spec} spec @param {number} by */
+  /** Multiply what is in dollars: axes of that style, and fields that are called so; whether there is any. @param {Spec} spec @param {number} by */
   function scale(spec, by) {
     /** @type {Set<string>} */
     const billed = new Set();
@@ -90,6 +90,7 @@
         }
       }
     }
+    return billed.size > 0;
   }
 
   /** Charts of a width, one below the other. @param {Spec} spec @param {number} width [pixels] */
