@@ -165,6 +165,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
         field="band",
         type="nominal",
         scale=alt.Scale(type="ordinal", domain=[chart.bands], range=[theme.BAND]),
+        sort=[chart.bands],
         legend=alt.Legend(symbolType="square", symbolStrokeWidth=0, symbolSize=220),
         title=None,
     )
@@ -212,23 +213,25 @@ def _known(**encodings: Any) -> dict[str, Any]:
     return {name: value for name, value in encodings.items() if value is not None}
 
 
-def tooltips(chart: Plot, rows: Sequence[Row]) -> list[alt.Tooltip]:
-    """What hovering over a row says: what it is, both axes, and its details."""
-    special = {"series", "kind", "x", "y", "n", "piece", "point"}
-    fields = dict.fromkeys(name for row in rows for name in row if name not in special)
-    what = "kind" if "kind" in rows[0] else "series"
-    return [
-        alt.Tooltip(field=what, type="nominal", title="what"),
-        alt.Tooltip(field="x", type="quantitative", title=chart.x_label, format=DIGITS),
-        alt.Tooltip(field="y", type="quantitative", title=chart.y_label, format=DIGITS),
-        *(_tooltip(name, next(row[name] for row in rows if name in row)) for name in fields),
-    ]
+def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
+    """What hovering over a row says: what it is, both axes, and its details, as far as the row has them.
+
+    Vega-Lite loses texts in lists of fields where the nearest point is meant, whose row is that of a cell around it.
+    """
+    special = {"series", "kind", "x", "y", "n", "piece"}
+    details = dict.fromkeys(name for row in rows for name in row if name not in special)
+    shown = {"": "kind" if "kind" in rows[0] else "series", chart.x_label: "x", chart.y_label: "y"}
+    shown |= {name: name for name in details}
+    said = [f"{json.dumps(title)}: {_said(name, rows)}" for title, name in shown.items()]
+    return alt.value(alt.ExprRef(expr=f"{{{', '.join(said)}}}"))
 
 
-def _tooltip(name: str, value: object) -> alt.Tooltip:
-    if isinstance(value, str):
-        return alt.Tooltip(field=name, type="nominal", title=name)
-    return alt.Tooltip(field=name, type="quantitative", title=name, format=DIGITS)
+def _said(name: str, rows: Sequence[Row]) -> str:
+    """A field of the row that is meant, in words."""
+    field = f"(datum.datum || datum)[{json.dumps(name)}]"
+    if any(isinstance(row.get(name), str) for row in rows):
+        return field
+    return f"isValid({field}) ? format({field}, '{DIGITS}') : {field}"
 
 
 def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
