@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Traffic
@@ -26,7 +26,7 @@ def run(choices: options.Choices, output: options.Output) -> None:
 
         front, started = answer(choices), options.among_startable(choices, answer)
     plans = front.plans() if choices["every_plan"] else None
-    show.emit(FrontierPage(front, plans, saved_by(front, started)), output)
+    show.emit(FrontierPage(front, plans, saved_by(front, started)), output, provenance.asked())
 
 
 def _traffic(choices: options.Choices) -> Traffic:

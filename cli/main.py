@@ -27,6 +27,7 @@ from . import (
     price,
     recommend,
     renamed,
+    report,
     sampling_rule,
     scenario,
     speculate,
@@ -75,6 +76,7 @@ for command in (
     import_model.import_model,
     validate.validate,
     calibrate.calibrate,
+    report.report,
 ):
     app.add_command(command)
 

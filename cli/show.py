@@ -7,9 +7,9 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .options import Output
 
 _BAR_AFTER_SECONDS = 1.0
+#: Where commands leave their page that are asked by another one.
+_TAKEN = "inference_econ.pages"
 #: Longest line of a text [characters].
 _TEXT_WIDTH = 100
 #: Characters of a line that a file takes, where a table wants so many.
@@ -45,6 +47,10 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     """
     from inference_econ.report.page import csv_text, json_text
 
+    taking = click.get_current_context().meta.get(_TAKEN)
+    if taking is not None:
+        taking.append(page)
+        return
     beside = ""
     if output.form == "json":
         record = page.record()
@@ -64,6 +70,17 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     put(text, output.path, quiet=output.quiet)
     if output.picture is not None:
         remark(f"wrote {output.picture}", quiet=output.quiet)
+
+
+def taken(ask: Callable[[], object]) -> Page:
+    """The page that a command would show, in its place: nothing is printed or written."""
+    pages = click.get_current_context().meta.setdefault(_TAKEN, [])
+    try:
+        ask()
+    finally:
+        del click.get_current_context().meta[_TAKEN]
+    (page,) = pages
+    return cast("Page", page)
 
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:

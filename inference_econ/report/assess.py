@@ -271,4 +271,5 @@ def assessment_chart(assessment: Assessment) -> Plot:
         "US dollars per million output tokens",
         (*lines, point),
         logarithmic="y",
+        dollars="y",
     )

@@ -338,7 +338,7 @@ def load_charts(
         for lines in [_latencies(rates, assumed, bursts.assumed_scv, f"{name}_seconds", around[f"{name}_seconds"])]
         for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
-    return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]
+    return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 
 
 def _promised(targets: Targets, name: str) -> dict[str, float]:

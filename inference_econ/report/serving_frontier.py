@@ -238,6 +238,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
             "y",
             bands=said,
             from_zero=True,
+            dollars="y" if y in _COSTS else "",
         ),
         Plot("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]

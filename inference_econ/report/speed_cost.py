@@ -45,4 +45,5 @@ def speed_cost_chart(title: str, lines: Sequence[Series], setups: Sequence[Setup
         logarithmic="y",
         bands=bands.bands_label(setups),
         from_zero=True,
+        dollars="y",
     )

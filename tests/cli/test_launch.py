@@ -372,4 +372,4 @@ def test_pools_without_a_fleet_are_told_how_to_ask_for_one(refused: Command, com
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
-    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
+    assert "decode steps alone start nothing" in refused("launch", path, "--to", "vllm").err

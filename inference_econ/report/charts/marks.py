@@ -21,6 +21,8 @@ quickly = debug_mode(False)
 Row = dict[str, Any]
 #: How numbers are written: three digits.
 DIGITS = ",.3~r"
+#: The style of axes that are in proportion to the price of a chip: by it a page finds what a slider changes.
+DOLLARS = "dollars"
 #: How ticks are.
 _NUMBER = ",.6~r"
 #: The first digit of a tick of a logarithmic axis.
@@ -82,6 +84,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
         format=_NUMBER,
         labelOverlap="greedy",
         tickCount=8,
+        style=DOLLARS if name in chart.dollars else alt.Undefined,
         tickMinStep=1 if _whole(chart, name) else alt.Undefined,
     )
     return (alt.X if name == "x" else alt.Y)(field=name, type="quantitative", scale=scale, axis=drawn)

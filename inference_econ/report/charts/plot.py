@@ -56,9 +56,12 @@ class Plot(Chart):
         The x axis begins at zero.
     promises : mapping of str to float
         Horizontal lines by what the legend says of them.
+    dollars : str
+        Axes of dollars per tokens, which are in proportion to the price of a chip: "", "x", "y" or "xy".
     """
 
     lines: tuple[Series, ...]
     bands: str = ""
     from_zero: bool = False
     promises: Mapping[str, float] = field(default_factory=dict)
+    dollars: str = ""

@@ -1,0 +1,21 @@
+"""At which load of a curve a fleet is described, started and held to account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inference_econ.answers.load import LoadPoint
+from inference_econ.answers.promises import Targets
+
+#: Fuller fleets are for nobody: a little more traffic, and queues grow without end [1].
+_FULLEST = 0.85
+
+
+def working(points: Sequence[LoadPoint], targets: Targets) -> LoadPoint:
+    """The fullest load that keeps what is promised and leaves room for more, or the lightest where none does."""
+    light = [point for point in points if point.load.utilization <= _FULLEST and targets.broken(point.load) is None]
+    return max(light, key=_busy) if light else min(points, key=_busy)
+
+
+def _busy(point: LoadPoint) -> float:
+    return point.load.utilization

@@ -1,0 +1,246 @@
+"""``report``: one file with questions and answers; what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inference_econ.report.page import json_text
+from tests.cli.conftest import Command
+from tests.documents import Document, read
+
+#: Bytes of a report at most.
+LARGEST = 1_500_000
+SMALL = ("llama_3_8b", "h100_sxm", "--tp", "1")
+FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
+#: A small question of every command that answers one.
+QUESTIONS = {
+    "frontier": FRONTIER,
+    "frontier --decode-only": f"{FRONTIER} --decode-only",
+    "explain": "explain llama_3_8b h100_sxm --tp 1 --batch 8",
+    "assess": "assess llama_3_8b h100_sxm --tokens-per-second 90 --batch 16 --gpus 1 --isl 1000 --osl 200",
+    "price": "price llama_3_8b h100_sxm --tp 1 --cached 1000",
+    "speculate": "speculate llama_3_8b h100_sxm --tp 1 --ngram",
+    "cache": "cache llama_3_8b h100_sxm --tp 1",
+    "hour-cost": "hour-cost h100_sxm",
+    "compare": "compare llama_3_8b --on h100_sxm --on h200_sxm --tp 1",
+    "recommend": "recommend llama_3_8b h100_sxm --tp 1 --request-rate 5 --ttft 500",
+    "recommend --gpus": "recommend llama_3_8b h100_sxm --tp 1 --gpus 2",
+    "load": "load llama_3_8b h100_sxm --tp 1 --rates 1,5",
+    "disaggregate": "disaggregate llama_3_8b h100_sxm --request-rate 5 --max-instance-gpus 1",
+    "run": "run examples/opening_question",
+    "scenario": "paper/table_4",
+}
+
+
+@pytest.fixture
+def written(command: Command, tmp_path: Path) -> Callable[..., Document]:
+    """Writes a report and reads it."""
+
+    def write(*asked: object) -> Document:
+        path = tmp_path / "report.html"
+        outcome = command("report", *asked, "-o", path)
+        assert (outcome.code, outcome.out) == (0, ""), outcome
+        assert f"wrote {path}" in outcome.err
+        return read(path)
+
+    return write
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_every_question_is_one_small_file_that_loads_nothing(question: str, written: Callable[..., Document]) -> None:
+    document = written(question)
+    assert len(document.text.encode()) < LARGEST
+    assert document.loaded() == []
+    assert "default-src 'none'" in str(document.all("meta", **{"http-equiv": "Content-Security-Policy"}))
+    (title,), (answer,) = document.texts("h1"), document.texts("p", class_="answer")
+    assert title == document.texts("title")[0]
+    assert len(answer) > 20
+    assert document.all("table")
+    assert "nan" not in answer.lower()
+
+
+def test_what_it_says_of_a_fleet(written: Callable[..., Document], command: Command) -> None:
+    question = QUESTIONS["recommend"]
+    document = written(question)
+    assert document.texts("h1") == [
+        "Which deployment serves Llama 3.1 8B at 5 requests/s with p90 TTFT <= 500 ms for the least money?"
+    ]
+    assert document.texts("p", class_="answer")[0].startswith("1 x NVIDIA H100 SXM5 80GB, tp1 is the cheapest")
+    terminal = command(*question.split(), "--why").out
+    for line in document.texts("li"):
+        assert line.split("profiles/")[0][:60] in " ".join(terminal.split()) or "api" in line or ": " in line
+    assert any("80 % of measured" in line for line in document.texts("li"))
+    lines = document.texts("pre")
+    assert f"inference-econ {question}" in lines
+    assert lines[-1].startswith(f"inference-econ report '{question}' -o ")
+
+
+def test_the_script_is_that_of_launch(written: Callable[..., Document], command: Command) -> None:
+    for question in (QUESTIONS["recommend"], QUESTIONS["disaggregate"]):
+        assert command(*question.split(), "-o", "answer.json").code == 0
+        launched = command("launch", "answer.json", "--to", "vllm").out
+        (script,) = (text for _, text in written(question).all("pre") if text.startswith("#!/bin/sh"))
+        apart = [[line for line in text.splitlines() if "# picked:" not in line] for text in (script, launched)]
+        assert apart[0] == apart[1]
+
+
+def test_the_engine_that_was_asked_for_starts_it(written: Callable[..., Document]) -> None:
+    assert "sglang.launch_server" in written(f"{FRONTIER} --engine sglang").text
+    assert "trtllm-serve" in written(FRONTIER, "--to", "trtllm").text
+
+
+def test_several_questions_are_in_one_file(written: Callable[..., Document]) -> None:
+    document = written(FRONTIER, "examples/opening_question", "inference-econ hour-cost h100_sxm")
+    assert len(document.texts("h1")) == 3
+    assert len(set(document.texts("h1"))) == 3
+    identifiers = [has["id"] for _, has, _ in document.elements if "id" in has]
+    assert len(identifiers) == len(set(identifiers))
+
+
+ANSWERS = [
+    (*QUESTIONS["recommend"].split(), "--tpot", "0.03 s", "--confidence", "80"),
+    (*QUESTIONS["load"].split(), "--no-pipeline"),
+    (*QUESTIONS["compare"].split(), "--price", "h100_sxm=2", "--price", "h200_sxm=3.5"),
+    (*QUESTIONS["price"].split(), "--set", "hardware.hbm_bytes_per_second=6.7 TB/s", "--price", "2.5"),
+    (*QUESTIONS["frontier --decode-only"].split(), "--kv", "fp8"),
+    ("run", "examples/opening_question"),
+    tuple(QUESTIONS["hour-cost"].split()),
+    tuple(QUESTIONS["explain"].split()),
+]
+
+
+@pytest.mark.parametrize("question", ANSWERS, ids=lambda question: question[0])
+def test_a_saved_answer_is_asked_again(
+    question: tuple[str, ...], written: Callable[..., Document], command: Command
+) -> None:
+    assert command(*question, "-o", "answer.json").code == 0
+    document = written("answer.json")
+    assert document.texts("p", class_="remark") == [
+        "The question of answer.json was asked again, and the answer is that of the file."
+    ]
+
+
+def test_a_saved_answer_that_is_another_one_today(
+    written: Callable[..., Document], command: Command, tmp_path: Path
+) -> None:
+    assert command(*FRONTIER.split(), "-o", "answer.json").code == 0
+    path = tmp_path / "answer.json"
+    record = json.loads(path.read_text())
+    record["points"][0]["ttft_seconds"] *= 1.01
+    path.write_text(json_text(record))
+    (remark,) = written("answer.json").texts("p", class_="remark")
+    assert "another one than the file's" in remark
+
+
+def _changed(path: Path, **changes: object) -> None:
+    record = json.loads(path.read_text())
+    record["asked"] |= changes
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"version": "0.0.1"}, "written by inference-econ 0.0.1, and this is"),
+        ({"program": "other"}, "no saved answer that says what was asked"),
+        ({"command": None}, "says what was asked"),
+        ({"command": "launch"}, "'launch' answers no question that a report could show"),
+        ({"command": "nonsense"}, "no command 'nonsense'"),
+        ({"options": {"model": "llama_3_8b"}}, "not what frontier writes (Missing"),
+    ],
+)
+def test_files_that_are_no_answers_of_this_release(
+    changes: dict[str, object], said: str, refused: Command, command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "answer.json"
+    assert command(*FRONTIER.split(), "-o", path).code == 0
+    _changed(path, **changes)
+    assert said in refused("report", path, "-o", "report.html").err
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no JSON, so no saved answer"),
+        ("[]", "no saved answer that says what was asked"),
+        ("{}", "no saved answer that says what was asked"),
+        ('{"saved": {"program": "inference-econ"}}', "saved in Python, which keeps numbers and not what was asked"),
+    ],
+)
+def test_files_that_are_something_else(text: str, said: str, refused: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text(text)
+    assert said in refused("report", path, "-o", "report.html").err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("frontir llama_3_8b h100_sxm", "no command 'frontir'; did you mean 'frontier'?"),
+        ("zzz zzz", "no command 'zzz'; A report shows frontier"),
+        ("launch llama_3_8b h100_sxm --to vllm", "'launch' answers no question"),
+        ("validate", "'validate' answers no question"),
+        ("inference-econ", "nothing is asked; write for example"),
+        ("report 'frontier llama_3_8b h100_sxm'", "a report in a report"),
+        (f"{FRONTIER} -o x.json", "-o inside of the quotes: a report is written once, by its own -o"),
+        (f"{FRONTIER} --plot x.svg", "--plot inside of the quotes"),
+        (f"{FRONTIER} --json", "--json inside of the quotes"),
+        ("explain llama_3_8b h100_sxm --tp 1 --roofline x.svg", "--roofline inside of the quotes"),
+        ("frontier llama_3_8b 'h100", "close what is quoted inside of the command"),
+        ("", "nothing is asked; write for example"),
+        ("frontier llama_3_8b", "Missing argument 'HARDWARE'"),
+        ("frontier llama_3_8b h100_sxm --warmth 3", "No such option"),
+        ("frontier llama_3_8b h100_sxmm", "h100_sxm"),
+        ("nosuch", "unknown scenario 'nosuch'"),
+        ("nosuch.json", "nosuch.json: cannot be read"),
+    ],
+)
+def test_questions_that_are_none(asked: str, said: str, refused: Command, tmp_path: Path) -> None:
+    assert said in refused("report", asked, "-o", "report.html").err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fits_nowhere_is_said_and_nothing_is_written(refused: Command, tmp_path: Path) -> None:
+    refused("report", FRONTIER, "frontier deepseek_v3 h100_sxm --tp 1", "-o", "report.html", code=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("report.pdf", "report.pdf: a report is a page for a browser; end its name in .html"),
+        ("report", "end its name in .html"),
+        ("", "end its name in .html"),
+        ("nowhere/report.html", "nowhere/report.html: cannot be written: No such file or directory"),
+    ],
+)
+def test_places_that_cannot_be_written(path: str, said: str, refused: Command) -> None:
+    assert said in refused("report", FRONTIER, "-o", path).err
+
+
+def test_a_file_that_is_read_only(refused: Command, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("kept")
+    path.chmod(0o444)
+    assert "the file is read-only" in refused("report", FRONTIER, "-o", path).err
+    assert path.read_text() == "kept"
+
+
+def test_what_is_asked_is_never_a_shell_s(refused: Command, tmp_path: Path) -> None:
+    refused("report", "frontier llama_3_8b h100_sxm; touch owned", "-o", "report.html")
+    refused("report", "frontier $(touch owned) h100_sxm", "-o", "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_texts_of_users_stay_texts(written: Callable[..., Document]) -> None:
+    label = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+    series = f'compare --series "{label}: model=llama_3_8b, hardware=h100_sxm, tp=1"'
+    document = written(series)
+    assert document.all("img") == []
+    assert "<script>alert" not in document.text
+    assert any(label in text for _, text in document.all("td"))
