@@ -29,10 +29,12 @@ from . import (
     renamed,
     sampling_rule,
     scenario,
+    serve,
     speculate,
     validate,
 )
 from .help import COMPLETION, Group
+from .parameters import UNCOUNTABLE
 
 
 @click.group(
@@ -62,6 +64,7 @@ for command in (
     load.load,
     disaggregate.disaggregate,
     prefix_cache.cache,
+    serve.serve,
     scenario.run,
     scenario.table,
     scenario.figure,
@@ -77,10 +80,6 @@ for command in (
     calibrate.calibrate,
 ):
     app.add_command(command)
-
-
-#: What is said where numbers that are possible each, but not together, lead out of floating point.
-_BEYOND = "the numbers that were given are together too large or too small to calculate with; give others"
 
 
 def run() -> None:
@@ -113,7 +112,7 @@ def run() -> None:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     except (ArithmeticError, RuntimeWarning) as error:
-        click.echo(f"Error: {_BEYOND} ({error})", err=True)
+        click.echo(f"Error: {UNCOUNTABLE} ({error})", err=True)
         sys.exit(2)
     except MemoryError:
         click.echo("Error: this takes more memory than there is; ask for less", err=True)

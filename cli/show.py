@@ -9,6 +9,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from .options import Output
 
+#: Under which a context keeps the answer of its command.
+_TAKEN = "inference_econ.taken"
 _BAR_AFTER_SECONDS = 1.0
 #: Longest line of a text [characters].
 _TEXT_WIDTH = 100
@@ -29,6 +32,27 @@ _TEXT_WIDTH = 100
 _FILE_WIDTH = 140
 #: Narrower terminals are written to as if they had so many characters.
 _NARROWEST = 60
+
+
+@dataclass
+class Taken:
+    """What a command answers, kept instead of printed for whoever runs it in a context of his own."""
+
+    page: Page | None = None
+    asked: Mapping[str, object] = field(default_factory=dict)
+    text: str = ""
+
+    @classmethod
+    def of(cls, context: click.Context) -> Taken:
+        """Keep what the command of a context answers."""
+        taken = context.meta[_TAKEN] = cls()
+        return taken
+
+
+def _taken() -> Taken | None:
+    """Where the answer of the running command is kept; None if it is to be printed."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_TAKEN)
 
 
 def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) -> None:
@@ -45,6 +69,10 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     """
     from inference_econ.report.page import csv_text, json_text
 
+    taken = _taken()
+    if taken is not None:
+        taken.page, taken.asked = page, asked or {}
+        return
     beside = ""
     if output.form == "json":
         record = page.record()
@@ -68,6 +96,10 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
+    taken = _taken()
+    if taken is not None:
+        taken.text = text
+        return
     if path is None:
         try:
             click.echo(text, nl=not text.endswith("\n"), color=coloured())

@@ -1,0 +1,12 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from .application import Application as Application
+from .application import application as application
+from .questions import Answer as Answer
+from .questions import Answering as Answering
+from .questions import Fields as Fields
+from .questions import Option as Option
+from .questions import Question as Question
+from .questions import RefusedError as RefusedError
+from .server import run as run
+from .workers import Limits as Limits

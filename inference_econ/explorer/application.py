@@ -1,0 +1,107 @@
+"""The application: questions and their answers over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from inference_econ.explorer import guards, openapi, requests
+from inference_econ.explorer.models import checked, request_model
+from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
+from inference_econ.explorer.replies import Form, Reply, reply
+from inference_econ.explorer.workers import Limits, Workers
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from starlette.requests import Request
+
+#: What is served.
+Application: TypeAlias = Starlette
+
+
+class _Explorer:
+    """What the addresses of one application have in common.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+        What can be asked.
+    answering : callable
+        Answers it.
+    limits : Limits
+        How much of it.
+    """
+
+    def __init__(self, questions: Sequence[Question], answering: Answering, limits: Limits) -> None:
+        self.questions = {question.name: question for question in questions}
+        self.answering, self.limits = answering, limits
+
+    @cached_property
+    def models(self) -> Mapping[str, type[BaseModel]]:
+        """The model of each question's requests."""
+        return {name: request_model(question) for name, question in self.questions.items()}
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """Processes that answer, as long as the server runs."""
+        self.workers = Workers(self.limits)
+        yield
+
+    async def question(self, request: Request) -> Response:
+        """Answer the question of an address."""
+        name, form = requests.asked(request, self.models)
+        if request.method == "POST":
+            given = await requests.json_object(request, self.limits.upload_bytes)
+        else:
+            given = requests.texts(request, self.questions[name])
+        fields = checked(self.models[name], given, texts=request.method != "POST")
+        return _response(await self.answer(request, name, fields, form))
+
+    async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
+        """The reply of a process, as long as somebody waits for it."""
+        return await requests.while_connected(request, self.workers.run, reply, self.answering, name, fields, form, {})
+
+    async def openapi(self, _: Request) -> Response:
+        """The document of all this."""
+        return JSONResponse(openapi.document(self.questions, self.models))
+
+
+def application(
+    questions: Sequence[Question], answering: Answering, *, hosts: Sequence[str] = (), limits: Limits | None = None
+) -> Application:
+    """Questions and their answers over HTTP, as an ASGI application.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+        What can be asked.
+    answering : callable
+        Answers it; a function of a module, since other processes call it.
+    hosts : sequence of str
+        Names that the server goes by, beside those of this machine for itself.
+    limits : Limits, optional
+        How much is done at most.
+    """
+    explorer = _Explorer(questions, answering, Limits() if limits is None else limits)
+    routes = [
+        Route("/openapi.json", explorer.openapi),
+        Route("/api/v1/{question}", explorer.question, methods=["GET", "POST"]),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=guards.middleware(hosts),
+        exception_handlers=dict(guards.HANDLERS),
+        lifespan=explorer.lifespan,
+    )
+
+
+def _response(answer: Reply) -> Response:
+    if answer.refused:
+        raise RefusedError(answer.refused, answer.field)
+    return Response(answer.body, media_type=answer.media)
