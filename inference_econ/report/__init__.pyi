@@ -6,6 +6,7 @@ from . import answer_file as answer_file
 from . import assess as assess
 from . import calibrate as calibrate
 from . import catalog as catalog
+from . import charts as charts
 from . import compare as compare
 from . import disaggregated as disaggregated
 from . import document as document
@@ -28,3 +29,4 @@ from . import serving_frontier as serving_frontier
 from . import speculate as speculate
 from . import table as table
 from . import validate as validate
+from . import web as web
