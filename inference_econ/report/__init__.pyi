@@ -6,6 +6,7 @@ from . import answer_file as answer_file
 from . import assess as assess
 from . import calibrate as calibrate
 from . import catalog as catalog
+from . import charts as charts
 from . import compare as compare
 from . import disaggregated as disaggregated
 from . import document as document

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from inference_econ.errors import InputError
 
 #: How names of pictures end.
-_PICTURES = (".svg", ".png", ".pdf")
+PICTURES = (".svg", ".png", ".pdf")
 
 
 def ending_of(path: Path | str) -> str:
@@ -78,8 +78,15 @@ def check_place(path: Path | str) -> None:
         raise _Unused
 
 
-def check_picture(path: Path | str) -> Path:
+def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
     """The path if a picture can be written to it by its suffix.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where to.
+    endings : sequence of str
+        Those that are written.
 
     Raises
     ------
@@ -87,8 +94,8 @@ def check_picture(path: Path | str) -> Path:
         If the suffix is no picture's.
     """
     target = Path(path)
-    if ending_of(target) not in _PICTURES:
-        raise InputError(f"{target}: a picture's name must end in {', '.join(_PICTURES)}")
+    if ending_of(target) not in endings:
+        raise InputError(f"{target}: a picture's name must end in {', '.join(endings)}")
     return target
 
 

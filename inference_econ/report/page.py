@@ -13,6 +13,8 @@ from inference_econ.report.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.report.charts import AnyChart
+
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
@@ -107,13 +109,17 @@ class Page(ABC):
         """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
         return ()
 
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Interactive pictures of the answer by name, the one that says most first; none if it has no picture."""
+        return {}
+
     @property
     def has_picture(self) -> bool:
         """Whether :meth:`draw` draws something."""
-        return type(self).draw is not Page.draw
+        return type(self).charts is not Page.charts or type(self).draw is not Page.draw
 
     def draw(self, path: str) -> None:
-        """Draw the answer.
+        """Draw the answer: the first of its charts.
 
         Parameters
         ----------
@@ -124,8 +130,14 @@ class Page(ABC):
         ------
         NotImplementedError
             If the answer has no picture.
+        InputError
+            If the path cannot be written.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+        from inference_econ.report import charts
+
+        if not self.has_picture:
+            raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+        charts.write(next(iter(self.charts().values())), path)
 
 
 def _listed(lines: Sequence[str]) -> str:

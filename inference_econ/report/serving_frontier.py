@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,22 @@ import numpy as np
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 from inference_econ.answers.sources import sources
+from inference_econ.answers.token_parts import token_parts
 from inference_econ.report import bands, caveats
 from inference_econ.report.heading import SERVICES, heading, lengths_label
+from inference_econ.report.hovering import between, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
-from inference_econ.report.table import Table, amount, dollars, layout_label, remarks, size, warnings
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from inference_econ.calibration.alike import MeasuredServer
+    from inference_econ.report.charts import AnyChart, Steps
     from inference_econ.report.measured_points import Drawn
 
 #: What a metric is called: in a table, and on an axis.
@@ -78,13 +81,14 @@ class ServingFrontierPage(Page):
         speed, metric = self.front.tokens_per_second.tolist(), self.front.metric(self.y).tolist()
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", NAMES[self.y][0]))
 
-    def draw(self, path: str) -> None:
-        """Draw what is held against speed, and the time to first token."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """What is held against speed with the step of a point that is clicked, and the time to first token."""
+        from inference_econ.report import charts
 
         question = "What do services cost at each speed?" if self.y in _COSTS else "What do chips give at each speed?"
         title = f"{question}\n{service_frontier_title(self.front)}"
-        figures.draw_charts(service_frontier_charts(self.front, self.y), path, title)
+        shown = service_frontier_charts(self.front, self.y)
+        return {"frontier": charts.frontier_chart(shown, title, _steps(self.front))}
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
@@ -213,7 +217,8 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
     unit = 1e3 if y == "power" else 1.0
     label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]
     band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
-    line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band)
+    details = point_details(front)
+    line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
     preferred = Line("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
     alike = [drawn] if front.speculation is None and not requests.cached else []
@@ -222,7 +227,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
         return measured_metric(front, y, server) / unit
 
     ttft = (1e3 * front.ttft_seconds).tolist()
-    waits = Line("TTFT of its points", speed.tolist(), ttft, points=True)
+    waits = Line("TTFT of its points", speed.tolist(), ttft, points=True, beside=line.label, details=details)
     x_label, said = "tokens per second per user", bands.bands_label([front.setup])
     return [
         Chart(
@@ -236,6 +241,33 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
         ),
         Chart("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]
+
+
+def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
+    """What hovering over each point says: its deployment, its times and its cost, with their ends."""
+    points, ends = front.points(), front.ends()
+    details: dict[str, list[float | str]] = {
+        "layout": [layout_label(point.layout) for point in points],
+        "GPUs": [point.accelerators for point in points],
+    }
+    if any("engine" in point.layout for point in points):
+        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    details |= {
+        "in flight": [point.concurrency for point in points],
+        "batch": [point.batch for point in points],
+        "TTFT ms": [between(1e3 * point.ttft_seconds, ends["ttft_seconds"]) for point in points],
+        "TPOT ms": [between(1e3 * point.tpot_seconds, ends["tpot_seconds"]) for point in points],
+    }
+    costs = [point.dollars_per_million_output_tokens for point in points]
+    return details | priced(costs, ends["dollars_per_million_output_tokens"])
+
+
+def _steps(front: ServiceFrontier) -> Steps | None:
+    """Where the time per token of every point goes; None of those that speculate."""
+    from inference_econ.report.charts import Steps
+
+    parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}
+    return Steps(parts, len(front), front.preferred_index()) if parts else None
 
 
 def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:

@@ -55,6 +55,11 @@ class Waterfall:
     likely: tuple[float, float] | None = None
 
     @property
+    def band(self) -> str:
+        """What a legend says of where a measured whole probably lies."""
+        return f"{100 * caveats.LEVEL:.0f} % of measured values"
+
+    @property
     def total(self) -> float:
         """The whole."""
         return self.bars[-1].start + self.bars[-1].length

@@ -31,6 +31,7 @@ PART_NAMES = {
     "host": "host per step",
     "host_weights": "weights from the host",
     "draft": "proposing tokens",
+    "prefill": "prompts of others",
 }
 
 

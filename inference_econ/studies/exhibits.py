@@ -181,6 +181,8 @@ class Line:
     beside : str
         Points only: the label of the line that they belong to, whose colour they have; they are told by their shape,
         which the legend shows once for all lines.
+    details : mapping of str to sequence
+        What else is said of each point, numbers or texts by name; as long as the line.
     """
 
     label: str
@@ -189,6 +191,7 @@ class Line:
     points: bool = False
     band: Band | None = None
     beside: str = ""
+    details: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

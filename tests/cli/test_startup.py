@@ -27,7 +27,8 @@ try:
 finally:
     print("LOADED", *sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 """
-HEAVY = {"numpy", "scipy", "pandas", "matplotlib", "pydantic", "yaml", "pint", "rich", "plotext", "bibtexparser"}
+DRAWING = {"matplotlib", "altair", "vl_convert"}
+HEAVY = {"numpy", "scipy", "pandas", "pydantic", "yaml", "pint", "rich", "plotext", "bibtexparser", *DRAWING}
 
 
 def _process(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -62,6 +63,12 @@ def test_reading_one_file_loads_no_arrays(tmp_path: Path) -> None:
     process = _process("hardware", "h100_sxm", "--format", "json", folder=tmp_path)
     assert process.returncode == 0
     assert "matplotlib" not in process.stderr.splitlines()[-1].split()
+
+
+def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
+    process = _process("frontier", "llama_3_8b", "h100_sxm", "--instance-gpus", "1", folder=tmp_path)
+    assert process.returncode == 0
+    assert not DRAWING & set(process.stderr.splitlines()[-1].split())
 
 
 def test_a_real_process_has_the_exit_codes(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Cost against speed, with the step of the point that is clicked beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import numpy as np
+
+from inference_econ.report.charts import lines, marks, theme, waterfall
+from inference_econ.report.step_pictures import Waterfall, waterfall_bars
+from inference_econ.studies.exhibits import Chart
+
+#: What a part is called that is the whole.
+_WHOLE = "time per token"
+#: Parts that are less of every step are left out [1].
+_SMALLEST = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Where the time per token of each point of a line goes.
+
+    Attributes
+    ----------
+    parts : mapping of str to sequence of float
+        Milliseconds of each point, by the names that people read [ms].
+    points : int
+        How many they are [1].
+    first : int
+        The point that is shown before any is clicked.
+    """
+
+    parts: Mapping[str, Sequence[float]]
+    points: int
+    first: int
+
+
+def frontier_chart(charts: Sequence[Chart], title: str, steps: Steps | None) -> alt.ConcatChart | alt.LayerChart:
+    """A frontier, what else is known of its points, and the step of the one that is clicked.
+
+    Parameters
+    ----------
+    charts : sequence of Chart
+        The first has the frontier as its first line.
+    title : str
+        Above all; its first line is the question.
+    steps : Steps or None
+        Of that line's points; None where points have no steps.
+    """
+    if steps is None:
+        return lines.line_charts(charts, title)
+    clicked = alt.selection_point(
+        name="clicked", on="click", nearest=True, fields=["n"], value=[{"n": steps.first}], empty=False, toggle=False
+    )
+    cost, *others = lines.panels(charts, clicked)
+    return lines.together([cost, _step(steps, clicked), *others], title)
+
+
+def _step(steps: Steps, clicked: alt.Parameter) -> alt.LayerChart:
+    """The parts of the time per token of the point that is clicked."""
+    names, rows = _shown(steps), list(_rows(steps))
+    title = alt.TitleParams(text="Where the time of a token goes", subtitle=["of the ringed point; click another"])
+    layers = alt.LayerChart(layer=waterfall.bars(rows, names, "milliseconds", point=clicked), title=title)
+    return layers.properties(width=theme.NARROW, height=theme.NARROW)
+
+
+def _shown(steps: Steps) -> list[str]:
+    """Parts that are worth a bar, those first that take the most over all points, and the whole."""
+    columns = {name: np.asarray(values) for name, values in steps.parts.items()}
+    whole = np.sum(list(columns.values()), axis=0)
+    shares = {name: values / whole for name, values in columns.items()}
+    kept = [name for name, share in shares.items() if share.max() >= _SMALLEST]
+    return [*sorted(kept, key=lambda name: -float(shares[name].mean())), _WHOLE]
+
+
+def _rows(steps: Steps) -> Iterator[marks.Row]:
+    """The bars of every point."""
+    *names, _ = _shown(steps)
+    for index in range(steps.points):
+        parts = {name: float(steps.parts[name][index]) for name in names}
+        total = sum(float(values[index]) for values in steps.parts.values())
+        fall = Waterfall("", "", waterfall_bars(parts, lambda _, value: f"{value:.3g} ms"), _WHOLE, f"{total:.3g} ms")
+        for row in waterfall.waterfall_rows(fall):
+            yield {**row, "n": index}

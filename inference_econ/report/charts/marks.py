@@ -1,0 +1,263 @@
+"""What kinds of charts have in common: titles, axes, lines with their bands, points, rules, and what hovering says."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+import altair as alt
+
+from inference_econ.report.charts import theme
+from inference_econ.studies.exhibits import Band, Chart, Line
+
+#: A row of data: numbers and texts by field.
+Row = dict[str, Any]
+#: How numbers are written: three digits.
+DIGITS = ",.3~r"
+#: How ticks are.
+_NUMBER = ",.6~r"
+#: The first digit of a tick of a logarithmic axis.
+_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
+#: From this ratio of ends on, a logarithmic axis spans a decade [1].
+_DECADE = 8.0
+#: Pixels that a character of a title takes on average.
+_CHARACTER = 6.2
+
+
+def data(rows: Iterable[Row]) -> alt.InlineData:
+    """Rows that a specification carries with it; six digits of numbers are more than ink shows."""
+    return alt.InlineData(values=[{name: _short(value) for name, value in row.items()} for row in rows])
+
+
+def _short(value: object) -> object:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def heading(title: str, width: int) -> alt.TitleParams:
+    """The first line as a title, the others below it, broken where they are too long.
+
+    Parameters
+    ----------
+    title : str
+        Lines; the first is the question.
+    width : int
+        Of the chart [pixels].
+    """
+    question, *others = title.splitlines()
+    lines = [line for text in others for line in textwrap.wrap(text, int(width / _CHARACTER))]
+    return alt.TitleParams(text=question, subtitle=lines)
+
+
+def axis(chart: Chart, name: str) -> alt.X | alt.Y:
+    """The encoding of an axis of a chart.
+
+    Parameters
+    ----------
+    chart : Chart
+        What is drawn.
+    name : {"x", "y"}
+        Which axis; so is the field of the data called.
+    """
+    logarithmic = name in chart.logarithmic
+    scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=True)
+    drawn = alt.Axis(
+        title=chart.x_label if name == "x" else chart.y_label,
+        labelExpr=_label(chart, name) if logarithmic else alt.Undefined,
+        format=_NUMBER,
+        labelOverlap="greedy",
+        tickCount=8,
+    )
+    return (alt.X if name == "x" else alt.Y)(field=name, type="quantitative", scale=scale, axis=drawn)
+
+
+def _label(chart: Chart, name: str) -> str:
+    """What a tick of a logarithmic axis is labelled with: only 1, 2 and 5 where it spans a decade."""
+    values = [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
+    text = f"format(datum.value, '{_NUMBER}')"
+    return text if max(values) < _DECADE * min(values) else f"indexof([1, 2, 5], {_DIGIT}) < 0 ? '' : {text}"
+
+
+def positions(chart: Chart) -> dict[str, Any]:
+    """Both axes of a chart."""
+    return {"x": axis(chart, "x"), "y": axis(chart, "y")}
+
+
+def coloured(charts: Sequence[Chart]) -> list[str]:
+    """Labels of lines, each of which has a colour and dashes of its own in all charts."""
+    return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.points))
+
+
+def colour(labels: Sequence[str]) -> alt.Color:
+    """The colour of a series; the palette is the theme's."""
+    scale, legend = alt.Scale(domain=list(labels)), alt.Legend(symbolType="stroke")
+    return alt.Color(field="series", type="nominal", scale=scale, title=None, legend=legend)
+
+
+def dashes(labels: Sequence[str]) -> alt.StrokeDash:
+    """The dashes of a series."""
+    patterns = [theme.DASHES[index % len(theme.DASHES)] for index in range(len(labels))]
+    return alt.StrokeDash(
+        field="series",
+        type="nominal",
+        scale=alt.Scale(domain=list(labels), range=patterns),
+        title=None,
+        legend=alt.Legend(symbolType="stroke"),
+    )
+
+
+def curves(chart: Chart, labels: Sequence[str]) -> list[alt.Chart]:
+    """The lines of a chart, and the bands behind them."""
+    drawn = [line for line in chart.lines if not line.points]
+    rows = [row for line in drawn for row in line_rows(line)]
+    lines = (
+        alt.Chart(data(rows))
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            **positions(chart),
+            color=colour(labels),
+            strokeDash=dashes(labels),
+            detail="piece:N",
+            order="n:Q",
+        )
+    )
+    return [*_bands(chart, labels), *([lines] if rows else [])]
+
+
+def line_rows(line: Line) -> Iterator[Row]:
+    """The points of a line: gaps part it into pieces, as data have no NaN."""
+    piece, broken = 0, False
+    for index, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
+        if not (isfinite(x) and isfinite(y)):
+            broken = True
+            continue
+        piece, broken = piece + broken, False
+        details = {name: values[index] for name, values in line.details.items()}
+        series = line.beside or line.label
+        yield {"series": series, "x": x, "y": y, "n": index, "piece": piece, **details}
+
+
+def _bands(chart: Chart, labels: Sequence[str]) -> list[alt.Chart]:
+    """Where measured values lie around the lines, behind them; one entry of the legend for all."""
+    banded = [(line.label, line.band) for line in chart.lines if line.band is not None]
+    if not banded:
+        return []
+    rows = [row for label, band in banded for row in _outline(label, band)]
+    opacity = alt.Opacity(
+        field="band",
+        type="nominal",
+        scale=alt.Scale(type="ordinal", domain=[chart.bands], range=[theme.BAND]),
+        legend=alt.Legend(symbolType="square", symbolStrokeWidth=0, symbolSize=220),
+        title=None,
+    )
+    mark = alt.MarkDef(type="line", filled=True, strokeWidth=0, tooltip=None)
+    drawn = alt.Chart(data(rows), mark=mark).transform_calculate(band=json.dumps(chart.bands))
+    return [drawn.encode(**positions(chart), color=colour(labels), opacity=opacity, order="n:Q")]
+
+
+def _outline(label: str, band: Band) -> Iterator[Row]:
+    """The edge of a band and back along the other one."""
+    x, y = [*band.x, *reversed(band.other_x)], [*band.y, *reversed(band.other_y)]
+    known = ((a, b) for a, b in zip(x, y, strict=True) if isfinite(a) and isfinite(b))
+    for index, (across, up) in enumerate(known):
+        yield {"series": label, "x": float(across), "y": float(up), "n": index}
+
+
+def points(chart: Chart, charts: Sequence[Chart], labels: Sequence[str]) -> list[alt.Chart]:
+    """The points of a chart by shape: those beside a line in its colour, others in that of the text."""
+    shapes = list(dict.fromkeys(line.label for each in charts for line in each.lines if line.points))
+    drawn = []
+    for own in (True, False):
+        lines = [line for line in chart.lines if line.points and bool(line.beside) is own]
+        rows = [{**row, "kind": line.label} for line in lines for row in line_rows(line)]
+        if rows:
+            drawn.append(_points(chart, rows, shapes, colour(labels) if own else None))
+    return drawn
+
+
+def _points(chart: Chart, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None) -> alt.Chart:
+    ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
+    shape = alt.Shape(
+        field="kind",
+        type="nominal",
+        scale=alt.Scale(domain=list(shapes), range=ranges),
+        title=None,
+        legend=alt.Legend(columns=1),
+    )
+    style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
+    encoded = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows)}
+    drawn: alt.Chart = alt.Chart(data(rows)).mark_point(filled=True, **style).encode(**encoded, **_known(color=colours))
+    return drawn
+
+
+def _known(**encodings: Any) -> dict[str, Any]:
+    return {name: value for name, value in encodings.items() if value is not None}
+
+
+def tooltips(chart: Chart, rows: Sequence[Row]) -> list[alt.Tooltip]:
+    """What hovering over a row says: what it is, both axes, and its details."""
+    special = {"series", "kind", "x", "y", "n", "piece", "point"}
+    fields = dict.fromkeys(name for row in rows for name in row if name not in special)
+    what = "kind" if "kind" in rows[0] else "series"
+    return [
+        alt.Tooltip(field=what, type="nominal", title="what"),
+        alt.Tooltip(field="x", type="quantitative", title=chart.x_label, format=DIGITS),
+        alt.Tooltip(field="y", type="quantitative", title=chart.y_label, format=DIGITS),
+        *(_tooltip(name, next(row[name] for row in rows if name in row)) for name in fields),
+    ]
+
+
+def _tooltip(name: str, value: object) -> alt.Tooltip:
+    if isinstance(value, str):
+        return alt.Tooltip(field=name, type="nominal", title=name)
+    return alt.Tooltip(field=name, type="quantitative", title=name, format=DIGITS)
+
+
+def hovered(chart: Chart, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
+    """Points on the lines of a chart that show where the pointer is nearest, and what they are.
+
+    Parameters
+    ----------
+    chart : Chart
+        What is drawn.
+    labels : sequence of str
+        Of all lines that have a colour.
+    name : str
+        Of the selection of the point that the pointer is nearest to.
+    clicked : Parameter, optional
+        The selection of a point that is clicked.
+    """
+    rows = [row for line in chart.lines if not line.points for row in line_rows(line)]
+    if not rows:
+        return []
+    near = alt.selection_point(name=name, on="pointerover", nearest=True, empty=False, fields=["series", "n"])
+    shown = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=70)
+    said = tooltips(chart, rows)
+    shown_points = points.encode(**positions(chart), color=colour(labels), opacity=shown, tooltip=said)
+    return [shown_points.add_params(near, *([] if clicked is None else [clicked]))]
+
+
+def ring(chart: Chart, clicked: alt.Parameter) -> alt.Chart:
+    """A ring around the point that is clicked."""
+    rows = [row for line in chart.lines if not line.points for row in line_rows(line)]
+    base = alt.Chart(data(rows)).mark_point(filled=False, size=170, strokeWidth=2)
+    drawn: alt.Chart = base.encode(**positions(chart)).transform_filter(clicked)
+    return drawn
+
+
+def rules(chart: Chart) -> list[alt.Chart]:
+    """Vertical lines with what they mean."""
+    if not chart.marks:
+        return []
+    rows = [{"x": place, "text": text} for text, place in chart.marks.items()]
+    dash = alt.StrokeDash(
+        field="text",
+        type="nominal",
+        scale=alt.Scale(domain=list(chart.marks), range=[[2, 3]] * len(chart.marks)),
+        title=None,
+        legend=alt.Legend(symbolType="stroke"),
+    )
+    return [alt.Chart(data(rows)).mark_rule().encode(x=axis(chart, "x"), strokeDash=dash)]

@@ -1,0 +1,109 @@
+"""The ways out of a chart: its specification, the JavaScript that draws it, and files."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inference_econ.report.charts import theme
+from inference_econ.report.files import PICTURES, check_picture, ending_of, whole_file
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    #: Any chart that Altair makes.
+    AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart
+
+#: The version of Vega-Lite whose schema Altair carries, among those that vl-convert can draw.
+_VEGA_LITE = "6.4"
+#: How the name of a page with a chart ends.
+_PAGE = ".html"
+#: What other scripts of a page may use.
+_GLOBALS = "Object.assign(window, { vega, vegaLite, vegaEmbed });"
+#: Pixels of a picture for each of a specification.
+_SCALE = 2.0
+
+
+def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
+    """A chart as Vega-Lite's JSON, with its data and the theme.
+
+    Parameters
+    ----------
+    chart : altair chart
+        From a page.
+    dark : bool
+        On a dark ground.
+    """
+    plain: dict[str, Any] = chart.to_dict()
+    return {**plain, "config": theme.config(dark=dark)}
+
+
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, which sets ``vega``, ``vegaLite`` and ``vegaEmbed``."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_GLOBALS, vl_version=_VEGA_LITE))
+
+
+def svg(chart: AnyChart, *, dark: bool = False) -> str:
+    """A chart as a drawing that needs no JavaScript."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(specification(chart, dark=dark), vl_version=_VEGA_LITE))
+
+
+def write(chart: AnyChart, path: Path | str) -> None:
+    """Write a chart to a file, whole or not at all.
+
+    Parameters
+    ----------
+    chart : altair chart
+        From a page.
+    path : Path or str
+        Where to, ending in .svg, .png, .pdf, or .html, which is interactive and loads nothing.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or is no picture.
+    """
+    content = drawn(chart, ending_of(check_picture(path, (*PICTURES, _PAGE))))
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def drawn(chart: AnyChart, ending: str) -> bytes:
+    """A chart in the format of an ending: .svg, .png, .pdf or .html."""
+    import vl_convert
+
+    if ending == ".svg":
+        return svg(chart).encode()
+    if ending == _PAGE:
+        return _html(chart).encode()
+    written = vl_convert.vegalite_to_png if ending == ".png" else vl_convert.vegalite_to_pdf
+    return bytes(written(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
+
+
+#: A page with one chart that loads nothing; light or dark as its reader's system is.
+_HTML = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>%(title)s</title>
+<style>:root { color-scheme: light dark } body { margin: 0; overflow-x: auto; background: %(light)s }
+@media (prefers-color-scheme: dark) { body { background: %(dark)s } }</style>
+<script>%(javascript)s</script></head>
+<body><div id="chart"></div>
+<script>const [chart, dark] = %(data)s;
+if (matchMedia("(prefers-color-scheme: dark)").matches) chart.config = dark;
+vegaEmbed("#chart", chart);</script></body></html>
+"""
+
+
+def _html(chart: AnyChart) -> str:
+    plain, dark = specification(chart), theme.config(dark=True)
+    # What ends a script in a text would end this one.
+    data = json.dumps([plain, dark], allow_nan=False).replace("</", "<\\/")
+    light, title = plain["config"]["background"], html.escape(str(plain["title"]["text"]))
+    parts = {"title": title, "light": light, "dark": dark["background"], "javascript": javascript(), "data": data}
+    return _HTML % parts

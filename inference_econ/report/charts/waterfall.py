@@ -1,0 +1,88 @@
+"""Parts as bars, each beginning where the last one ends, and the whole below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from inference_econ.report.charts import marks, theme
+from inference_econ.report.step_pictures import Waterfall
+
+#: Height of a bar with the room between [pixels].
+_STEP = 26
+#: Of an axis, over what its bars reach [1].
+_ROOM = 1.35
+
+
+def waterfall_chart(fall: Waterfall) -> alt.LayerChart:
+    """Parts on their way to the whole."""
+    rows, names = waterfall_rows(fall), [*(bar.name for bar in fall.bars), fall.whole]
+    layers = alt.LayerChart(layer=[*bars(rows, names, fall.x_label), *_likely(fall)])
+    title = marks.heading(fall.title, theme.WIDE)
+    return layers.properties(title=title, width=theme.WIDE, height=_STEP * len(names))
+
+
+def waterfall_rows(fall: Waterfall) -> list[marks.Row]:
+    """Bars as data: what they are, where they begin and end, and how much they are in words."""
+    parts = [
+        {"part": bar.name, "start": bar.start, "end": bar.start + bar.length, "text": bar.text} for bar in fall.bars
+    ]
+    high = max(fall.total, (fall.likely or (0.0, 0.0))[1])
+    whole = {"part": fall.whole, "start": 0.0, "end": fall.total, "text": fall.text}
+    rows = [{**row, "style": "part", "words": row["end"]} for row in parts]
+    return [*rows, {**whole, "style": "whole", "words": high}]
+
+
+def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered: Any) -> list[alt.Chart]:
+    """The bars, and how much they are beside them.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        From :func:`waterfall_rows`.
+    names : sequence of str
+        Of the parts, from the top.
+    label : str
+        Of the axis, with its unit.
+    **filtered
+        ``point``: the selection whose rows are shown, where there are those of several points.
+    """
+    base = alt.Chart(marks.data(rows))
+    if filtered:
+        base = base.transform_filter(filtered["point"])
+    base = base.encode(y=alt.Y(field="part", type="nominal", sort=list(names), axis=alt.Axis(title=None)))
+    across = alt.X(field="start", type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
+    said = [alt.Tooltip(field=name, type="nominal") for name in ("part", "text")]
+    drawn = [
+        base.transform_filter(alt.datum.style == style)
+        .mark_bar(style=style, height=alt.RelativeBandSize(band=0.7))
+        .encode(x=across, x2="end", tooltip=said)
+        for style in ("part", "whole")
+    ]
+    words = base.encode(x=alt.X(field="words", type="quantitative"))
+    room = base.transform_calculate(room=f"{_ROOM} * datum.words").mark_point(opacity=0)
+    return [
+        *drawn,
+        words.mark_text(align="left", dx=6).encode(text="text:N"),
+        room.encode(x=alt.X(field="room", type="quantitative")),
+    ]
+
+
+def _likely(fall: Waterfall) -> list[alt.Chart]:
+    """Where a measured whole probably lies, with its entry in the legend."""
+    if fall.likely is None:
+        return []
+    low, high = fall.likely
+    row = {"part": fall.whole, "low": low, "high": high, "text": fall.band}
+    base = alt.Chart(marks.data([row])).encode(y=alt.Y(field="part", type="nominal"))
+    dash = alt.StrokeDash(
+        field="text",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=[fall.band], range=[[1, 0]]),
+        legend=alt.Legend(symbolType="stroke"),
+    )
+    ends = [base.mark_tick(thickness=2, size=10).encode(x=f"{end}:Q") for end in ("low", "high")]
+    return [base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high", strokeDash=dash), *ends]

@@ -1,0 +1,95 @@
+"""What every specification of a chart must be, as data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import altair as alt
+import jsonschema
+
+from inference_econ.report import charts
+
+#: A report holds several charts and a megabyte of JavaScript in 1.5 MB.
+LARGEST = 300_000
+Spec = Mapping[str, Any]
+
+
+@cache
+def _schema() -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(alt.load_schema())
+
+
+def sound(chart: charts.AnyChart) -> dict[str, Any]:
+    """The specification of a chart that is valid, whose fields are in its data, and whose numbers are numbers."""
+    spec = charts.specification(chart)
+    assert not [error.message[:200] for error in _schema().iter_errors(_without_layout(spec))]
+    assert len(json.dumps(spec, allow_nan=False)) < LARGEST
+    for view in views(spec):
+        _check_fields(view, rows_of(spec, view))
+    return spec
+
+
+def _without_layout(spec: Spec) -> dict[str, Any]:
+    """A specification without how legends stand, which Vega-Lite hands to Vega and its schema does not know."""
+    settings = {**spec["config"], "legend": {**spec["config"]["legend"]}}
+    del settings["legend"]["layout"]
+    return {**spec, "config": settings}
+
+
+def views(spec: Spec) -> Iterator[dict[str, Any]]:
+    """Every view with marks of its own."""
+    for key in ("layer", "concat", "hconcat", "vconcat"):
+        for part in spec.get(key, ()):
+            yield from views({"data": spec.get("data"), **part})
+    if "mark" in spec:
+        yield dict(spec)
+
+
+def rows_of(spec: Spec, view: Spec) -> Sequence[dict[str, Any]]:
+    """The data of a view."""
+    data = view["data"]
+    return list(data["values"] if "values" in data else spec["datasets"][data["name"]])
+
+
+def encodings(view: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Channels of a view that show a field."""
+    for channel, encoding in view.get("encoding", {}).items():
+        for one in encoding if isinstance(encoding, list) else [encoding]:
+            if "field" in one:
+                yield channel, one
+
+
+def _check_fields(view: Spec, rows: Sequence[dict[str, Any]]) -> None:
+    assert rows
+    calculated = {step["as"] for step in view.get("transform", ()) if "as" in step}
+    for channel, encoding in encodings(view):
+        name = encoding["field"]
+        if name in calculated:
+            continue
+        values = [row[name] for row in rows if channel != "tooltip" or name in row]
+        assert values
+        if encoding.get("type") == "quantitative" or channel in ("x2", "y2"):
+            assert all(isinstance(value, int | float) and math.isfinite(value) for value in values), name
+        domain = encoding.get("scale", {}).get("domain")
+        if domain is not None:
+            assert set(values) <= set(domain)
+
+
+def fields(spec: Spec, channel: str) -> set[str]:
+    """The fields that a channel shows anywhere in a chart."""
+    return {encoding["field"] for view in views(spec) for used, encoding in encodings(view) if used == channel}
+
+
+def legend(spec: Spec) -> set[str]:
+    """Every text that a legend shows."""
+    return {
+        text
+        for view in views(spec)
+        for _, encoding in encodings(view)
+        if encoding.get("scale") and encoding.get("legend", True) is not None
+        for text in encoding["scale"].get("domain", ())
+    }

@@ -1,0 +1,44 @@
+"""Cost against speed, the step of a point beside it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from inference_econ.answers.serving_frontier import ServiceFrontier, frontier
+from inference_econ.engine import Setup, Space
+from inference_econ.inputs import Traffic
+from inference_econ.report.serving_frontier import ServingFrontierPage
+from tests.charted import fields, legend, rows_of, sound, views
+
+
+@cache
+def _front() -> ServiceFrontier:
+    setup = Setup.of("llama_3_70b", "h200_sxm", weights="fp8")
+    return frontier(setup, Traffic(isl=1024, osl=1024), Space(max_accelerators=8))
+
+
+def test_a_frontier_with_its_band_and_measured_servers() -> None:
+    spec = sound(ServingFrontierPage(_front(), "cost").charts()["frontier"])
+    assert spec["title"]["text"] == "What do services cost at each speed?"
+    assert "Llama 3.1 70B on NVIDIA H200" in " ".join(spec["title"]["subtitle"])
+    said = legend(spec)
+    assert {"services that nothing beats", "largest speed³ / cost", "80 % of measured values (profiles/hopper)"} < said
+    assert any(text.startswith("measured: vLLM") for text in said)
+    assert {"layout", "GPUs", "engine", "in flight", "batch", "TTFT ms", "TPOT ms", "$/M low"} < fields(spec, "tooltip")
+
+
+def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token() -> None:
+    front = _front()
+    spec = sound(ServingFrontierPage(front, "cost").charts()["frontier"])
+    (clicked,) = [param for param in spec["params"] if param["name"] == "clicked"]
+    assert clicked["value"] == [{"n": front.preferred_index()}]
+    (whole,) = [
+        view for view in views(spec) if view.get("mark", {}).get("type") == "bar" and "whole" in str(view["transform"])
+    ]
+    assert {"filter": {"param": "clicked", "empty": False}} in whole["transform"]
+    rows = [row for row in rows_of(spec, whole) if row["style"] == "whole"]
+    assert [row["end"] for row in rows] == pytest.approx(1e3 * front.tpot_seconds, rel=1e-5)
+    parts = [row for row in rows_of(spec, whole) if row["style"] == "part" and row["n"] == 0]
+    assert max(row["end"] for row in parts) == pytest.approx(rows[0]["end"], rel=0.02)
