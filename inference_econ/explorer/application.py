@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from inference_econ.explorer import guards, openapi, requests
+from inference_econ.explorer import guards, openapi, page, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import Form, Reply, reply
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from starlette.requests import Request
 
+_DAY_SECONDS = 86_400
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -47,6 +49,11 @@ class _Explorer:
         """The model of each question's requests."""
         return {name: request_model(question) for name, question in self.questions.items()}
 
+    @cached_property
+    def choices(self) -> Mapping[str, Any]:
+        """What the controls of the page offer."""
+        return page.choices(self.questions.values())
+
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Processes that answer, as long as the server runs."""
@@ -66,6 +73,10 @@ class _Explorer:
     async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
         return await requests.while_connected(request, self.workers.run, reply, self.answering, name, fields, form, {})
+
+    def page(self, request: Request) -> Response:
+        """The page for people, with its controls set as the address says."""
+        return HTMLResponse(page.html(self.choices, request.query_params.multi_items()))
 
     async def openapi(self, _: Request) -> Response:
         """The document of all this."""
@@ -90,6 +101,9 @@ def application(
     """
     explorer = _Explorer(questions, answering, Limits() if limits is None else limits)
     routes = [
+        Route("/", explorer.page),
+        Route("/static/vega.js", _drawing),
+        Mount("/static", StaticFiles(packages=[("inference_econ.explorer", "static")])),
         Route("/openapi.json", explorer.openapi),
         Route("/api/v1/{question}", explorer.question, methods=["GET", "POST"]),
     ]
@@ -99,6 +113,12 @@ def application(
         exception_handlers=dict(guards.HANDLERS),
         lifespan=explorer.lifespan,
     )
+
+
+def _drawing(_: Request) -> Response:
+    """What draws charts in a browser, which keeps it for a day."""
+    headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}
+    return Response(page.drawing(), media_type="text/javascript; charset=utf-8", headers=headers)
 
 
 def _response(answer: Reply) -> Response:

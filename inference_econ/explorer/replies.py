@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
-Form = Literal["json", "csv", "md", "txt"]
+Form = Literal["json", "view", "csv", "md", "txt", "svg", "png"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
+    "view": "application/json",
     "csv": "text/csv; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
     "txt": "text/plain; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
 }
 
 
@@ -65,23 +68,38 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, model
 
     try:
         with catalog.names_only(models):
-            return Reply(_FORMS[form](answering(question, fields)).encode(), MEDIA[form])
+            content = _FORMS[form](answering(question, fields))
+            return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
     except RefusedError as error:
         return Reply(b"", "", str(error), error.field)
     except (InputError, NothingFitsError) as error:
         return Reply(b"", "", str(error))
 
 
-def _document(answer: Answer) -> str:
-    """Everything that a page shows of an answer, as JSON."""
+def _json(answer: Answer) -> str:
+    """The answer as data and as tables."""
     from inference_econ.report.page import json_text
 
+    return json_text(_document(answer))
+
+
+def _view(answer: Answer) -> str:
+    """The same with its charts, as a page shows it."""
+    from inference_econ.report import charts
+    from inference_econ.report.page import json_text
+
+    shown = {} if answer.page is None else answer.page.charts()
+    specifications = {name: charts.specification(chart) for name, chart in shown.items()}
+    return json_text({**_document(answer), "charts": specifications})
+
+
+def _document(answer: Answer) -> dict[str, Any]:
     page = answer.page
     document: dict[str, Any] = {"command": answer.command, "text": answer.text}
     if page is not None:
         tables = [_table(table) for table in page.tables()]
         document |= {"answer": {**answer.asked, **page.plain()}, "tables": tables}
-    return json_text(document)
+    return document
 
 
 def _table(table: Table) -> Mapping[str, object]:
@@ -105,9 +123,28 @@ def _text(answer: Answer) -> str:
     return answer.text or f"{answer.command}\n"
 
 
-_FORMS: Mapping[Form, Callable[[Answer], str]] = {
-    "json": _document,
+def _picture(answer: Answer, ending: str) -> bytes:
+    """The first chart of an answer as a file.
+
+    Raises
+    ------
+    RefusedError
+        If it has none.
+    """
+    from inference_econ.report import charts
+
+    shown = _page(answer).charts()
+    if not shown:
+        raise RefusedError("this answer has no picture: ask for it as .json or .csv")
+    return charts.drawn(next(iter(shown.values())), ending)
+
+
+_FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
+    "json": _json,
+    "view": _view,
     "csv": _csv,
     "md": lambda answer: _page(answer).markdown(),
     "txt": _text,
+    "svg": lambda answer: _picture(answer, ".svg"),
+    "png": lambda answer: _picture(answer, ".png"),
 }
