@@ -8,5 +8,7 @@ from .questions import Fields as Fields
 from .questions import Option as Option
 from .questions import Question as Question
 from .questions import RefusedError as RefusedError
+from .server import is_loopback as is_loopback
+from .server import listening as listening
 from .server import run as run
 from .workers import Limits as Limits

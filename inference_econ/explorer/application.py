@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from inference_econ.explorer import guards, openapi, page, requests
+from inference_econ.explorer import guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
-from inference_econ.explorer.replies import Form, Reply, reply
-from inference_econ.explorer.workers import Limits, Workers
+from inference_econ.explorer.replies import WARM_UP, Form, Reply, reply
+from inference_econ.explorer.workers import BusyError, Limits, Workers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -43,6 +44,8 @@ class _Explorer:
     def __init__(self, questions: Sequence[Question], answering: Answering, limits: Limits) -> None:
         self.questions = {question.name: question for question in questions}
         self.answering, self.limits = answering, limits
+        self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
+        self.texts = recent.Texts(limits.kept_bytes)
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
@@ -55,10 +58,20 @@ class _Explorer:
         return page.choices(self.questions.values())
 
     @asynccontextmanager
-    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Processes that answer, as long as the server runs."""
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """Processes that answer, as long as the server runs; warm before they are needed."""
         self.workers = Workers(self.limits)
-        yield
+        async with anyio.create_task_group() as group:
+            for _ in range(self.limits.processes):
+                group.start_soon(self.warm_up)
+            yield
+            group.cancel_scope.cancel()
+
+    async def warm_up(self) -> None:
+        """Have a process load what answers need: first numbers, then charts, so that the first question comes between."""
+        with suppress(RefusedError, BusyError):
+            for form in ("json", "view"):
+                await self.workers.run(reply, self.answering, *WARM_UP, form, {})
 
     async def question(self, request: Request) -> Response:
         """Answer the question of an address."""
@@ -72,7 +85,19 @@ class _Explorer:
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
-        return await requests.while_connected(request, self.workers.run, reply, self.answering, name, fields, form, {})
+        key = recent.key(name, fields, form)
+        known = self.replies.get(key)
+        if known is not None:
+            return known
+        texts, work = self.texts.named(fields), self.workers.run
+        made: Reply = await requests.while_connected(request, work, reply, self.answering, name, fields, form, texts)
+        self.replies.put(key, made, len(made.body))
+        return made
+
+    async def keep(self, request: Request) -> Response:
+        """Keep a text that somebody sends, under a name that options may have."""
+        content = await requests.body(request, self.limits.upload_bytes)
+        return JSONResponse({"name": self.texts.keep(content)})
 
     def page(self, request: Request) -> Response:
         """The page for people, with its controls set as the address says."""
@@ -105,6 +130,7 @@ def application(
         Route("/static/vega.js", _drawing),
         Mount("/static", StaticFiles(packages=[("inference_econ.explorer", "static")])),
         Route("/openapi.json", explorer.openapi),
+        Route("/api/v1/texts", explorer.keep, methods=["POST"]),
         Route("/api/v1/{question}", explorer.question, methods=["GET", "POST"]),
     ]
     return Starlette(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,16 +15,21 @@ if TYPE_CHECKING:
     from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
-Form = Literal["json", "view", "csv", "md", "txt", "svg", "png"]
+Form = Literal["json", "view", "csv", "md", "txt", "yaml", "html", "svg", "png"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
     "view": "application/json",
     "csv": "text/csv; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
     "txt": "text/plain; charset=utf-8",
+    "yaml": "application/yaml; charset=utf-8",
+    "html": "text/html; charset=utf-8",
     "svg": "image/svg+xml",
     "png": "image/png",
 }
+
+#: A question whose answer loads what others need too.
+WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Reply:
     field: str | None = None
 
 
-def reply(answering: Answering, question: str, fields: Fields, form: Form, models: Mapping[str, str]) -> Reply:
+def reply(answering: Answering, question: str, fields: Fields, form: Form, texts: Mapping[str, str]) -> Reply:
     """Answer a question, or say what is wrong with it; runs in a process of its own.
 
     Parameters
@@ -61,13 +67,13 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, model
         Its options.
     form : str
         How the answer is wanted.
-    models : mapping of str to str
-        Texts of configurations that may be named beside the catalogue.
+    texts : mapping of str to str
+        Texts that may be named beside the catalogue.
     """
     from inference_econ.inputs import catalog
 
     try:
-        with catalog.names_only(models):
+        with catalog.names_only(texts):
             content = _FORMS[form](answering(question, fields))
             return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
     except RefusedError as error:
@@ -123,6 +129,32 @@ def _text(answer: Answer) -> str:
     return answer.text or f"{answer.command}\n"
 
 
+def _yaml(answer: Answer) -> str:
+    """The question as a scenario.
+
+    Raises
+    ------
+    RefusedError
+        If scenarios do not hold such questions.
+    """
+    if answer.scenario is None:
+        raise RefusedError("scenarios hold questions of frontier and compare: ask this one as .json or .txt")
+    return answer.scenario()
+
+
+def _report(answer: Answer) -> str:
+    """The answer as a file to mail."""
+    from inference_econ.report import web
+
+    asked: Any = answer.asked.get("asked", {})
+    options = asked.get("options", {})
+    engine, burstiness = options.get("engine"), options.get("arrival_scv") or 1.0
+    named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
+    section = web.section(web.Asked(_page(answer), answer.command, (), burstiness, named))
+    question = answer.command.removeprefix("inference-econ ")
+    return web.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
+
+
 def _picture(answer: Answer, ending: str) -> bytes:
     """The first chart of an answer as a file.
 
@@ -145,6 +177,8 @@ _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
     "csv": _csv,
     "md": lambda answer: _page(answer).markdown(),
     "txt": _text,
+    "yaml": _yaml,
+    "html": _report,
     "svg": lambda answer: _picture(answer, ".svg"),
     "png": lambda answer: _picture(answer, ".png"),
 }

@@ -33,12 +33,15 @@ class Limits:
         For one answer [s].
     upload_bytes : int
         Of a request [B].
+    kept_bytes : int
+        Of answers that are kept for whoever asks the same, and as much of texts that people sent [B].
     """
 
     processes: int = os.cpu_count() or 2
     waiting: int = 200
     seconds: float = 30.0
     upload_bytes: int = 1_000_000
+    kept_bytes: int = 64_000_000
 
 
 class Workers:
@@ -64,6 +67,10 @@ class Workers:
             try:
                 with anyio.fail_after(self.limits.seconds):
                     return await anyio.to_process.run_sync(work, *arguments, cancellable=True, limiter=_one())
+            except anyio.BrokenWorkerProcess as error:
+                raise RefusedError(
+                    "the process that answers was ended, as it is where memory runs out; ask for less"
+                ) from error
             except TimeoutError:
                 raise RefusedError(
                     f"this takes longer than the {self.limits.seconds:g} s that an answer may; ask for less, for "
