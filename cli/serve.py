@@ -19,7 +19,8 @@ def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Ap
 
     from . import questions
 
-    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits)
+    ready = [f"{__package__}.ready"]
+    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=ready)
 
 
 @click.command(cls=Command, epilog=example("inference-econ serve", "inference-econ serve --port 8000"))

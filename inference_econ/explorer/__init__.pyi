@@ -2,6 +2,7 @@
 
 from .application import Application as Application
 from .application import application as application
+from .questions import WARM_UP as WARM_UP
 from .questions import Answer as Answer
 from .questions import Answering as Answering
 from .questions import Fields as Fields

@@ -15,8 +15,8 @@ from starlette.staticfiles import StaticFiles
 
 from inference_econ.explorer import guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
-from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
-from inference_econ.explorer.replies import WARM_UP, Form, Reply, reply
+from inference_econ.explorer.questions import WARM_UP, Answering, Fields, Question, RefusedError
+from inference_econ.explorer.replies import Form, Reply, reply
 from inference_econ.explorer.workers import BusyError, Limits, Workers
 
 if TYPE_CHECKING:
@@ -39,11 +39,15 @@ class _Explorer:
         Answers it.
     limits : Limits
         How much of it.
+    ready : sequence of str
+        Modules that load what answers need.
     """
 
-    def __init__(self, questions: Sequence[Question], answering: Answering, limits: Limits) -> None:
+    def __init__(
+        self, questions: Sequence[Question], answering: Answering, limits: Limits, ready: Sequence[str]
+    ) -> None:
         self.questions = {question.name: question for question in questions}
-        self.answering, self.limits = answering, limits
+        self.answering, self.limits, self.ready = answering, limits, ready
         self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
         self.texts = recent.Texts(limits.kept_bytes)
 
@@ -60,17 +64,18 @@ class _Explorer:
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         """Processes that answer, as long as the server runs; warm before they are needed."""
-        self.workers = Workers(self.limits)
+        self.workers = Workers(self.limits, self.ready)
         async with anyio.create_task_group() as group:
             for _ in range(self.limits.processes):
                 group.start_soon(self.warm_up)
             yield
             group.cancel_scope.cancel()
+        self.workers.close()
 
     async def warm_up(self) -> None:
-        """Have a process load what answers need: first numbers, then charts, so that the first question comes between."""
+        """Have a process load what charts need; numbers are loaded before."""
         with suppress(RefusedError, BusyError):
-            for form in ("json", "view"):
+            for form in ("json", "view"):  # a question that waits already comes between
                 await self.workers.run(reply, self.answering, *WARM_UP, form, {})
 
     async def question(self, request: Request) -> Response:
@@ -89,8 +94,8 @@ class _Explorer:
         known = self.replies.get(key)
         if known is not None:
             return known
-        texts, work = self.texts.named(fields), self.workers.run
-        made: Reply = await requests.while_connected(request, work, reply, self.answering, name, fields, form, texts)
+        arguments = self.answering, name, fields, form, self.texts.named(fields)
+        made: Reply = await requests.while_connected(request, self.workers, reply, *arguments)
         self.replies.put(key, made, len(made.body))
         return made
 
@@ -109,7 +114,12 @@ class _Explorer:
 
 
 def application(
-    questions: Sequence[Question], answering: Answering, *, hosts: Sequence[str] = (), limits: Limits | None = None
+    questions: Sequence[Question],
+    answering: Answering,
+    *,
+    hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    ready: Sequence[str] = (),
 ) -> Application:
     """Questions and their answers over HTTP, as an ASGI application.
 
@@ -123,8 +133,10 @@ def application(
         Names that the server goes by, beside those of this machine for itself.
     limits : Limits, optional
         How much is done at most.
+    ready : sequence of str
+        Modules whose import loads what answers need, for processes that are copied then.
     """
-    explorer = _Explorer(questions, answering, Limits() if limits is None else limits)
+    explorer = _Explorer(questions, answering, Limits() if limits is None else limits, ready)
     routes = [
         Route("/", explorer.page),
         Route("/static/vega.js", _drawing),

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: Options of a question by name, as JSON has them.
 Fields: TypeAlias = Mapping[str, Any]
 
+#: A question whose answer loads what others need too.
+WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
+
 
 @dataclass(frozen=True, slots=True)
 class Option:

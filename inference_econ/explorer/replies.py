@@ -28,9 +28,6 @@ MEDIA: Mapping[Form, str] = {
     "png": "image/png",
 }
 
-#: A question whose answer loads what others need too.
-WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
