@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from inference_econ.explorer import Application, Limits
 
 
+#: What loads all that answers need.
+_READY = (f"{__package__}.ready",)
+
+
 def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Application:
     """The commands that are questions, over HTTP."""
     from inference_econ import explorer
 
     from . import questions
 
-    ready = [f"{__package__}.ready"]
-    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=ready)
+    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=_READY)
 
 
 @click.command(cls=Command, epilog=example("inference-econ serve", "inference-econ serve --port 8000"))
@@ -33,8 +36,9 @@ def serve(host: str, port: int, quiet: bool) -> None:
     Nobody else reaches it, unless --host gives another address than 127.0.0.1: it asks for no password.
     """
     with extras.needed("explorer"):
-        from inference_econ.explorer import is_loopback, listening, run
+        from inference_econ.explorer import is_loopback, listening, prepare, run
 
+        prepare(_READY)
         with listening(host, port) as listener:
             if not is_loopback(host):
                 click.echo(

@@ -9,7 +9,9 @@ from .questions import Fields as Fields
 from .questions import Option as Option
 from .questions import Question as Question
 from .questions import RefusedError as RefusedError
+from .replies import reply as reply
 from .server import is_loopback as is_loopback
 from .server import listening as listening
 from .server import run as run
 from .workers import Limits as Limits
+from .workers import prepare as prepare

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import anyio
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -15,9 +14,9 @@ from starlette.staticfiles import StaticFiles
 
 from inference_econ.explorer import guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
-from inference_econ.explorer.questions import WARM_UP, Answering, Fields, Question, RefusedError
+from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import Form, Reply, reply
-from inference_econ.explorer.workers import BusyError, Limits, Workers
+from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -63,20 +62,10 @@ class _Explorer:
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Processes that answer, as long as the server runs; warm before they are needed."""
+        """Processes that answer, as long as the server runs."""
         self.workers = Workers(self.limits, self.ready)
-        async with anyio.create_task_group() as group:
-            for _ in range(self.limits.processes):
-                group.start_soon(self.warm_up)
-            yield
-            group.cancel_scope.cancel()
+        yield
         self.workers.close()
-
-    async def warm_up(self) -> None:
-        """Have a process load what charts need; numbers are loaded before."""
-        with suppress(RefusedError, BusyError):
-            for form in ("json", "view"):  # a question that waits already comes between
-                await self.workers.run(reply, self.answering, *WARM_UP, form, {})
 
     async def question(self, request: Request) -> Response:
         """Answer the question of an address."""

@@ -52,11 +52,33 @@ class Limits:
     kept_bytes: int = 64_000_000
 
 
+def prepare(ready: Sequence[str]) -> Any:
+    """Begin to load what answers need in a process that others are copies of, so that one that was ended is soon back.
+
+    Parameters
+    ----------
+    ready : sequence of str
+        Modules that load it.
+
+    Returns
+    -------
+    context
+        Makes processes. Where they cannot be copied (Windows), each loads what it needs for itself.
+    """
+    for name in _SINGLE:
+        os.environ.setdefault(name, "1")
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *ready])
+    forkserver.ensure_running()
+    return context
+
+
 class Workers:
     """Processes that answer questions; made inside of a running event loop.
-
-    They are copies of one process that has loaded what all need, so that another takes the place of one that was ended
-    in some hundredths of a second. Where processes cannot be copied (Windows), each loads it for itself.
 
     Parameters
     ----------
@@ -67,14 +89,8 @@ class Workers:
     """
 
     def __init__(self, limits: Limits, ready: Sequence[str] = ()) -> None:
-        self.limits = limits
+        self.limits, self._context = limits, prepare(ready)
         self._turns, self._idle = anyio.CapacityLimiter(limits.processes), list[_Worker]()
-        copies = "forkserver" in multiprocessing.get_all_start_methods()
-        self._context: Any = multiprocessing.get_context("forkserver" if copies else "spawn")
-        if copies:
-            self._context.set_forkserver_preload(["__main__", *ready])
-        for name in _SINGLE:
-            os.environ.setdefault(name, "1")
 
     async def run(self, work: Callable[..., T], *arguments: object, begun: anyio.Event | None = None) -> T:
         """What a function gives in another process, which is ended if it takes too long or the call is cancelled.
