@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from inference_econ.explorer import guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
-from inference_econ.explorer.replies import Form, Reply, reply
+from inference_econ.explorer.replies import FILES, Form, Reply, reply
 from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ class _Explorer:
         else:
             given = requests.texts(request, self.questions[name])
         fields = checked(self.models[name], given, texts=request.method != "POST")
-        return _response(await self.answer(request, name, fields, form))
+        answer = await self.answer(request, name, fields, form)
+        named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
+        return _response(answer, named)
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
@@ -148,7 +150,7 @@ def _drawing(_: Request) -> Response:
     return Response(page.drawing(), media_type="text/javascript; charset=utf-8", headers=headers)
 
 
-def _response(answer: Reply) -> Response:
+def _response(answer: Reply, headers: Mapping[str, str]) -> Response:
     if answer.refused:
         raise RefusedError(answer.refused, answer.field)
-    return Response(answer.body, media_type=answer.media)
+    return Response(answer.body, media_type=answer.media, headers=dict(headers))
