@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _DAY_SECONDS = 86_400
+#: What an answer that is kept takes beside its body, about [B].
+_HEAD_BYTES = 1_000
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -49,6 +52,7 @@ class _Explorer:
         self.answering, self.limits, self.ready = answering, limits, ready
         self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
         self.texts = recent.Texts(limits.kept_bytes)
+        self.coming: dict[str, anyio.Event] = {}
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
@@ -82,12 +86,26 @@ class _Explorer:
     async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
         key = recent.key(name, fields, form)
-        known = self.replies.get(key)
-        if known is not None:
-            return known
+        while True:
+            known = self.replies.get(key)
+            if known is not None:
+                return known
+            coming = self.coming.get(key)
+            if coming is None:
+                break
+            await coming.wait()  # somebody asks the same
         arguments = self.answering, name, fields, form, self.texts.named(fields)
-        made: Reply = await requests.while_connected(request, self.workers, reply, *arguments)
-        self.replies.put(key, made, len(made.body))
+        coming = self.coming[key] = anyio.Event()
+        made: Reply
+        try:
+            made = await requests.while_connected(request, self.workers, reply, *arguments)
+            self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
+        except RefusedError as error:  # it took too long, as it would again
+            made = Reply(b"", "", str(error), error.field)
+            self.replies.put(key, made, _HEAD_BYTES)
+        finally:
+            del self.coming[key]
+            coming.set()
         return made
 
     async def keep(self, request: Request) -> Response:
