@@ -23,6 +23,7 @@ from . import (
     import_model,
     launch,
     load,
+    mcp,
     prefix_cache,
     price,
     recommend,
@@ -30,10 +31,12 @@ from . import (
     report,
     sampling_rule,
     scenario,
+    serve,
     speculate,
     validate,
 )
 from .help import COMPLETION, Group
+from .parameters import UNCOUNTABLE
 
 
 @click.group(
@@ -63,6 +66,8 @@ for command in (
     load.load,
     disaggregate.disaggregate,
     prefix_cache.cache,
+    serve.serve,
+    mcp.mcp,
     scenario.run,
     scenario.table,
     scenario.figure,
@@ -79,10 +84,6 @@ for command in (
     report.report,
 ):
     app.add_command(command)
-
-
-#: What is said where numbers that are possible each, but not together, lead out of floating point.
-_BEYOND = "the numbers that were given are together too large or too small to calculate with; give others"
 
 
 def run() -> None:
@@ -115,7 +116,7 @@ def run() -> None:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     except (ArithmeticError, RuntimeWarning) as error:
-        click.echo(f"Error: {_BEYOND} ({error})", err=True)
+        click.echo(f"Error: {UNCOUNTABLE} ({error})", err=True)
         sys.exit(2)
     except MemoryError:
         click.echo("Error: this takes more memory than there is; ask for less", err=True)

@@ -14,6 +14,8 @@ from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_p
 #: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
 _SMALLEST, _LARGEST = 1e-15, 1e15
 _BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
+#: What is said where numbers that are possible each, but not together, lead out of floating point.
+UNCOUNTABLE = "the numbers that were given are together too large or too small to calculate with; give others"
 #: More chips, requests in flight or tokens of a step than anybody has; exact as floating-point numbers [1].
 _MOST = 1_000_000_000
 #: Digits of a number that a message repeats [1].

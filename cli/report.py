@@ -121,7 +121,8 @@ def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
     arguments = [*words[1:], *(["--quiet"] if quiet else [])]
     with command.make_context(name, arguments, parent=click.get_current_context().find_root()) as context:
         _check_unshown(context)
-        page = show.taken(lambda: command.invoke(context))
+        page = show.taken(lambda: command.invoke(context)).page
+    assert page is not None  # all of COMMANDS show one
     engine, burstiness = context.params.get("engine"), context.params.get("arrival_scv")
     named = engine.partition("@")[0] if isinstance(engine, str) else None
     return Asked(page, shlex.join([_PROGRAM, *words]), (), burstiness or 1.0, to or named)

@@ -9,7 +9,8 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -23,14 +24,50 @@ if TYPE_CHECKING:
     from .options import Output
 
 _BAR_AFTER_SECONDS = 1.0
-#: Where commands leave their page that are asked by another one.
-_TAKEN = "inference_econ.pages"
+#: Where commands leave their answer that are asked by somebody else.
+_TAKEN = "inference_econ.taken"
 #: Longest line of a text [characters].
 _TEXT_WIDTH = 100
 #: Characters of a line that a file takes, where a table wants so many.
 _FILE_WIDTH = 140
 #: Narrower terminals are written to as if they had so many characters.
 _NARROWEST = 60
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a command answers, kept for somebody else instead of printed.
+
+    Attributes
+    ----------
+    page : Page or None
+        What it would show.
+    asked : mapping
+        What it was asked, for the head of JSON.
+    text : str
+        What it would print that is no page.
+    """
+
+    page: Page | None = None
+    asked: Mapping[str, object] = field(default_factory=dict)
+    text: str = ""
+
+
+def taken(ask: Callable[[], object]) -> Taken:
+    """What a command would show, in its place: nothing is printed or written."""
+    meta = click.get_current_context().meta
+    kept = meta[_TAKEN] = Taken()
+    try:
+        ask()
+    finally:
+        del meta[_TAKEN]
+    return kept
+
+
+def _kept() -> Taken | None:
+    """Where the answer of the running command is kept; None if it is to be printed."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_TAKEN)
 
 
 def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) -> None:
@@ -47,9 +84,9 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     """
     from inference_econ.report.page import csv_text, json_text
 
-    taking = click.get_current_context().meta.get(_TAKEN)
-    if taking is not None:
-        taking.append(page)
+    kept = _kept()
+    if kept is not None:
+        kept.page, kept.asked = page, asked or {}
         return
     beside = ""
     if output.form == "json":
@@ -72,19 +109,12 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         remark(f"wrote {output.picture}", quiet=output.quiet)
 
 
-def taken(ask: Callable[[], object]) -> Page:
-    """The page that a command would show, in its place: nothing is printed or written."""
-    pages = click.get_current_context().meta.setdefault(_TAKEN, [])
-    try:
-        ask()
-    finally:
-        del click.get_current_context().meta[_TAKEN]
-    (page,) = pages
-    return cast("Page", page)
-
-
 def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
+    kept = _kept()
+    if kept is not None:
+        kept.text = text
+        return
     if path is None:
         try:
             click.echo(text, nl=not text.endswith("\n"), color=coloured())

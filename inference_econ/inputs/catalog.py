@@ -22,6 +22,8 @@ from inference_econ.inputs.places import Part as Part
 from inference_econ.inputs.places import folder as folder
 from inference_econ.inputs.places import names as names
 from inference_econ.inputs.places import part_names as part_names
+from inference_econ.inputs.scope import files_allowed, text_of
+from inference_econ.inputs.scope import names_only as names_only
 from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def tier(name: str) -> TierSpec:
 
     known = part_names("tiers")
     path = folder("assumptions") / "tiers" / f"{name}.yaml" if name in known else Path(name)
-    if not _is_file(path):
+    if not (name in known or files_allowed()) or not _is_file(path):
         raise InputError(f"unknown tier {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
     return TierSpec.from_document(_yaml.read(path))
 
@@ -110,7 +112,7 @@ def meaning(kind: Kind, name: str) -> Meaning:
     known = names(kind)
     if name not in known and f"profiles/{name}" in known:  # fitted presets go by their bare names too
         return Meaning(f"profiles/{name}")
-    if name in known or _own_file(kind, name) is not None:
+    if name in known or (kind == "models" and text_of(name) is not None) or _own_file(kind, name) is not None:
         return Meaning(name)
     from inference_econ.inputs.names import meant
 
@@ -121,13 +123,15 @@ def meaning(kind: Kind, name: str) -> Meaning:
 
 
 def _own_file(kind: Kind, name: str) -> Path | None:
-    """The user's file that a path means; None of names.
+    """The user's file that a path means; None of names, and wherever names may not be paths.
 
     Raises
     ------
     InputError
         If it ends like a file and there is none.
     """
+    if not files_allowed():
+        return None
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not _is_file(path):
@@ -166,7 +170,8 @@ def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
     near += [full for full in known if wanted and wanted in full]
     near = list(dict.fromkeys(near))
     hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(known)}"
-    return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all; a path to a YAML file works too)"
+    files = "; a path to a YAML file works too" if files_allowed() else ""
+    return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all{files})"
 
 
 @cache
@@ -333,6 +338,11 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) ->
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     from inference_econ.inputs import _yaml
 
+    text = text_of(name) if kind == "models" else None
+    if text is not None:
+        from inference_econ.inputs import huggingface
+
+        return huggingface.document_of(text, name)
     path = locate(kind, name)
     if kind == "models" and path.suffix == ".json":
         from inference_econ.inputs import huggingface

@@ -16,14 +16,14 @@ from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba, _mixtures, _relatives
 from inference_econ.inputs.huggingface._cache import cached_config, is_identity
-from inference_econ.inputs.huggingface._file import find_config, quantisation_beside, read_json
+from inference_econ.inputs.huggingface._file import find_config, parsed_json, quantisation_beside, read_json
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import Reader, without_shape
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.units import looks_like_quantity
 
-__all__ = ["FAMILIES", "cached_config", "find_config", "import_config", "import_document", "is_identity"]
+__all__ = ["FAMILIES", "cached_config", "document_of", "find_config", "import_config", "import_document", "is_identity"]
 
 #: The function that reads each ``model_type``.
 FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
@@ -152,8 +152,18 @@ def import_config(path: Path | str) -> ModelSpec:
 def import_document(path: Path | str) -> Document:
     """The same as plain data that :class:`~inference_econ.inputs.model.ModelSpec` accepts."""
     config = find_config(Path(path))
-    data = read_json(config)
     quantisation = quantisation_beside(config)
+    return _document(read_json(config), config, quantisation)
+
+
+def document_of(text: str, name: str) -> Document:
+    """The same of the text of a configuration, which goes by a name and is no file."""
+    config = Path(name)
+    return _document(parsed_json(text, config), config, None)
+
+
+def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) -> Document:
+    """A configuration as a document, with the file of formats beside it, if there is one."""
     file = str(config)
     text, outer, family = _text_part(data, file)
     reader = Reader(text, file, family, outer)

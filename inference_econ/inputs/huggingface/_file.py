@@ -58,9 +58,21 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         text = read_text(path, _MAX_BYTES)
-        data = json.loads(text, object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
     except UnicodeDecodeError as error:
         raise SpecError([f"{path}:1: not a text file in UTF-8 ({error.reason})"]) from error
+    return parsed_json(text, path)
+
+
+def parsed_json(text: str, path: Path) -> dict[str, Any]:
+    """The JSON object that a text is; ``path`` is what to call it in messages.
+
+    Raises
+    ------
+    SpecError
+        If it is none, repeats a key, or nests too deep.
+    """
+    try:
+        data = json.loads(text, object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
     except json.JSONDecodeError as error:
         raise SpecError([f"{path}:{error.lineno}: not valid JSON: {error.msg}"]) from error
     except RecursionError as error:

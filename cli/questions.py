@@ -1,0 +1,282 @@
+"""Commands as questions that others ask, over HTTP or through an assistant: one list of options for all of them.
+
+Options, their checks and what they mean are those of the commands themselves; nothing is said of them again.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import click
+
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.explorer import Answer, Fields, Option, Question, RefusedError
+from inference_econ.inputs import catalog
+
+from . import (
+    assess,
+    compare,
+    disaggregate,
+    explain,
+    frontier,
+    hour_cost,
+    launch,
+    load,
+    prefix_cache,
+    price,
+    recommend,
+    show,
+    speculate,
+    validate,
+)
+from . import catalog as catalogue
+from .help import OPTIONS
+from .parameters import UNCOUNTABLE, Degree, Name, Rates
+
+COMMANDS: Mapping[str, click.Command] = {
+    "frontier": frontier.frontier,
+    "explain": explain.explain,
+    "compare": compare.compare,
+    "price": price.price,
+    "load": load.load,
+    "recommend": recommend.recommend,
+    "disaggregate": disaggregate.disaggregate,
+    "launch": launch.launch,
+    "assess": assess.assess,
+    "speculate": speculate.speculate,
+    "cache": prefix_cache.cache,
+    "hour-cost": hour_cost.hour_cost,
+    "validate": validate.validate,
+    "models": catalogue.models,
+    "hardware": catalogue.hardware,
+    "engines": catalogue.engines,
+    "assumptions": catalogue.assumptions,
+    "scenarios": catalogue.scenarios,
+}
+#: Questions that scenarios hold.
+_OF_SCENARIOS = ("frontier", "compare")
+#: Options that say where an answer goes, or that name files of the machine that a command runs on.
+_LEFT_OUT = (
+    *("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline"),
+    *("--acceptance-file", "--report", "--yes"),
+)
+#: Whole numbers below are the same without a point [1].
+_LARGEST_EXACT = 1e15
+#: Arguments of commands that may be a file, and are a name of the catalogue in a question.
+_NAMES = {"answer": ("model", Name("models"))}
+
+
+def questions() -> tuple[Question, ...]:
+    """All commands that are questions."""
+    return tuple(_question(name, command) for name, command in COMMANDS.items())
+
+
+def answer(question: str, fields: Fields) -> Answer:
+    """What a command answers to some options, by the names of :func:`questions`.
+
+    Raises
+    ------
+    RefusedError
+        If an option cannot be used, or nothing fits.
+    """
+    command = COMMANDS[question]
+    remarks = [remark for parameter in _asked(command) for remark in _meant(parameter, fields.get(_name(parameter)))]
+    with warnings.catch_warnings():
+        # NumPy only warns of an overflow and goes on with infinity, which is no answer.
+        warnings.simplefilter("error", RuntimeWarning)
+        with _context(command, question, fields) as context:
+            taken = show.taken(lambda: _run(context))
+    typed = shlex.join(["inference-econ", question, *_words(command, fields)])
+    file = partial(_scenario, question, fields) if question in _OF_SCENARIOS else None
+    return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
+
+
+def _scenario(question: str, fields: Fields) -> str:
+    """The scenario that asks the same."""
+    with _context(compare.compare, question, _compared(fields)) as context:
+        return compare.scenario_text(context.params)
+
+
+def _compared(fields: Fields) -> Fields:
+    """The options of a frontier, or of a comparison, as those of a comparison."""
+    named = {{"model": "models", "hardware": "on"}.get(name, name): value for name, value in fields.items()}
+    repeated = {_name(parameter): _repeats(parameter) for parameter in compare.compare.params}
+    return {
+        name: [value] if repeated[name] and not isinstance(value, list) else value
+        for name, value in named.items()
+        if name in repeated
+    }
+
+
+def _context(command: click.Command, name: str, fields: Fields) -> click.Context:
+    """The command with its options, checked as those that are typed are."""
+    quiet = ["--quiet"] if any(parameter.name == "quiet" for parameter in command.params) else []
+    try:
+        return command.make_context(name, [*quiet, *_words(command, fields)])
+    except click.UsageError as error:
+        raise _refused(error) from error
+    except InputError as error:
+        raise RefusedError(str(error), _at_fault(command, str(error))) from error
+
+
+def _refused(error: click.UsageError) -> RefusedError:
+    """What the parser says, with the option at fault where it knows it."""
+    parameter = error.param if isinstance(error, click.BadParameter) else None
+    if parameter is None:
+        return RefusedError(error.message)
+    return RefusedError(f"{_spelled(parameter)}: {error.message}", _name(parameter))
+
+
+def _meant(parameter: click.Parameter, value: object) -> Iterator[str]:
+    """What the names of an option were taken for, where that is not plain.
+
+    Raises
+    ------
+    RefusedError
+        If the catalogue does not have one.
+    """
+    kind = _type(parameter)
+    if not isinstance(kind, Name) or value is None:
+        return
+    for name in value if isinstance(value, list) else [value]:
+        try:
+            meaning = catalog.meaning(kind.kind, str(name))
+        except InputError as error:
+            raise RefusedError(str(error), _name(parameter)) from error
+        if meaning.remark:
+            yield meaning.remark
+
+
+def _run(context: click.Context) -> None:
+    """Have the command of a context answer, with the option at fault where it cannot."""
+    try:
+        context.command.invoke(context)
+    except (ArithmeticError, RuntimeWarning) as error:
+        raise RefusedError(f"{UNCOUNTABLE} ({error})") from error
+    except MemoryError as error:
+        raise RefusedError("this takes more memory than there is; ask for less") from error
+    except (InputError, NothingFitsError) as error:
+        raise RefusedError(str(error), _at_fault(context.command, str(error))) from error
+
+
+def _at_fault(command: click.Command, message: str) -> str | None:
+    """The first option that a message names."""
+    by_spelling = {spelling: _name(parameter) for parameter in _asked(command) for spelling in parameter.opts}
+    return next((by_spelling[word] for word in re.findall(r"--[a-z0-9-]+", message) if word in by_spelling), None)
+
+
+def _words(command: click.Command, fields: Fields) -> list[str]:
+    """What one types behind a command to ask the same; no value can be taken for an option."""
+    options: list[str] = []
+    arguments: list[str] = []
+    for parameter in _asked(command):
+        value = fields.get(_name(parameter))
+        if isinstance(parameter, click.Argument):
+            arguments += _texts(parameter, value)
+        elif isinstance(value, bool):
+            options += (parameter.opts if value else parameter.secondary_opts)[:1]
+        else:
+            options += [word for text in _texts(parameter, value) for word in _typed(_spelled(parameter), text)]
+    dashed = any(argument.startswith("-") for argument in arguments)
+    return [*options, "--", *arguments] if dashed else [*arguments, *options]
+
+
+def _typed(option: str, text: str) -> Sequence[str]:
+    return (f"{option}={text}",) if text.startswith("-") else (option, text)
+
+
+def _texts(parameter: click.Parameter, value: Any) -> list[str]:
+    """A value of JSON as it is typed: repeated, or lists between commas."""
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        return [_text(value)]
+    words = [_text(item) for item in value]
+    return words if _repeats(parameter) else [",".join(words)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
+        return repr(int(value))
+    return value if isinstance(value, str) else repr(value)
+
+
+def _asked(command: click.Command) -> list[click.Parameter]:
+    """The parameters that others may give."""
+    return [parameter for parameter in command.params if _spelled(parameter) not in _LEFT_OUT]
+
+
+def _question(name: str, command: click.Command) -> Question:
+    options = sorted((_option(parameter) for parameter in _asked(command)), key=lambda option: not option.required)
+    text = " ".join((command.help or "").split())
+    return Question(name, command.get_short_help_str(limit=1000), text, tuple(options))
+
+
+def _option(parameter: click.Parameter) -> Option:
+    kind, default = _type(parameter), parameter.to_info_dict().get("default")
+    plain = default if isinstance(default, (bool, int, float, str)) else None
+    return Option(
+        _name(parameter),
+        bool if isinstance(parameter, click.Option) and parameter.is_flag else _kind(kind),
+        _described(parameter),
+        None if parameter.required else plain,
+        parameter.required,
+        _limits(kind),
+        _repeats(parameter),
+        next((group for group, names in OPTIONS.items() if parameter.name in names), "Options"),
+        kind.kind if isinstance(kind, Name) else "",
+    )
+
+
+def _name(parameter: click.Parameter) -> str:
+    """The name of an option in requests: the longest that is typed, the first of equals."""
+    if isinstance(parameter, click.Argument):
+        return _NAMES.get(str(parameter.name), (str(parameter.name),))[0]
+    return _spelled(parameter).removeprefix("--").replace("-", "_")
+
+
+def _type(parameter: click.Parameter) -> click.ParamType[Any]:
+    """What a parameter takes; of one that may be a file, what it takes in a question."""
+    return _NAMES.get(str(parameter.name), ("", parameter.type))[1]
+
+
+def _spelled(parameter: click.Parameter) -> str:
+    """How an option is typed."""
+    return next((spelling for spelling in parameter.opts if spelling.startswith("--")), parameter.opts[0])
+
+
+def _repeats(parameter: click.Parameter) -> bool:
+    return parameter.multiple or parameter.nargs == -1
+
+
+def _kind(kind: click.ParamType[Any]) -> Any:
+    """What JSON may hold for a kind of value."""
+    if isinstance(kind, click.Choice):
+        return Literal[tuple(map(str, kind.choices))]
+    if isinstance(kind, click.IntRange):
+        return int
+    if isinstance(kind, click.FloatRange):
+        return float
+    if isinstance(kind, Degree):
+        return int | Literal["any"]
+    if isinstance(kind, Rates):
+        return list[float] | str
+    return str if isinstance(kind, Name) else float | str
+
+
+def _limits(kind: click.ParamType[Any]) -> Mapping[str, float]:
+    if not isinstance(kind, (click.IntRange, click.FloatRange)):
+        return {}
+    least, most = ("gt" if kind.min_open else "ge"), ("lt" if kind.max_open else "le")
+    return {name: limit for name, limit in ((least, kind.min), (most, kind.max)) if limit is not None}
+
+
+def _described(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option):
+        return parameter.help or ""
+    return {"models": "Names of models."}.get(str(parameter.name), f"Name of the {_name(parameter)}.")

@@ -1,0 +1,174 @@
+"""The application: questions and their answers over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from inference_econ.explorer import guards, openapi, page, recent, requests
+from inference_econ.explorer.models import checked, request_model
+from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
+from inference_econ.explorer.replies import FILES, Form, Reply, reply
+from inference_econ.explorer.workers import Limits, Workers
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from starlette.requests import Request
+
+_DAY_SECONDS = 86_400
+#: What an answer that is kept takes beside its body, about [B].
+_HEAD_BYTES = 1_000
+#: What is served.
+Application: TypeAlias = Starlette
+
+
+class _Explorer:
+    """What the addresses of one application have in common.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+        What can be asked.
+    answering : callable
+        Answers it.
+    limits : Limits
+        How much of it.
+    ready : sequence of str
+        Modules that load what answers need.
+    """
+
+    def __init__(
+        self, questions: Sequence[Question], answering: Answering, limits: Limits, ready: Sequence[str]
+    ) -> None:
+        self.questions = {question.name: question for question in questions}
+        self.answering, self.limits, self.ready = answering, limits, ready
+        self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
+        self.texts = recent.Texts(limits.kept_bytes)
+        self.coming: dict[str, anyio.Event] = {}
+
+    @cached_property
+    def models(self) -> Mapping[str, type[BaseModel]]:
+        """The model of each question's requests."""
+        return {name: request_model(question) for name, question in self.questions.items()}
+
+    @cached_property
+    def choices(self) -> Mapping[str, Any]:
+        """What the controls of the page offer."""
+        return page.choices(self.questions.values())
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """Processes that answer, as long as the server runs."""
+        self.workers = Workers(self.limits, self.ready)
+        yield
+        self.workers.close()
+
+    async def question(self, request: Request) -> Response:
+        """Answer the question of an address."""
+        name, form = requests.asked(request, self.models)
+        if request.method == "POST":
+            given = await requests.json_object(request, self.limits.upload_bytes)
+        else:
+            given = requests.texts(request, self.questions[name])
+        fields = checked(self.models[name], given, texts=request.method != "POST")
+        answer = await self.answer(request, name, fields, form)
+        named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
+        return _response(answer, named)
+
+    async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
+        """The reply of a process, as long as somebody waits for it."""
+        key = recent.key(name, fields, form)
+        while True:
+            known = self.replies.get(key)
+            if known is not None:
+                return known
+            coming = self.coming.get(key)
+            if coming is None:
+                break
+            await coming.wait()  # somebody asks the same
+        arguments = self.answering, name, fields, form, self.texts.named(fields)
+        coming = self.coming[key] = anyio.Event()
+        made: Reply
+        try:
+            made = await requests.while_connected(request, self.workers, reply, *arguments)
+            self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
+        except RefusedError as error:  # it took too long, as it would again
+            made = Reply(b"", "", str(error), error.field)
+            self.replies.put(key, made, _HEAD_BYTES)
+        finally:
+            del self.coming[key]
+            coming.set()
+        return made
+
+    async def keep(self, request: Request) -> Response:
+        """Keep a text that somebody sends, under a name that options may have."""
+        content = await requests.body(request, self.limits.upload_bytes)
+        return JSONResponse({"name": self.texts.keep(content)})
+
+    def page(self, request: Request) -> Response:
+        """The page for people, with its controls set as the address says."""
+        return HTMLResponse(page.html(self.choices, request.query_params.multi_items()))
+
+    async def openapi(self, _: Request) -> Response:
+        """The document of all this."""
+        return JSONResponse(openapi.document(self.questions, self.models))
+
+
+def application(
+    questions: Sequence[Question],
+    answering: Answering,
+    *,
+    hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    ready: Sequence[str] = (),
+) -> Application:
+    """Questions and their answers over HTTP, as an ASGI application.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+        What can be asked.
+    answering : callable
+        Answers it; a function of a module, since other processes call it.
+    hosts : sequence of str
+        Names that the server goes by, beside those of this machine for itself.
+    limits : Limits, optional
+        How much is done at most.
+    ready : sequence of str
+        Modules whose import loads what answers need, for processes that are copied then.
+    """
+    explorer = _Explorer(questions, answering, Limits() if limits is None else limits, ready)
+    routes = [
+        Route("/", explorer.page),
+        Route("/static/vega.js", _drawing),
+        Mount("/static", StaticFiles(packages=[("inference_econ.explorer", "static")])),
+        Route("/openapi.json", explorer.openapi),
+        Route("/api/v1/texts", explorer.keep, methods=["POST"]),
+        Route("/api/v1/{question}", explorer.question, methods=["GET", "POST"]),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=guards.middleware(hosts),
+        exception_handlers=dict(guards.HANDLERS),
+        lifespan=explorer.lifespan,
+    )
+
+
+def _drawing(_: Request) -> Response:
+    """What draws charts in a browser, which keeps it for a day."""
+    headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}
+    return Response(page.drawing(), media_type="text/javascript; charset=utf-8", headers=headers)
+
+
+def _response(answer: Reply, headers: Mapping[str, str]) -> Response:
+    if answer.refused:
+        raise RefusedError(answer.refused, answer.field)
+    return Response(answer.body, media_type=answer.media, headers=dict(headers))

@@ -1,0 +1,194 @@
+"""An answer in the form that a request asks for: made where the question is answered, sent as bytes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.explorer.questions import Answer, Answering, Fields, RefusedError
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
+    from inference_econ.report.table import Table
+
+#: How answers can be had, by the ending of an address, and the type of media that each is.
+Form = Literal["json", "view", "csv", "md", "txt", "yaml", "html", "svg", "png"]
+MEDIA: Mapping[Form, str] = {
+    "json": "application/json",
+    "view": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
+    "yaml": "application/yaml; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
+#: Forms that a browser saves. Reports have scripts of their own, which no page of this server runs.
+FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is sent.
+
+    Attributes
+    ----------
+    body : bytes
+        The answer, or what is wrong.
+    media : str
+        Its type.
+    refused : str
+        Why there is no answer; empty if there is one.
+    field : str or None
+        The option that caused it, if it is a single one.
+    """
+
+    body: bytes
+    media: str
+    refused: str = ""
+    field: str | None = None
+
+
+def reply(answering: Answering, question: str, fields: Fields, form: Form, texts: Mapping[str, str]) -> Reply:
+    """Answer a question, or say what is wrong with it; runs in a process of its own.
+
+    Parameters
+    ----------
+    answering : callable
+        Answers questions.
+    question : str
+        Its name.
+    fields : mapping
+        Its options.
+    form : str
+        How the answer is wanted.
+    texts : mapping of str to str
+        Texts that may be named beside the catalogue.
+    """
+    from inference_econ.inputs import catalog
+
+    try:
+        with catalog.names_only(texts):
+            content = _FORMS[form](answering(question, fields))
+            return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
+    except RefusedError as error:
+        return Reply(b"", "", str(error), error.field)
+    except (InputError, NothingFitsError) as error:
+        return Reply(b"", "", str(error))
+
+
+def _json(answer: Answer) -> str:
+    """The answer as data and as tables."""
+    from inference_econ.report.page import json_text
+
+    return json_text(_document(answer))
+
+
+def _view(answer: Answer) -> str:
+    """The same with its charts, as a page shows it."""
+    from inference_econ.report import charts
+    from inference_econ.report.page import json_text
+
+    shown = {} if answer.page is None else answer.page.charts()
+    specifications = {name: charts.specification(chart) for name, chart in shown.items()}
+    return json_text({**_document(answer), "charts": specifications})
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    page = answer.page
+    document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
+    if page is not None:
+        tables = [_table(table) for table in page.tables()]
+        document |= {"answer": {**answer.asked, **page.plain()}, "tables": tables}
+    return document
+
+
+def _table(table: Table) -> Mapping[str, object]:
+    names: Sequence[str] = ("title", "columns", "rows", "notes", "why")
+    return {name: getattr(table, name) for name in names}
+
+
+def _page(answer: Answer) -> Page:
+    if answer.page is None:
+        raise RefusedError("this answer is a text: ask for it as .txt or .json")
+    return answer.page
+
+
+def _csv(answer: Answer) -> str:
+    from inference_econ.report.page import csv_text
+
+    return csv_text(_page(answer).frame())
+
+
+def _markdown(answer: Answer) -> str:
+    """The answer for people and assistants, below what asks it."""
+    said = "".join(f"{remark}\n\n" for remark in answer.remarks)
+    shown = f"```sh\n{answer.text}\n```\n" if answer.page is None else _titled(answer.page)
+    return f"`{answer.command}`\n\n{said}{shown}"
+
+
+def _titled(page: Page) -> str:
+    return f"{page.tables()[0].title}\n\n{page.markdown()}"
+
+
+def _text(answer: Answer) -> str:
+    return answer.text or f"{answer.command}\n"
+
+
+def _yaml(answer: Answer) -> str:
+    """The question as a scenario.
+
+    Raises
+    ------
+    RefusedError
+        If scenarios do not hold such questions.
+    """
+    if answer.scenario is None:
+        raise RefusedError("scenarios hold questions of frontier and compare: ask this one as .json or .txt")
+    return answer.scenario()
+
+
+def _report(answer: Answer) -> str:
+    """The answer as a file to mail."""
+    from inference_econ.report import web
+
+    asked: Any = answer.asked.get("asked", {})
+    options = asked.get("options", {})
+    engine, burstiness = options.get("engine"), options.get("arrival_scv") or 1.0
+    named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
+    section = web.section(web.Asked(_page(answer), answer.command, (), burstiness, named))
+    question = answer.command.removeprefix("inference-econ ")
+    return web.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
+
+
+def _picture(answer: Answer, ending: str) -> bytes:
+    """The first chart of an answer as a file.
+
+    Raises
+    ------
+    RefusedError
+        If it has none.
+    """
+    from inference_econ.report import charts
+
+    shown = _page(answer).charts()
+    if not shown:
+        raise RefusedError("this answer has no picture: ask for it as .json or .csv")
+    return charts.drawn(next(iter(shown.values())), ending)
+
+
+_FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
+    "json": _json,
+    "view": _view,
+    "csv": _csv,
+    "md": _markdown,
+    "txt": _text,
+    "yaml": _yaml,
+    "html": _report,
+    "svg": lambda answer: _picture(answer, ".svg"),
+    "png": lambda answer: _picture(answer, ".png"),
+}

@@ -1,0 +1,83 @@
+"""Questions over HTTP: the same answers as the command line, and errors with the option that caused them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+SUBJECT = {"model": "llama_3_8b", "hardware": "h100_sxm"}
+
+
+def error_of(client: TestClient, question: str, **fields: Any) -> tuple[int, str, str | None]:
+    reply = client.post(f"/api/v1/{question}", json=fields)
+    error = reply.json()["error"]
+    return reply.status_code, error["message"], error["field"]
+
+
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        ("frontier", {"weights": "fp8", "isl": 1000, "osl": 200, "max_instance_gpus": 2}),
+        ("explain", {"tp": 2, "batch": 64, "operators": False}),
+    ],
+)
+def test_answers_are_those_of_the_command_line(client: TestClient, question: str, fields: dict[str, Any]) -> None:
+    posted = client.post(f"/api/v1/{question}", json={**SUBJECT, **fields})
+    assert posted.status_code == 200
+    got = client.get(f"/api/v1/{question}", params={**SUBJECT, **fields})
+    assert posted.json() == got.json()
+    assert posted.json()["command"].startswith(f"inference-econ {question} llama_3_8b h100_sxm --")
+    assert posted.json()["answer"]["model"] == "Llama 3.1 8B"
+
+
+def test_an_answer_is_what_its_command_prints(client: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+    app = importlib.import_module("inference_econ_cli.main").app
+    reply = client.post("/api/v1/frontier", json={**SUBJECT, "max_instance_gpus": 2, "ttft": "500 ms"}).json()
+    app([*reply["command"].replace("'500 ms'", "500ms").split()[1:], "--json"], standalone_mode=False)
+    printed = json.loads(capsys.readouterr().out)
+    assert reply["answer"] == printed
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ({"hardware": "h100_sxm"}, "model", "is needed"),
+        ({**SUBJECT, "hardware": "h999"}, "hardware", "unknown hardware 'h999'"),
+        ({**SUBJECT, "tpot": 0.1}, "tpot", "write 100 if 0.1 s is meant"),
+        ({**SUBJECT, "slots": 0}, "slots", "greater than or equal to 1"),
+        ({**SUBJECT, "weights": "fp7"}, "weights", "Input should be"),
+        ({**SUBJECT, "slots": 4, "decode_only": True}, "slots", "--slots is said of services"),
+        ({**SUBJECT, "colour": "red"}, "colour", "no option of this question"),
+        ({**SUBJECT, "set": ["hardware.hbm_bytes=1 m"]}, "set", "hbm_bytes"),
+    ],
+)
+def test_errors_name_the_option(client: TestClient, fields: dict[str, Any], field: str, message: str) -> None:
+    status, text, at_fault = error_of(client, "frontier", **fields)
+    assert (status, at_fault) == (422, field)
+    assert message in text
+
+
+@pytest.mark.parametrize("name", ["../hardware/h100_sxm.yaml", "/etc/passwd", "file:///etc/passwd", "!!python/name:os"])
+@pytest.mark.parametrize("option", ["model", "hardware", "draft", "assumptions"])
+def test_no_name_is_a_path(client: TestClient, name: str, option: str) -> None:
+    status, message, field = error_of(client, "frontier", **{**SUBJECT, option: name})
+    assert (status, field) == (422, option)
+    assert message.startswith("unknown")
+    assert "path" not in message
+
+
+def test_addresses_that_are_none(client: TestClient) -> None:
+    assert client.get("/api/v1/frontiers").status_code == 404
+    assert client.get("/api/v1/frontier.exe", params=SUBJECT).status_code == 404
+    assert client.delete("/api/v1/frontier").status_code == 405
+    assert client.post("/api/v1/frontier", content="model=x").status_code == 415
+    headers = {"content-type": "application/json"}
+    assert client.post("/api/v1/frontier", content='{"isl": NaN}', headers=headers).status_code == 400
+    assert client.post("/api/v1/frontier", content="[1]", headers=headers).status_code == 422
+    assert client.post("/api/v1/frontier", content=b" " * 1_000_001, headers=headers).status_code == 413
