@@ -10,7 +10,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import counted, options, prices, proposals, show
+from . import counted, options, prices, proposals, provenance, show
 from .help import Command
 from .parameters import POSITIVE, Name
 
@@ -82,7 +82,7 @@ def compare(
         result = compare(
             price=_prices(price, choices["hardware"]), series=_series(listed), progress=progress, **settings
         )
-    show.emit(ComparisonPage(result, sorted(set(speeds))), output)
+    show.emit(ComparisonPage(result, sorted(set(speeds))), output, provenance.asked())
 
 
 def _settings(choices: options.Choices) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, provenance, show
 from .help import Command, example
 from .parameters import PICTURE, POSITIVE
 
@@ -57,7 +57,7 @@ def explain(
         spread=spread,
     )
     page = ExplanationPage(explanation, operators)
-    show.emit(page, output)
+    show.emit(page, output, provenance.asked())
     if roofline is not None:
         page.draw_roofline(roofline)
         show.remark(f"wrote {roofline}", quiet=output.quiet)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import options, show
+from . import options, provenance, show
 from .help import Command, example
 from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
 
@@ -46,4 +46,5 @@ def hour_cost(
     from inference_econ.report.hour_cost import HourCostPage
 
     terms = catalog.ownership().replace(**{name: value for name, value in choices.items() if value is not None})
-    show.emit(HourCostPage(hour_cost(hardware, purchase, board_watts=board_watts, terms=terms)), output)
+    cost = hour_cost(hardware, purchase, board_watts=board_watts, terms=terms)
+    show.emit(HourCostPage(cost), output, provenance.asked())

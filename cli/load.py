@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .help import Command, example
 from .parameters import COUNT, Rates
 
@@ -40,4 +40,4 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
         curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)
-    show.emit(LoadPage(curve.points, curve.targets, curve.bursts, curve.pick), output)
+    show.emit(LoadPage(curve.points, curve.targets, curve.bursts, curve.pick), output, provenance.asked())

@@ -27,6 +27,7 @@ from . import (
     price,
     recommend,
     renamed,
+    report,
     sampling_rule,
     scenario,
     serve,
@@ -78,6 +79,7 @@ for command in (
     import_model.import_model,
     validate.validate,
     calibrate.calibrate,
+    report.report,
 ):
     app.add_command(command)
 

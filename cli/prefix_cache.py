@@ -10,7 +10,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 
-from . import options, show
+from . import options, provenance, show
 from .help import Command, example
 from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
 
@@ -66,7 +66,7 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
         conversation=conversation,
         requests_per_second=choices["request_rate"],
     )
-    show.emit(PrefixCachePage(offloading), output)
+    show.emit(PrefixCachePage(offloading), output, provenance.asked())
 
 
 def _conversation(choices: options.Choices) -> Conversation | None:

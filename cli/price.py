@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .help import Command, example
 from .parameters import COUNT
 
@@ -49,7 +49,8 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.emit(PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, len(layouts))), output)
+    page = PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, len(layouts)))
+    show.emit(page, output, provenance.asked())
 
 
 def _pick(choices: options.Choices, layouts: int) -> Pick:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import click
 
+from .parameters import Time
+
 #: Options that say where an answer goes, not what it is about.
-_SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot")
+SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "roofline")
 
 
 def asked() -> dict[str, object]:
@@ -13,5 +17,63 @@ def asked() -> dict[str, object]:
     from inference_econ.report.answer_file import asked
 
     context = click.get_current_context()
-    options = {name: value for name, value in context.params.items() if name not in _SHOWN}
+    options = {name: value for name, value in context.params.items() if name not in SHOWN}
     return asked(str(context.info_name), options)
+
+
+def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:
+    """What is typed behind a command to ask the same again.
+
+    Parameters
+    ----------
+    command : Command
+        The command.
+    options : mapping
+        Its options, as :func:`asked` has them; those that are as by default are left out.
+    """
+    usual = command.make_context(command.name, [], resilient_parsing=True).params
+    words: list[str] = []
+    for parameter in command.params:
+        value = options.get(str(parameter.name))
+        if (
+            value is not None
+            and parameter.name not in SHOWN
+            and _plain(value) != _plain(usual.get(str(parameter.name)))
+        ):
+            words += _words(parameter, value)
+    return words
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
+    """A value behind its option, or by itself."""
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        yield parameter.opts[0] if value else parameter.secondary_opts[0]
+        return
+    several = parameter.multiple or parameter.nargs == -1
+    for each in _texts(value) if several else [value]:
+        text = _text(parameter, each)
+        yield from ([parameter.opts[0], text] if isinstance(parameter, click.Option) else [text])
+
+
+def _texts(value: object) -> list[object]:
+    """What stands behind an option that is repeated: prices by chip, or all of a list."""
+    if isinstance(value, Mapping):
+        return [f"{name}={each}" for name, each in value.items()]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _text(parameter: click.Parameter, value: object) -> str:
+    """A value as it is typed: times with their unit, lists with commas."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_number, value))
+    return f"{_number(value)} s" if isinstance(parameter.type, Time) else _number(value)
+
+
+def _number(value: object) -> str:
+    """A number in as few digits as say it exactly."""
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)

@@ -61,8 +61,7 @@ def answer(question: str, fields: Fields) -> Answer:
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
         warnings.simplefilter("error", RuntimeWarning)
         with _context(command, question, fields) as context:
-            taken = show.Taken.of(context)
-            _run(context)
+            taken = show.taken(lambda: _run(context))
     typed = shlex.join(["inference-econ", question, *_words(command, fields)])
     return Answer(typed, taken.page, taken.text, taken.asked)
 

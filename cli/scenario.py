@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import options, show
+from . import options, provenance, show
 from .help import Command, example
 from .parameters import PICTURE, Name
 
@@ -30,7 +30,7 @@ def _page(name: str, *, quiet: bool) -> ScenarioPage:
 @options.output
 def run(name: str, output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
-    show.emit(_page(name, quiet=output.quiet), output)
+    show.emit(_page(name, quiet=output.quiet), output, provenance.asked())
 
 
 @click.command(cls=Command, epilog=example("inference-econ table paper/table_4"))

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from .options import Output
 
-#: Under which a context keeps the answer of its command.
-_TAKEN = "inference_econ.taken"
 _BAR_AFTER_SECONDS = 1.0
+#: Where commands leave their answer that are asked by somebody else.
+_TAKEN = "inference_econ.taken"
 #: Longest line of a text [characters].
 _TEXT_WIDTH = 100
 #: Characters of a line that a file takes, where a table wants so many.
@@ -34,22 +34,37 @@ _FILE_WIDTH = 140
 _NARROWEST = 60
 
 
-@dataclass
+@dataclass(slots=True)
 class Taken:
-    """What a command answers, kept instead of printed for whoever runs it in a context of his own."""
+    """What a command answers, kept for somebody else instead of printed.
+
+    Attributes
+    ----------
+    page : Page or None
+        What it would show.
+    asked : mapping
+        What it was asked, for the head of JSON.
+    text : str
+        What it would print that is no page.
+    """
 
     page: Page | None = None
     asked: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
 
-    @classmethod
-    def of(cls, context: click.Context) -> Taken:
-        """Keep what the command of a context answers."""
-        taken = context.meta[_TAKEN] = cls()
-        return taken
+
+def taken(ask: Callable[[], object]) -> Taken:
+    """What a command would show, in its place: nothing is printed or written."""
+    meta = click.get_current_context().meta
+    kept = meta[_TAKEN] = Taken()
+    try:
+        ask()
+    finally:
+        del meta[_TAKEN]
+    return kept
 
 
-def _taken() -> Taken | None:
+def _kept() -> Taken | None:
     """Where the answer of the running command is kept; None if it is to be printed."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(_TAKEN)
@@ -69,9 +84,9 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     """
     from inference_econ.report.page import csv_text, json_text
 
-    taken = _taken()
-    if taken is not None:
-        taken.page, taken.asked = page, asked or {}
+    kept = _kept()
+    if kept is not None:
+        kept.page, kept.asked = page, asked or {}
         return
     beside = ""
     if output.form == "json":
@@ -96,9 +111,9 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
-    taken = _taken()
-    if taken is not None:
-        taken.text = text
+    kept = _kept()
+    if kept is not None:
+        kept.text = text
         return
     if path is None:
         try:

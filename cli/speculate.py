@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .help import Command, example
 
 
@@ -33,4 +33,4 @@ def speculate(output: options.Output, **choices: Any) -> None:
     from inference_econ.report.speculate import SpeculationPage
 
     speculated = speculate(options.setup(choices), options.requests(choices), speculation, options.pins(choices))
-    show.emit(SpeculationPage(speculated), output)
+    show.emit(SpeculationPage(speculated), output, provenance.asked())

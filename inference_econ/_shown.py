@@ -73,6 +73,24 @@ class Shown:
 
         save(self._page(), type(self).__name__, path)
 
+    def report(self, path: str | Path) -> None:
+        """Write the answer into one file that a browser opens without a network: charts, tables, what to start.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ending in .html.
+
+        Raises
+        ------
+        InputError
+            If the name ends otherwise, or the path cannot be written.
+        """
+        from inference_econ.report.web import Asked, check_name, write
+
+        check_name(path)
+        write(path, [Asked(self._page())])
+
     def __repr__(self) -> str:
         """The kind of answer, the heading of its first table, and how many rows that has."""
         from inference_econ.report.picture import brief

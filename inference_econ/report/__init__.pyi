@@ -29,3 +29,4 @@ from . import serving_frontier as serving_frontier
 from . import speculate as speculate
 from . import table as table
 from . import validate as validate
+from . import web as web

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 
@@ -20,6 +20,7 @@ _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
 #: Commands whose answers say which deployment to start.
 COMMANDS = ("recommend", "frontier", "disaggregate")
 _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier, or disaggregate)"
+_ANY = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
 
 
 def asked(command: str, options: Record) -> dict[str, object]:
@@ -133,11 +134,40 @@ def is_answer(path: str) -> bool:
 
 def answer(record: object, origin: str) -> Answer:
     """What a record says of itself; see :func:`read` for the errors."""
+    said = _said(record, origin)
+    if said.command not in COMMANDS:
+        raise InputError(f"{origin}: an answer of {said.command!r} starts nothing; {_HOW}")
+    return said
+
+
+def question(path: str) -> Answer:
+    """What the saved answer of any command was asked, and what it says beside that.
+
+    Raises
+    ------
+    InputError
+        As of :func:`read`; or if the answer was saved in Python, which keeps numbers, not questions.
+    """
+    try:
+        record = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no JSON, so no saved answer; {_ANY}") from error
+    if isinstance(record, dict) and isinstance(record.get("saved"), dict):
+        raise InputError(
+            f"{path}: saved in Python, which keeps numbers and not what was asked; write .report('report.html') of the "
+            f"answer there, or {_ANY}"
+        )
+    said = _said(record, path, _ANY)
+    return replace(said, record={key: value for key, value in said.record.items() if key != "asked"})
+
+
+def _said(record: object, origin: str, how: str = _HOW) -> Answer:
+    """The question and the answer of a record that this release wrote."""
     block = record.get("asked") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(block, dict) or block.get("program") != "inference-econ":
-        raise InputError(f"{origin}: no saved answer that says what was asked; {_HOW}")
-    if block.get("command") not in COMMANDS or not isinstance(block.get("options"), dict):
-        raise InputError(f"{origin}: an answer of {block.get('command')!r} starts nothing; {_HOW}")
+        raise InputError(f"{origin}: no saved answer that says what was asked; {how}")
+    if not isinstance(block.get("command"), str) or not isinstance(block.get("options"), dict):
+        raise InputError(f"{origin}: an answer of {block.get('command')!r} starts nothing; {how}")
     if block.get("version") != _version():
         command, subject = block["command"], [block["options"].get(name, "") for name in ("model", "hardware")]
         again = shlex.join(["inference-econ", command, *map(str, subject), "...", "-o", origin])
@@ -182,7 +212,7 @@ def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
 def _recommended(saved: Answer, number: int | None) -> Chosen:
     choice = _one(saved.record["choices"], number or 1, saved.origin)
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"])
-    expected = _under_load(choice, saved.record["targets"], choice["osl"])
+    expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
     return Chosen((part,), _rate(saved, choice), expected, in_flight)
 
@@ -209,14 +239,14 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
     )
     targets = {name: record[f"{name}_promised"] for name in ("ttft_seconds", "tpot_seconds")}
     targets["percentile"] = record["percentile"]
-    return Chosen(parts, _rate(saved, fleet), _under_load(fleet, targets, record["osl"]), fleet["in_flight"])
+    return Chosen(parts, _rate(saved, fleet), expected_under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
 def _rate(saved: Answer, entry: Record) -> OfferedLoad:
     return OfferedLoad(float(entry["request_rate"]), arrival_scv=float(saved.options["arrival_scv"]))
 
 
-def _under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
+def expected_under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
     """Latencies of the median and of the percentile that is promised, and output tokens per second."""
     percentile = targets["percentile"]
     latencies = [

@@ -79,14 +79,14 @@ def _columns(table: Table) -> list[Column]:
 
 def _column(head: str, cells: tuple[str, ...]) -> Column:
     """A column as wide as it wants to be."""
-    right = _is_numeric(cells)
+    right = is_numeric(cells)
     if right and any(cell.endswith(_MARK) for cell in cells):
         # Numbers without the mark end where those with it do.
         cells = tuple(cell if cell.endswith(_MARK) else cell + " " * len(_MARK) for cell in cells)
     return Column(head, cells, max(map(len, (head, *cells))), right)
 
 
-def _is_numeric(cells: Sequence[str]) -> bool:
+def is_numeric(cells: Sequence[str]) -> bool:
     """Whether a column is one of numbers, perhaps with a word where there is none."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]

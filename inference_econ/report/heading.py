@@ -49,7 +49,7 @@ def heading(
     shown = list(setups)
     parts = (
         f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
-        _common((_formats(setup) for setup in shown), "formats"),
+        _common((formats_title(setup) for setup in shown), "formats"),
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "promises"),
@@ -100,7 +100,8 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
     return f"{spec.name} with {', '.join(changes)}" if changes else spec.name
 
 
-def _formats(setup: Setup) -> str:
+def formats_title(setup: Setup) -> str:
+    """Number formats of weights, activations and cache."""
     precision = setup.precision
     return f"{formats_label(precision)}, activations {precision.activations}, KV {precision.kv}"
 

@@ -22,7 +22,7 @@ from inference_econ.report.recommend import choice_chances, choice_record
 from inference_econ.report.record import flat_frame, targets_record
 from inference_econ.report.service import SEEN, layout_of, milliseconds, service_title
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
-from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 from inference_econ.serving import Loaded
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
     return (
         f"{requests:.4g}",
         f"{requests * answer:,.0f}",
-        f"{bill:,.2f}",
+        per_hour(bill),
         dollars(float(money.dollars_per_million(bill / 3600.0, requests * answer))),
         f"{100 * load.utilization:.0f}",
         milliseconds(load.ttft_seconds[which]),

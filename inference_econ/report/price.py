@@ -27,7 +27,7 @@ from inference_econ.report.service import (
 )
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
-from inference_econ.report.table import Table, dollars
+from inference_econ.report.table import Table, dollars, per_hour
 from inference_econ.serving import Loaded, Service
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: T
             continue
         cost = sheet.average[kind] * hourly / 1e6
         row = [KIND_NAMES[kind], f"{hourly / 1e6:,.1f}", dollars(sheet.average[kind]), dollars(sheet.marginal[kind])]
-        row.append(f"{cost:,.2f}")
+        row.append(per_hour(cost))
         if api is not None:
             row += [f"{api.get(kind, 0.0):g}", f"{(api.get(kind, 0.0) - sheet.average[kind]) * hourly / 1e6:,.2f}"]
         rows.append(tuple(row))
     total = ["all", f"{sum(sheet.tokens_per_hour.values()) / 1e6:,.1f}", dollars(sheet.dollars_per_million_tokens), ""]
-    total.append(f"{sheet.dollars_per_hour:,.2f}")
+    total.append(per_hour(sheet.dollars_per_hour))
     if api is not None:
         columns = (*columns, "API $/M", "margin $/h")
         total += ["", f"{sheet.revenue_per_hour(api) - sheet.dollars_per_hour:,.2f}"]

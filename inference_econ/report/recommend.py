@@ -26,7 +26,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines, with_notes
-from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +133,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 *((str(choice.rented),) if partly else ()),
                 str(choice.replicas),
                 layout_label(layout_of(service)),
-                f"{choice.dollars_per_hour:,.2f}",
+                per_hour(choice.dollars_per_hour),
                 dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
                 milliseconds(load.ttft_seconds[which]),

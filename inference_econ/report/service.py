@@ -89,12 +89,18 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 
 
 def fleet_label(service: Service, replicas: int) -> str:
+    """Instances, chips, layout and who can start it in words."""
+    return f"{fleet_name(service, replicas)}{started(layout_of(service))}"
+
+
+def fleet_name(service: Service, replicas: int) -> str:
     """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
     used, rented = replicas * service.accelerators, int(service.setup.rented(replicas, service.accelerators))
-    paid, layout = "" if rented == used else f" ({rented} rented)", layout_of(service)
-    chips = f"{instances}{service.accelerators} x {service.setup.hardware.name}{paid}"
-    return f"{chips}, {layout_label(layout)}{started(layout)}"
+    paid = "" if rented == used else f" ({rented} rented)"
+    return (
+        f"{instances}{service.accelerators} x {service.setup.hardware.name}{paid}, {layout_label(layout_of(service))}"
+    )
 
 
 def picked(service: Service, pick: Pick | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from inference_econ.answers.sources import setup_sources
 from inference_econ.engine import Setup
@@ -170,9 +170,35 @@ def size(value: float) -> str:
     return f"{value:z.0f}" if value == round(value) or value >= 1000 else f"{value:z.3g}"
 
 
-def dollars(value: float) -> str:
-    """Write an amount with three digits, and cents from ten dollars on."""
-    return f"{value:.2f}" if value >= 10 else f"{value:z#.3g}"
+class Amount(str):
+    """Dollars as they are written, which still know how many they are: other prices are in proportion to them.
+
+    Attributes
+    ----------
+    value : float
+        Unrounded [USD per 1e6 tokens, or USD/h].
+    per : {"tokens", "hour"}
+        Of what.
+    """
+
+    value: float
+    per: Literal["tokens", "hour"]
+
+    def __new__(cls, text: str, value: float, per: Literal["tokens", "hour"]) -> Amount:
+        """A text with its number."""
+        amount = super().__new__(cls, text)
+        amount.value, amount.per = float(value), per
+        return amount
+
+
+def dollars(value: float) -> Amount:
+    """Write what a million tokens cost with three digits, and cents from ten dollars on."""
+    return Amount(f"{value:.2f}" if value >= 10 else f"{value:z#.3g}", value, "tokens")
+
+
+def per_hour(value: float) -> Amount:
+    """Write what an hour costs with cents."""
+    return Amount(f"{value:,.2f}", value, "hour")
 
 
 def amount(value: float) -> str:

@@ -1,0 +1,196 @@
+"""The command that writes answers into one file for a browser."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import provenance, show
+from .help import Command, example
+from .parameters import Place
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
+    from inference_econ.report.web import Asked
+
+#: Commands that answer a question; others list, write or fit something.
+COMMANDS = (
+    "frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost", "compare", "recommend", "load",
+    "disaggregate", "run",
+)  # fmt: skip
+_PROGRAM = "inference-econ"
+
+
+class Report(Place):
+    """A file to write that a browser opens."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path itself, if it can be written and is named like a page."""
+        from inference_econ.report.web import check_name
+
+        check_name(value)
+        return super().convert(value, param, ctx)
+
+
+@click.command(
+    cls=Command,
+    epilog=example(
+        'inference-econ report "frontier llama_3_70b h100_sxm --weights fp8" -o report.html',
+        "inference-econ report answer.json examples/opening_question -o report.html",
+    ),
+)
+@click.argument("asked", nargs=-1, required=True, metavar="ANSWER.json|SCENARIO|'COMMAND ...'...")
+@click.option("-o", "--output", type=Report(), required=True, help="The file to write, ending in .html.")
+@click.option(
+    "--to",
+    type=click.Choice(["vllm", "sglang", "trtllm"]),
+    help="Engine of the command that starts it; by default one that can.",
+)
+@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> None:
+    """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
+
+    What is asked is a saved answer (-o answer.json of another command), whose question is asked again and held against
+    the file; a scenario; or another command with its options, in quotes. A file has several questions if several are
+    given. It opens without a network, and what is exactly in proportion to a price has a slider.
+    """
+    from inference_econ.report import web
+
+    questions = [_answer(text, to, quiet=quiet) for text in asked]
+    words = [_PROGRAM, "report", *asked, *(["--to", to] if to else []), "-o", output]
+    web.write(output, questions, shlex.join(words))
+    show.remark(f"wrote {output}", quiet=quiet)
+
+
+def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
+    """A question of any kind, asked.
+
+    Raises
+    ------
+    InputError
+        If it is none that a report can show.
+    """
+    if text.lower().endswith(".json") and len(text.split()) == 1:
+        return _saved(text, to, quiet=quiet)
+    words = _words(text)
+    if len(words) == 1 and words[0] not in (*_commands(), _PROGRAM):
+        words = ["run", *words]
+    return _asked(words[1:] if words[0] == _PROGRAM else words, to, quiet=quiet)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"{text!r}: {str(error).lower()}; close what is quoted inside of the command") from error
+    if not words:
+        raise InputError(f"{text!r}: nothing is asked; {_how()}")
+    return words
+
+
+def _how() -> str:
+    return 'write for example "frontier llama_3_70b h100_sxm --weights fp8", a scenario, or answer.json'
+
+
+def _commands() -> Mapping[str, click.Command]:
+    group = click.get_current_context().find_root().command
+    assert isinstance(group, click.Group)
+    return group.commands
+
+
+def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
+    """What a command answers, as it does on a terminal.
+
+    Raises
+    ------
+    InputError
+        If there is no such command, or it answers no question, or it is told where its answer goes.
+    """
+    from inference_econ.report.web import Asked
+
+    name = words[0] if words else ""
+    command = _command(name)
+    arguments = [*words[1:], *(["--quiet"] if quiet else [])]
+    with command.make_context(name, arguments, parent=click.get_current_context().find_root()) as context:
+        _check_unshown(context)
+        page = show.taken(lambda: command.invoke(context)).page
+    assert page is not None  # all of COMMANDS show one
+    engine, burstiness = context.params.get("engine"), context.params.get("arrival_scv")
+    named = engine.partition("@")[0] if isinstance(engine, str) else None
+    return Asked(page, shlex.join([_PROGRAM, *words]), (), burstiness or 1.0, to or named)
+
+
+def _command(name: str) -> click.Command:
+    """A command that answers a question.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name, or it answers none.
+    """
+    if name == "report":
+        raise InputError("a report in a report: give what is asked itself, without 'report'")
+    if name in COMMANDS:
+        return _commands()[name]
+    if name in _commands():
+        raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(COMMANDS)}")
+    near = difflib.get_close_matches(name, COMMANDS, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(COMMANDS)}")
+
+
+def _check_unshown(context: click.Context) -> None:
+    """Refuse options that say where an answer goes and how it is printed."""
+    given = next(
+        (
+            parameter.opts[0]
+            for parameter in context.command.params
+            if parameter.name in provenance.SHOWN
+            and parameter.name != "quiet"
+            and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+        ),
+        None,
+    )
+    if given is not None:
+        raise InputError(f"{given} inside of the quotes: a report is written once, by its own -o; leave it out")
+
+
+def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
+    """What a saved answer was asked, asked again and held against the file.
+
+    Raises
+    ------
+    InputError
+        If the file is no answer, or one of another release.
+    """
+    from inference_econ.report import answer_file
+
+    saved = answer_file.question(path)
+    words = provenance.typed(_command(saved.command), saved.options)
+    try:
+        asked = _asked([saved.command, *words], to, quiet=quiet)
+    except click.UsageError as error:
+        raise InputError(f"{path}: not what {saved.command} writes ({error.message})") from error
+    return replace(asked, remarks=(_compared(path, saved.record, asked.page),))
+
+
+def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:
+    """Whether a file says what is answered now, in words."""
+    from inference_econ.report.page import json_text
+
+    name = Path(path).name
+    if record == json.loads(json_text(page.plain())):
+        return f"The question of {name} was asked again, and the answer is that of the file."
+    return (
+        f"The question of {name} was asked again, and the answer is another one than the file's: facts, fits or files "
+        "that it names have changed since. This report shows the answer of today."
+    )
