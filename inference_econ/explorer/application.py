@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from inference_econ.explorer import guards, openapi, page, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
-from inference_econ.explorer.replies import Form, Reply, reply
+from inference_econ.explorer.replies import MEDIA, Form, Reply, reply
 from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _DAY_SECONDS = 86_400
+#: What browsers show and do not run.
+_DATA = (MEDIA["json"], MEDIA["txt"])
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -68,7 +70,7 @@ class _Explorer:
         else:
             given = requests.texts(request, self.questions[name])
         fields = checked(self.models[name], given, texts=request.method != "POST")
-        return _response(await self.answer(request, name, fields, form))
+        return _response(await self.answer(request, name, fields, form), f"{name}.{form}")
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
@@ -121,7 +123,9 @@ def _drawing(_: Request) -> Response:
     return Response(page.drawing(), media_type="text/javascript; charset=utf-8", headers=headers)
 
 
-def _response(answer: Reply) -> Response:
+def _response(answer: Reply, name: str) -> Response:
+    """An answer, or why there is none; documents are saved and not opened here, where they could ask in our name."""
     if answer.refused:
         raise RefusedError(answer.refused, answer.field)
-    return Response(answer.body, media_type=answer.media)
+    saved = {} if answer.media in _DATA else {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(answer.body, media_type=answer.media, headers=saved)

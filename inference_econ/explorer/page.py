@@ -6,12 +6,10 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
+from inference_econ.explorer import view
 from inference_econ.explorer.questions import Question
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 #: Series that a picture holds.
 MOST_SERIES = 6
@@ -113,7 +111,9 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
         Names and values of its query.
     """
     shown = state(address)
-    return _template().render(**offered, state={**shown.shared, "series": shown.series})
+    spare = [dict.fromkeys(OF_SERIES, "")] * (MOST_SERIES - len(shown.series))
+    controls = {**shown.shared, "series": [*shown.series, *spare], "shown": len(shown.series)}
+    return view.templates().get_template("page.html.j2").render(**offered, state=controls)
 
 
 @functools.cache
@@ -122,15 +122,6 @@ def drawing() -> str:
     from inference_econ.report import charts
 
     return charts.javascript()
-
-
-@functools.cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, undefined=StrictUndefined
-    ).get_template("page.html.j2")
 
 
 def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
@@ -150,7 +141,6 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
     facts = {
         "questions": {name: [option.name for option in each] for name, each in options.items()},
         "themes": {"light": charts.config(), "dark": charts.config(dark=True)},
-        "most_series": MOST_SERIES,
         "engines": engines,
     }
     return {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.explorer import view
 from inference_econ.explorer.questions import Answer, Answering, Fields, RefusedError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
-Form = Literal["json", "view", "csv", "md", "txt", "svg", "png"]
+Form = Literal["json", "view", "csv", "md", "txt", "svg", "png", "html", "yaml"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
     "view": "application/json",
@@ -23,6 +24,8 @@ MEDIA: Mapping[Form, str] = {
     "txt": "text/plain; charset=utf-8",
     "svg": "image/svg+xml",
     "png": "image/png",
+    "html": "text/html; charset=utf-8",
+    "yaml": "application/yaml",
 }
 
 
@@ -76,30 +79,16 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, model
         return Reply(b"", "", str(error))
 
 
-def _json(answer: Answer) -> str:
-    """The answer as data and as tables."""
+def _document(answer: Answer) -> str:
+    """Everything that a page says of an answer, as JSON."""
     from inference_econ.report.page import json_text
 
-    return json_text(_document(answer))
-
-
-def _view(answer: Answer) -> str:
-    """The same with its charts, as a page shows it."""
-    from inference_econ.report import charts
-    from inference_econ.report.page import json_text
-
-    shown = {} if answer.page is None else answer.page.charts()
-    specifications = {name: charts.specification(chart) for name, chart in shown.items()}
-    return json_text({**_document(answer), "charts": specifications})
-
-
-def _document(answer: Answer) -> dict[str, Any]:
     page = answer.page
     document: dict[str, Any] = {"command": answer.command, "text": answer.text}
     if page is not None:
         tables = [_table(table) for table in page.tables()]
         document |= {"answer": {**answer.asked, **page.plain()}, "tables": tables}
-    return document
+    return json_text(document)
 
 
 def _table(table: Table) -> Mapping[str, object]:
@@ -139,12 +128,37 @@ def _picture(answer: Answer, ending: str) -> bytes:
     return charts.drawn(next(iter(shown.values())), ending)
 
 
+def _report(answer: Answer) -> str:
+    from inference_econ.report import web
+
+    return web.text([web.section(web.Asked(_page(answer), answer.command))], answer.command)
+
+
+def _scenario(answer: Answer) -> str:
+    """The scenario that asks the same.
+
+    Raises
+    ------
+    RefusedError
+        If it is no comparison.
+    """
+    from inference_econ.inputs import spec_text
+    from inference_econ.report.compare import ComparisonPage
+
+    page = _page(answer)
+    if not isinstance(page, ComparisonPage):
+        raise RefusedError("only comparisons are had as a scenario: ask 'compare'")
+    return spec_text(page.result.scenario)
+
+
 _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
-    "json": _json,
-    "view": _view,
+    "json": _document,
+    "view": view.text,
     "csv": _csv,
     "md": lambda answer: _page(answer).markdown(),
     "txt": _text,
     "svg": lambda answer: _picture(answer, ".svg"),
     "png": lambda answer: _picture(answer, ".png"),
+    "html": _report,
+    "yaml": _scenario,
 }

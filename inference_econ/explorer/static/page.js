@@ -8,9 +8,8 @@
 /** @typedef {Record<string, string[]>} Fields  options of a question, as texts */
 /** @typedef {Record<string, any>} Point  one deployment of a series, as the answer has it */
 /** @typedef {{label: string, points: Point[], preferred?: Point, reason?: string}} Series */
-/** @typedef {{title: string, columns: string[], rows: string[][], notes: string[], why: string[]}} Table */
-/** @typedef {{command: string, text: string, answer?: Record<string, any>, tables?: Table[], charts?: Record<string, any>}} Answer */
-/** @typedef {{questions: Record<string, string[]>, themes: Record<string, any>, most_series: number, engines: string[]}} Facts */
+/** @typedef {{html: string, charts: Record<string, any>, series: Series[]}} Answer */
+/** @typedef {{questions: Record<string, string[]>, themes: Record<string, any>, engines: string[]}} Facts */
 
 /** What the server refuses, with the option that caused it. */
 class Refused extends Error {
@@ -33,7 +32,6 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const SHARED = ["isl", "osl", "request_rate", "ttft", "tpot", "percentile", "price"];
 const OWN = ["model", "hardware", "weights", "kv", "engine"];
 const DEGREES = ["tp", "dp", "pp", "ep"];
-const FORMS = ["csv", "json", "svg", "png"];
 
 /** @param {string} tag @param {Record<string, any>} properties @param {(Node | string)[]} children @returns {any} */
 function make(tag, properties, ...children) {
@@ -42,8 +40,8 @@ function make(tag, properties, ...children) {
   return element;
 }
 
-/** A row of a table. @param {"td" | "th"} tag @param {any[]} cells */
-const line = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, tag === "th" ? { scope: "col" } : {}, cell)));
+/** A row of a table. @param {any[]} cells */
+const line = (cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));
 /** @param {number} value */
 const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 /** @param {Point} point */
@@ -55,8 +53,8 @@ const dollarsOf = (point, end = "") =>
 const layoutOf = ({ layout }) =>
   DEGREES.flatMap((name) => (layout[name] > 1 ? [`${name}${layout[name]}`] : [])).join(" ") || "tp1";
 
-/** @returns {Element[]} */
-const fieldsets = () => [...form.querySelectorAll(".series")];
+/** @returns {HTMLFieldSetElement[]} */
+const fieldsets = () => [...form.querySelectorAll(/** @type {any} */ (".series:enabled"))];
 /** The settings of every series, by the names of options. */
 const settings = () =>
   fieldsets().map((set) =>
@@ -73,11 +71,9 @@ function state() {
   return `?${all}`;
 }
 
-/** Fields that a question has and that say something. @param {string} question @param {Fields} fields @returns {Fields} */
-function known(question, fields) {
-  const said = Object.entries(fields).map(([name, values]) => [name, values.map((value) => value.trim()).filter(Boolean)]);
-  return Object.fromEntries(said.filter(([name, values]) => values.length && facts.questions[question].includes(String(name))));
-}
+/** Fields that a question has. @param {string} question @param {Fields} fields @returns {Fields} */
+const known = (question, fields) =>
+  Object.fromEntries(Object.entries(fields).filter(([name]) => facts.questions[question].includes(name)));
 
 /** What controls that all series share set of a question. @param {string} question */
 function shared(question) {
@@ -92,6 +88,9 @@ function shared(question) {
 const own = (question, row) =>
   known(question, Object.fromEntries(Object.entries(settings()[row]).map(([name, value]) => [name, [value]])));
 
+/** What is asked about one series. @param {string} question @param {number} row */
+const asked = (question, row) => ({ ...shared(question), ...own(question, row) });
+
 /** Labels that tell series apart. @param {Record<string, string>[]} all */
 function labels(all) {
   const apart = OWN.filter((name) => new Set(all.map((each) => each[name])).size > 1);
@@ -100,15 +99,17 @@ function labels(all) {
   return plain.map((label, index) => (plain.indexOf(label) < index ? `${label} (${index + 1})` : label));
 }
 
-/** The address of an answer. @param {string} question @param {Fields} fields @param {string} ending */
-const address = (question, fields, ending) =>
-  `/api/v1/${question}.${ending}?${new URLSearchParams(Object.entries(fields).flatMap(([name, all]) => all.map((value) => [name, value])))}`;
+/** The address of an answer, with what is not empty. @param {string} question @param {Fields} fields @param {string} form */
+function address(question, fields, form) {
+  const pairs = Object.entries(fields).flatMap(([name, values]) => values.map((value) => [name, value.trim()]));
+  return `/api/v1/${question}.${form}?${new URLSearchParams(pairs.filter(([, value]) => value))}`;
+}
 
 /** What the server replies. @param {string} url @param {RequestInit} [how] @returns {Promise<any>} */
 async function fetched(url, how) {
   const reply = await fetch(url, how).catch(() => null);
   const lost = byId("lost");
-  lost.textContent = reply ? "" : "The server does not answer. Is inference-econ serve still running? Your next change asks again.";
+  lost.textContent = reply ? "" : lost.dataset.text;
   lost.hidden = reply !== null;
   if (!reply) throw new Refused("No answer from the server.", null);
   const problem = { error: { message: `The server replied ${reply.status}.`, field: null } };
@@ -117,13 +118,13 @@ async function fetched(url, how) {
   throw new Refused(content.error.message, content.error.field);
 }
 
-/** The control of an option: that of a series if each has its own. @param {string | null} field @param {number} row @returns {Element | null} */
+/** The control of an option: that of a series if each has its own. @param {string | null} field @param {number} row */
 function controlOf(field, row) {
-  const name = field === "to" ? "engine" : field;
-  return name && (fieldsets()[row]?.querySelector(`[name="${name}"]`) ?? form.querySelector(`[name="${name}"], [data-options~="${name}"]`));
+  const selector = `[name="${field}"], [data-options~="${field}"]`;
+  return ([...OWN, "to"].includes(String(field)) ? fieldsets()[row] : form).querySelector(selector);
 }
 
-/** Say beside a control what is wrong with it. @param {Element} control @param {string} message @param {string} by  a panel */
+/** Say beside a control what is wrong. @param {Element} control @param {string} message @param {string} by  a panel */
 function complain(control, message, by) {
   const id = `wrong-${by}-${document.querySelectorAll(".error").length}`;
   const error = make("p", { className: "error", id, textContent: message });
@@ -142,13 +143,6 @@ function forgive(by) {
   }
 }
 
-/** A table as people read it. @param {Table} table */
-function tableOf({ title, columns, rows }) {
-  const body = make("tbody", {}, ...rows.map((row) => line("td", row)));
-  const table = make("table", {}, make("caption", {}, title), make("thead", {}, line("th", columns)), body);
-  return make("div", { className: "wide", tabIndex: 0, role: "region", ariaLabel: title }, table);
-}
-
 /** A picture with rings, whose places the view is told later. @param {any} spec */
 function ringed(spec) {
   const { x, y } = spec.layer[0].encoding;
@@ -159,14 +153,16 @@ function ringed(spec) {
 /** Draw a picture as wide as its place, in the reader's theme. @param {any} spec @param {HTMLElement} place */
 async function draw(spec, place) {
   const width = Math.max(260, place.clientWidth - 4);
-  const panels = spec.concat ?? spec.hconcat;
+  /** @type {any[] | undefined} */
+  const panels = spec.concat;
   const across = width < 640 ? 1 : panels?.length;
   const theme = structuredClone(facts.themes[dark.matches ? "dark" : "light"]);
   if (width < 640) theme.legend = { ...theme.legend, columns: 1, labelLimit: width - 60 };
   const sized = panels
-    ? { ...spec, hconcat: undefined, columns: across, concat: panels.map((/** @type {any} */ each) => ({ ...each, width: width / across - 75 })) }
+    ? { ...spec, columns: across, concat: panels.map((each) => ({ ...each, width: width / across - 75 })) }
     : { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
-  const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", logLevel: 1, tooltip: { disableDefaultStyle: true } };
+  const plain = { ast: true, actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true } };
+  const options = { ...plain, renderer: "svg", logLevel: 1 };
   const drawn = { ...sized, title: undefined, config: theme };
   return (await /** @type {any} */ (window).vegaEmbed(place, drawn, options)).view;
 }
@@ -187,7 +183,7 @@ class Panel {
     this.place = /** @type {HTMLElement} */ (section.querySelector(".answer"));
   }
 
-  /** Ask, unless that is shown; while an answer is awaited, the last of further questions waits. @param {Fields} fields */
+  /** Ask, unless that is shown; while an answer is awaited, only the last question waits. @param {Fields} fields */
   async ask(fields) {
     this.wanted = address(this.question, fields, "view");
     if (this.running) return;
@@ -219,25 +215,12 @@ class Panel {
   /** @param {Answer} answer */
   async show(answer) {
     this.answer = answer;
-    const { tables = [], charts = {}, text, command } = answer;
-    const specs = Object.values(charts);
-    const figures = specs.map((spec) => make("figure", { role: "img", ariaLabel: String(spec.title?.text ?? this.name) }));
-    const links = tables.length ? FORMS.filter((each) => specs.length || !["svg", "png"].includes(each)) : ["txt"];
-    const items = links.map((each) => {
-      const href = this.shown.replace(".view?", `.${each}?`);
-      return make("li", {}, make("a", { href, download: `${this.question}.${each}` }, each.toUpperCase()));
-    });
-    const copy = make("button", { type: "button", onclick: () => navigator.clipboard.writeText(text) }, "Copy");
-    this.place.replaceChildren(
-      ...figures,
-      ...(text ? [make("pre", { tabIndex: 0 }, text), copy] : []),
-      ...(tables.length ? [make("details", {}, make("summary", {}, "As a table"), ...tables.map(tableOf))] : []),
-      make("details", {}, make("summary", {}, "On the command line"), make("pre", { tabIndex: 0 }, command)),
-      make("ul", { className: "links" }, ...items),
-      make("ul", { className: "notes" }, ...tables.flatMap(({ notes }) => notes.map((note) => make("li", {}, note)))),
-    );
-    const ready = specs.map((spec) => (this === frontier && spec.layer ? ringed(spec) : spec));
-    this.views = await Promise.all(ready.map((spec, index) => draw(spec, figures[index])));
+    this.place.innerHTML = answer.html;
+    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (this.place.querySelectorAll("[data-form]")))
+      link.href = this.shown.replace(".view?", `.${link.dataset.form}?`);
+    const figures = /** @type {HTMLElement[]} */ ([...this.place.querySelectorAll("[data-chart]")]);
+    const specs = Object.values(answer.charts).map((spec) => (this === frontier && spec.layer ? ringed(spec) : spec));
+    this.views = await Promise.all(specs.map((spec, index) => draw(spec, figures[index])));
   }
 }
 
@@ -248,7 +231,7 @@ class Frontier extends Panel {
 
   /** @returns {Series[]} */
   get series() {
-    return this.answer?.answer?.series ?? [];
+    return this.answer?.series ?? [];
   }
 
   /** Ask for the frontiers of some series of the form. @param {number[]} rows */
@@ -267,7 +250,7 @@ class Frontier extends Panel {
     await super.refuse(error);
     if (controlOf(error.field, 0) || !byId("lost").hidden) return;
     const rows = this.rows;
-    const alone = rows.map((row) => fetched(address("frontier", { ...shared("frontier"), ...own("frontier", row) }, "json")));
+    const alone = rows.map((row) => fetched(address("frontier", asked("frontier", row), "json")));
     const wrong = (await Promise.allSettled(alone)).map((each) => (each.status === "rejected" ? each.reason : null));
     wrong.forEach((reason, index) => reason && this.blame(rows[index], reason));
     const well = rows.filter((_, index) => !wrong[index]);
@@ -316,14 +299,14 @@ class Frontier extends Panel {
       const [point, row] = [points[index], this.rows[index]];
       const radio = make("input", { type: "radio", name: "pick", value: row, checked: row === chosen() });
       const name = make("label", {}, radio, label);
-      if (!point) return line("td", [name, "not that fast"]);
+      if (!point) return line([name, "not that fast"]);
       const bar = make("span", { className: "bar" }, make("span", {}));
       bar.style.width = `${(100 * dollarsOf(point, "_high")) / most}%`;
       bar.firstChild.style.width = `${(100 * dollarsOf(point)) / dollarsOf(point, "_high")}%`;
-      const ends = `${digits(dollarsOf(point, "_low"))} to ${digits(dollarsOf(point, "_high"))}`;
-      const cost = make("div", {}, `${digits(dollarsOf(point))} (${ends})`, bar);
+      const [cost, low, high] = [dollarsOf(point), dollarsOf(point, "_low"), dollarsOf(point, "_high")].map(digits);
+      const bill = make("div", {}, `${cost} (${low} to ${high})`, bar);
       const ttft = `${digits(1000 * point.ttft_seconds)} ms`;
-      return line("td", [name, cost, ttft, digits(point.accelerators), layoutOf(point), digits(point.concurrency)]);
+      return line([name, bill, ttft, digits(point.accelerators), layoutOf(point), digits(point.concurrency)]);
     });
     byId("bars").replaceChildren(...lines);
     byId("at").textContent = digits(Number(slider.value));
@@ -341,8 +324,8 @@ const others = [...sections].slice(1).map((section) => new Panel(section));
 function look() {
   const point = frontier.bars();
   byId("chosen-said").textContent = point
-    ? `${frontier.series[frontier.rows.indexOf(chosen())].label}: ${layoutOf(point)}, ${digits(point.accelerators)} GPUs, ` +
-      `${digits(point.concurrency)} requests in flight, ${digits(speedOf(point))} tokens/s per user.`
+    ? `${layoutOf(point)}, ${digits(point.accelerators)} GPUs, ${digits(point.concurrency)} requests in flight, ` +
+      `${digits(speedOf(point))} tokens/s per user.`
     : "No deployment of this series is that fast: move the slider, or choose another series.";
   if (!point) return;
   const groups = point.layout.dp * point.layout.pp;
@@ -351,8 +334,8 @@ function look() {
   const to = facts.engines.includes(engine) ? engine : facts.engines[0];
   const layout = Object.fromEntries(DEGREES.map((name) => [name, [String(point.layout[name] ?? "")]]));
   const fields = { ...layout, batch: [String(batch)], to: [to] };
-  for (const { question, ask } of others.map((panel) => ({ question: panel.question, ask: panel.ask.bind(panel) })))
-    ask({ ...shared(question), ...own(question, chosen()), ...known(question, fields) });
+  for (const panel of others)
+    panel.ask({ ...asked(panel.question, chosen()), ...known(panel.question, fields) });
 }
 
 /** Look at what another speed chooses. @param {string} speed */
@@ -370,33 +353,27 @@ async function changed() {
   if (frontier.answer) look();
 }
 
-/** Number the series, and offer what can be done with so many. */
-function numbered() {
-  fieldsets().forEach((set, index, all) => {
-    const [legend, remove] = /** @type {any[]} */ ([set.querySelector("legend"), set.querySelector(".remove")]);
-    legend.textContent = `Series ${index + 1}`;
-    remove.textContent = `Remove series ${index + 1}`;
-    remove.hidden = all.length === 1;
-  });
-  byId("add").disabled = fieldsets().length >= facts.most_series;
+/** Show or hide the controls of a series. @param {HTMLFieldSetElement} set @param {boolean} hidden */
+function hide(set, hidden) {
+  set.hidden = set.disabled = hidden;
+  byId("add").disabled = fieldsets().length === form.querySelectorAll(".series").length;
 }
 
 byId("add").addEventListener("click", () => {
-  const last = fieldsets()[fieldsets().length - 1];
-  const copy = /** @type {Element} */ (last.cloneNode(true));
-  const controls = (/** @type {Element} */ set) => /** @type {any[]} */ ([...set.querySelectorAll("select")]);
-  controls(copy).forEach((control, index) => (control.value = controls(last)[index].value));
-  for (const error of copy.querySelectorAll(".error")) error.remove();
-  last.after(copy);
-  numbered();
-  controls(copy)[1].focus();
+  const last = /** @type {HTMLFieldSetElement} */ (fieldsets().at(-1)).querySelectorAll("select");
+  const spare = /** @type {HTMLFieldSetElement} */ (form.querySelector(".series:disabled"));
+  hide(spare, false);
+  spare.querySelectorAll("select").forEach((control, index) => (control.value = last[index].value));
+  spare.querySelectorAll("select")[1].focus();
 });
 form.addEventListener("click", (/** @type {any} */ { target }) => {
   if (!target.matches(".remove")) return;
-  target.closest(".series").remove();
-  numbered();
+  hide(target.closest(".series"), true);
   byId("add").focus();
   changed();
+});
+document.addEventListener("click", (/** @type {any} */ { target }) => {
+  if (target.matches(".copy")) navigator.clipboard.writeText(target.previousElementSibling.textContent);
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("change", () => changed());
@@ -406,6 +383,6 @@ byId("bars").addEventListener("change", (/** @type {any} */ { target }) => {
   byId("chosen").value = target.value;
   changed();
 });
-for (const source of [dark, window]) source.addEventListener(source === dark ? "change" : "popstate", () => location.reload());
-numbered();
+addEventListener("popstate", () => location.reload());
+dark.addEventListener("change", () => location.reload());
 changed();
