@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from inference_econ.explorer import guards, openapi, page, requests
+from inference_econ.explorer import asking, guards, openapi, page, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import MEDIA, Form, Reply, reply
+from inference_econ.explorer.state import state
 from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _DAY_SECONDS = 86_400
+#: How names begin that say which deployment is looked at.
+_AT = "at."
 #: What browsers show and do not run.
 _DATA = (MEDIA["json"], MEDIA["txt"])
 #: What is served.
@@ -72,7 +76,18 @@ class _Explorer:
         fields = checked(self.models[name], given, texts=request.method != "POST")
         return _response(await self.answer(request, name, fields, form), f"{name}.{form}")
 
-    async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
+    async def view(self, request: Request) -> Response:
+        """What a panel of the page shows, of the state of the page."""
+        name, shown = request.path_params["question"], request.query_params
+        if name not in self.questions:
+            raise HTTPException(404, f"no question {name[:40]!r}")
+        point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
+        rows = [int(row) for row in shown.getlist("row") if row.isdecimal()]
+        given = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
+        fields = checked(self.models[name], given, texts=True)
+        return _response(await self.answer(request, name, fields, "view"), "")
+
+    async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
         return await requests.while_connected(request, self.workers.run, reply, self.answering, name, fields, form, {})
 
@@ -104,6 +119,7 @@ def application(
     explorer = _Explorer(questions, answering, Limits() if limits is None else limits)
     routes = [
         Route("/", explorer.page),
+        Route("/view/{question}", explorer.view),
         Route("/static/vega.js", _drawing),
         Mount("/static", StaticFiles(packages=[("inference_econ.explorer", "static")])),
         Route("/openapi.json", explorer.openapi),

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
-Form = Literal["json", "view", "csv", "md", "txt", "svg", "png", "html", "yaml"]
+Form = Literal["json", "csv", "md", "txt", "svg", "png", "html", "yaml"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
-    "view": "application/json",
     "csv": "text/csv; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
     "txt": "text/plain; charset=utf-8",
@@ -51,7 +50,9 @@ class Reply:
     field: str | None = None
 
 
-def reply(answering: Answering, question: str, fields: Fields, form: Form, models: Mapping[str, str]) -> Reply:
+def reply(
+    answering: Answering, question: str, fields: Fields, form: Form | Literal["view"], models: Mapping[str, str]
+) -> Reply:
     """Answer a question, or say what is wrong with it; runs in a process of its own.
 
     Parameters
@@ -63,7 +64,7 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, model
     fields : mapping
         Its options.
     form : str
-        How the answer is wanted.
+        How the answer is wanted; ``view`` is what the page shows.
     models : mapping of str to str
         Texts of configurations that may be named beside the catalogue.
     """
@@ -71,12 +72,18 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, model
 
     try:
         with catalog.names_only(models):
-            content = _FORMS[form](answering(question, fields))
-            return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
+            return _sent(question, fields, answering(question, fields), form)
     except RefusedError as error:
         return Reply(b"", "", str(error), error.field)
     except (InputError, NothingFitsError) as error:
         return Reply(b"", "", str(error))
+
+
+def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
+    if form == "view":
+        return Reply(view.text(question, fields, answer).encode(), MEDIA["json"])
+    content = _FORMS[form](answer)
+    return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
 
 
 def _document(answer: Answer) -> str:
@@ -153,7 +160,6 @@ def _scenario(answer: Answer) -> str:
 
 _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
     "json": _document,
-    "view": view.text,
     "csv": _csv,
     "md": lambda answer: _page(answer).markdown(),
     "txt": _text,

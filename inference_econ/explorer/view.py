@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from inference_econ.explorer.questions import Answer
+from inference_econ.explorer.asking import DEGREES, address
+from inference_econ.explorer.questions import Answer, Fields
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -23,31 +24,63 @@ def templates() -> Environment:
     return Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
 
 
-def text(answer: Answer) -> str:
-    """The answer as JSON: ``html``, ``charts`` by name, and ``series`` with the points of frontiers."""
+def text(question: str, fields: Fields, answer: Answer) -> str:
+    """The answer as JSON: ``html``, ``charts`` by name, and ``series`` with what can be chosen of frontiers."""
     from inference_econ.report import charts
     from inference_econ.report.page import json_text
 
-    page = answer.page
-    shown = {} if page is None else page.charts()
+    shown = {} if answer.page is None else answer.page.charts()
     specifications = {name: charts.specification(chart) for name, chart in shown.items()}
-    record = {} if page is None else page.plain()
+    titles = {name: _title(each) for name, each in specifications.items()}
+    record = {} if answer.page is None else answer.page.plain()
     return json_text(
         {
-            "html": _html(answer, {name: _title(each) for name, each in specifications.items()}),
+            "html": _html(question, fields, answer, titles),
             "charts": specifications,
-            "series": record.get("series", []),
+            "series": [_series(each) for each in record.get("series", [])],
         }
     )
 
 
-def _title(specification: dict[str, object]) -> str:
+def _series(record: Mapping[str, Any]) -> Mapping[str, object]:
+    """A frontier as one chooses from it: its points, and the preferred one; or why nothing fits."""
+    points = [_point(each) for each in record["points"]]
+    preferred = record["preferred"]["tokens_per_second_per_user"] if points else None
+    return {"label": record["label"], "reason": record.get("reason", ""), "points": points, "preferred": preferred}
+
+
+def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
+    from inference_econ.report.service import milliseconds
+    from inference_econ.report.table import amount, layout_label, size
+
+    layout = record["layout"]
+    groups = layout["dp"] * layout["pp"]  # each decodes as many
+    batch = max(1, round(record["batch"] / groups)) * groups
+    dollars = record["dollars_per_million_output_tokens"]
+    ends = [record[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
+    low, high = (dollars if end is None else end for end in ends)
+    return {
+        "speed": record["tokens_per_second_per_user"],
+        "dollars": dollars,
+        "low": low,
+        "high": high,
+        "cells": [
+            f"{milliseconds(record['ttft_seconds'])} ms",
+            size(record["accelerators"]),
+            layout_label(layout),
+            amount(record["concurrency"]),
+        ],
+        "at": {**{name: int(layout[name]) for name in DEGREES}, "batch": batch, "engine": layout.get("engine", "")},
+    }
+
+
+def _title(specification: Mapping[str, object]) -> str:
     """The question that a picture answers."""
     title = specification.get("title")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title or "Picture")
 
 
-def _html(answer: Answer, figures: dict[str, str]) -> str:
+def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, str]) -> str:
     tables = [] if answer.page is None else answer.page.tables()
     return (
         templates()
@@ -57,7 +90,7 @@ def _html(answer: Answer, figures: dict[str, str]) -> str:
             text=answer.text,
             tables=tables,
             command=answer.command,
-            forms=_forms(answer.page, pictures=bool(figures)),
+            links={form: address(question, fields, form) for form in _forms(answer.page, pictures=bool(figures))},
             notes=[note for table in tables for note in table.notes],
         )
     )

@@ -5,11 +5,17 @@
  * specifications of pictures, which Vega draws.
  */
 
-/** @typedef {Record<string, string[]>} Fields  options of a question, as texts */
-/** @typedef {Record<string, any>} Point  one deployment of a series, as the answer has it */
-/** @typedef {{label: string, points: Point[], preferred?: Point, reason?: string}} Series */
+/**
+ * @typedef {object} Point  a deployment of a series
+ * @property {number} speed  of a user [tokens/s]
+ * @property {number} dollars  per million output tokens, with its low and high end [USD]
+ * @property {number} low
+ * @property {number} high
+ * @property {string[]} cells  what a table says of it
+ * @property {Record<string, string>} at  what panels ask of it
+ */
+/** @typedef {{label: string, points: Point[], preferred: number | null, reason: string}} Series */
 /** @typedef {{html: string, charts: Record<string, any>, series: Series[]}} Answer */
-/** @typedef {{questions: Record<string, string[]>, themes: Record<string, any>, engines: string[]}} Facts */
 
 /** What the server refuses, with the option that caused it. */
 class Refused extends Error {
@@ -22,17 +28,13 @@ class Refused extends Error {
 
 /** @param {string} id @returns {any} */
 const byId = (id) => document.getElementById(id);
-/** @type {Facts} */
-const facts = JSON.parse(byId("facts").textContent);
+/** @type {{light: any, dark: any}} */
+const themes = JSON.parse(byId("themes").textContent);
 /** @type {HTMLFormElement} */
 const form = byId("question");
 /** @type {HTMLInputElement} */
 const slider = byId("speed");
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const SHARED = ["isl", "osl", "request_rate", "ttft", "tpot", "percentile", "price"];
-const OWN = ["model", "hardware", "weights", "kv", "engine"];
-const DEGREES = ["tp", "dp", "pp", "ep"];
-
 /** @param {string} tag @param {Record<string, any>} properties @param {(Node | string)[]} children @returns {any} */
 function make(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -44,66 +46,23 @@ function make(tag, properties, ...children) {
 const line = (cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));
 /** @param {number} value */
 const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
-/** @param {Point} point */
-const speedOf = (point) => point.tokens_per_second_per_user;
-/** @param {Point} point @param {"" | "_low" | "_high"} end */
-const dollarsOf = (point, end = "") =>
-  point[`dollars_per_million_output_tokens${end}`] ?? point.dollars_per_million_output_tokens;
-/** @param {Point} point */
-const layoutOf = ({ layout }) =>
-  DEGREES.flatMap((name) => (layout[name] > 1 ? [`${name}${layout[name]}`] : [])).join(" ") || "tp1";
-
 /** @returns {HTMLFieldSetElement[]} */
 const fieldsets = () => [...form.querySelectorAll(/** @type {any} */ (".series:enabled"))];
-/** The settings of every series, by the names of options. */
-const settings = () =>
-  fieldsets().map((set) =>
-    Object.fromEntries(OWN.map((name) => [name, /** @type {any} */ (set.querySelector(`[name=${name}]`)).value])),
-  );
 /** The series whose deployment is looked at. */
 const chosen = () => Math.min(Number(byId("chosen").value) || 0, fieldsets().length - 1);
 
-/** The state of all controls as a readable query; what is empty is left out. */
-function state() {
+/** The state of all controls as a readable query; what is empty is left out. @param {boolean} picked  what is chosen, too */
+function state(picked) {
   const all = new URLSearchParams(/** @type {any} */ (new FormData(form)));
   all.set("speed", slider.dataset.set ? String(Number(Number(slider.value).toPrecision(4))) : "");
   for (const name of new Set(all.keys())) if (!all.getAll(name).join("")) all.delete(name);
+  if (!picked) for (const name of ["speed", "chosen"]) all.delete(name);
   return `?${all}`;
 }
 
-/** Fields that a question has. @param {string} question @param {Fields} fields @returns {Fields} */
-const known = (question, fields) =>
-  Object.fromEntries(Object.entries(fields).filter(([name]) => facts.questions[question].includes(name)));
-
-/** What controls that all series share set of a question. @param {string} question */
-function shared(question) {
-  const values = new FormData(form);
-  const text = (/** @type {string} */ name) => String(values.get(name));
-  const proposer = text("speculation");
-  const fields = { ...Object.fromEntries(SHARED.map((name) => [name, [text(name)]])), set: text("set").split("\n") };
-  return known(question, proposer ? { ...fields, [proposer]: ["true"], acceptance: [text("acceptance")] } : fields);
-}
-
-/** What a series of its own sets of a question. @param {string} question @param {number} row */
-const own = (question, row) =>
-  known(question, Object.fromEntries(Object.entries(settings()[row]).map(([name, value]) => [name, [value]])));
-
-/** What is asked about one series. @param {string} question @param {number} row */
-const asked = (question, row) => ({ ...shared(question), ...own(question, row) });
-
-/** Labels that tell series apart. @param {Record<string, string>[]} all */
-function labels(all) {
-  const apart = OWN.filter((name) => new Set(all.map((each) => each[name])).size > 1);
-  const parts = apart.length ? apart : ["model", "hardware"];
-  const plain = all.map((each) => parts.map((name) => each[name] || `any ${name}`).join(", "));
-  return plain.map((label, index) => (plain.indexOf(label) < index ? `${label} (${index + 1})` : label));
-}
-
-/** The address of an answer, with what is not empty. @param {string} question @param {Fields} fields @param {string} form */
-function address(question, fields, form) {
-  const pairs = Object.entries(fields).flatMap(([name, values]) => values.map((value) => [name, value.trim()]));
-  return `/api/v1/${question}.${form}?${new URLSearchParams(pairs.filter(([, value]) => value))}`;
-}
+/** What a question is answered about some series, and about a deployment. @param {string} question @param {number[]} rows @param {Record<string, string>} at */
+const address = (question, rows, at) =>
+  `/view/${question}${state(false)}${rows.map((row) => `&row=${row}`).join("")}${Object.entries(at).map(([name, value]) => `&at.${name}=${value}`).join("")}`;
 
 /** What the server replies. @param {string} url @param {RequestInit} [how] @returns {Promise<any>} */
 async function fetched(url, how) {
@@ -121,7 +80,7 @@ async function fetched(url, how) {
 /** The control of an option: that of a series if each has its own. @param {string | null} field @param {number} row */
 function controlOf(field, row) {
   const selector = `[name="${field}"], [data-options~="${field}"]`;
-  return ([...OWN, "to"].includes(String(field)) ? fieldsets()[row] : form).querySelector(selector);
+  return fieldsets()[row]?.querySelector(selector) ?? form.querySelector(`fieldset:not(.series) :is(${selector})`);
 }
 
 /** Say beside a control what is wrong. @param {Element} control @param {string} message @param {string} by  a panel */
@@ -156,7 +115,7 @@ async function draw(spec, place) {
   /** @type {any[] | undefined} */
   const panels = spec.concat;
   const across = width < 640 ? 1 : panels?.length;
-  const theme = structuredClone(facts.themes[dark.matches ? "dark" : "light"]);
+  const theme = structuredClone(dark.matches ? themes.dark : themes.light);
   if (width < 640) theme.legend = { ...theme.legend, columns: 1, labelLimit: width - 60 };
   const sized = panels
     ? { ...spec, columns: across, concat: panels.map((each) => ({ ...each, width: width / across - 75 })) }
@@ -178,14 +137,13 @@ class Panel {
 
   /** @param {HTMLElement} section */
   constructor(section) {
-    this.name = /** @type {string} */ (section.dataset.panel);
     this.question = /** @type {string} */ (section.dataset.question);
     this.place = /** @type {HTMLElement} */ (section.querySelector(".answer"));
   }
 
-  /** Ask, unless that is shown; while an answer is awaited, only the last question waits. @param {Fields} fields */
-  async ask(fields) {
-    this.wanted = address(this.question, fields, "view");
+  /** Ask, unless that is shown; while an answer is awaited, only the last question waits. @param {string} wanted  an address */
+  async ask(wanted) {
+    this.wanted = wanted;
     if (this.running) return;
     this.running = true;
     this.place.classList.add("waiting");
@@ -193,7 +151,7 @@ class Panel {
       url = this.wanted;
       const result = await fetched(url).catch((/** @type {Refused} */ error) => error);
       if (url !== this.wanted) continue;
-      forgive(this.name);
+      forgive(this.question);
       this.shown = result instanceof Refused ? "" : url;
       await (result instanceof Refused ? this.refuse(result) : this.show(result));
     }
@@ -204,7 +162,7 @@ class Panel {
   /** @param {Refused} error */
   async refuse(error) {
     const control = controlOf(error.field, chosen());
-    if (control) complain(control, error.message, this.name);
+    if (control) complain(control, error.message, this.question);
     this.answer = null;
     this.views = [];
     const said = control ? "Not answered: see what is marked among the controls." : error.message;
@@ -216,8 +174,6 @@ class Panel {
   async show(answer) {
     this.answer = answer;
     this.place.innerHTML = answer.html;
-    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (this.place.querySelectorAll("[data-form]")))
-      link.href = this.shown.replace(".view?", `.${link.dataset.form}?`);
     const figures = /** @type {HTMLElement[]} */ ([...this.place.querySelectorAll("[data-chart]")]);
     const specs = Object.values(answer.charts).map((spec) => (this === frontier && spec.layer ? ringed(spec) : spec));
     this.views = await Promise.all(specs.map((spec, index) => draw(spec, figures[index])));
@@ -236,13 +192,8 @@ class Frontier extends Panel {
 
   /** Ask for the frontiers of some series of the form. @param {number[]} rows */
   async compare(rows) {
-    const all = rows.map((row) => settings()[row]);
-    const texts = labels(all).map((label, index) => {
-      const said = Object.entries(all[index]).flatMap(([name, value]) => (value ? [`${name}=${value}`] : []));
-      return `${label}: ${said.join(", ")}`;
-    });
     this.rows = rows;
-    await this.ask({ ...shared(this.question), series: texts });
+    await this.ask(address(this.question, rows, {}));
   }
 
   /** Say beside series what is wrong with them, and ask for the others. @param {Refused} error */
@@ -250,7 +201,7 @@ class Frontier extends Panel {
     await super.refuse(error);
     if (controlOf(error.field, 0) || !byId("lost").hidden) return;
     const rows = this.rows;
-    const alone = rows.map((row) => fetched(address("frontier", asked("frontier", row), "json")));
+    const alone = rows.map((row) => fetched(address("frontier", [row], {})));
     const wrong = (await Promise.allSettled(alone)).map((each) => (each.status === "rejected" ? each.reason : null));
     wrong.forEach((reason, index) => reason && this.blame(rows[index], reason));
     const well = rows.filter((_, index) => !wrong[index]);
@@ -267,10 +218,10 @@ class Frontier extends Panel {
   async show(answer) {
     await super.show(answer);
     this.series.forEach(({ reason }, index) => reason && this.blame(this.rows[index], new Refused(reason, null)));
-    const speeds = this.series.flatMap(({ points }) => points.map(speedOf));
+    const speeds = this.series.flatMap(({ points }) => points.map(({ speed }) => speed));
     [slider.min, slider.max] = [String(Math.min(...speeds)), String(Math.max(...speeds))];
     const preferred = (this.series[this.rows.indexOf(chosen())] ?? this.series[0]).preferred;
-    if (!slider.dataset.set && preferred) slider.value = String(speedOf(preferred));
+    if (!slider.dataset.set && preferred) slider.value = String(preferred);
     byId("status").textContent = `${this.series.length} series, ${speeds.length} deployments that nothing beats.`;
     for (const view of this.views)
       view.addEventListener("click", (/** @type {Event} */ _, /** @type {any} */ item) => this.clicked(item?.datum));
@@ -278,7 +229,7 @@ class Frontier extends Panel {
 
   /** Choose what somebody clicked, if it is a deployment. @param {any} datum */
   clicked(datum) {
-    const at = (/** @type {Point} */ point) => speedOf(point) === datum?.x && dollarsOf(point) === datum?.y;
+    const at = (/** @type {Point} */ { speed, dollars }) => speed === datum?.x && dollars === datum?.y;
     const index = this.series.findIndex(({ points }) => points.some(at));
     if (index < 0) return;
     byId("chosen").value = this.rows[index];
@@ -288,35 +239,33 @@ class Frontier extends Panel {
   /** The cheapest deployment of each series that is as fast as the slider says or faster. */
   picks() {
     const least = Number(slider.value) * (1 - 1e-3);
-    return this.series.map(({ points }) => points.find((point) => speedOf(point) >= least));
+    return this.series.map(({ points }) => points.find(({ speed }) => speed >= least));
   }
 
   /** Bars of all series at one speed, with what is looked at among them, and rings in the picture. */
   bars() {
     const points = this.picks();
-    const most = Math.max(...points.map((point) => (point ? dollarsOf(point, "_high") : 0)));
+    const most = Math.max(...points.map((point) => point?.high ?? 0));
     const lines = this.series.map(({ label }, index) => {
       const [point, row] = [points[index], this.rows[index]];
       const radio = make("input", { type: "radio", name: "pick", value: row, checked: row === chosen() });
       const name = make("label", {}, radio, label);
       if (!point) return line([name, "not that fast"]);
       const bar = make("span", { className: "bar" }, make("span", {}));
-      bar.style.width = `${(100 * dollarsOf(point, "_high")) / most}%`;
-      bar.firstChild.style.width = `${(100 * dollarsOf(point)) / dollarsOf(point, "_high")}%`;
-      const [cost, low, high] = [dollarsOf(point), dollarsOf(point, "_low"), dollarsOf(point, "_high")].map(digits);
-      const bill = make("div", {}, `${cost} (${low} to ${high})`, bar);
-      const ttft = `${digits(1000 * point.ttft_seconds)} ms`;
-      return line([name, bill, ttft, digits(point.accelerators), layoutOf(point), digits(point.concurrency)]);
+      bar.style.width = `${(100 * point.high) / most}%`;
+      bar.firstChild.style.width = `${(100 * point.dollars) / point.high}%`;
+      const [cost, low, high] = [point.dollars, point.low, point.high].map(digits);
+      return line([name, make("div", {}, `${cost} (${low} to ${high})`, bar), ...point.cells]);
     });
     byId("bars").replaceChildren(...lines);
     byId("at").textContent = digits(Number(slider.value));
-    const rings = points.flatMap((point) => (point ? [{ x: speedOf(point), y: dollarsOf(point) }] : []));
+    const rings = points.flatMap((point) => (point ? [{ x: point.speed, y: point.dollars }] : []));
     this.views[0]?.data("rings", rings).runAsync();
     return points[this.rows.indexOf(chosen())];
   }
 }
 
-const sections = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-panel]"));
+const sections = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-question]"));
 const frontier = new Frontier(sections[0]);
 const others = [...sections].slice(1).map((section) => new Panel(section));
 
@@ -324,18 +273,9 @@ const others = [...sections].slice(1).map((section) => new Panel(section));
 function look() {
   const point = frontier.bars();
   byId("chosen-said").textContent = point
-    ? `${layoutOf(point)}, ${digits(point.accelerators)} GPUs, ${digits(point.concurrency)} requests in flight, ` +
-      `${digits(speedOf(point))} tokens/s per user.`
+    ? `${point.cells[2]} on ${point.cells[1]} GPUs, ${point.cells[3]} in flight, ${digits(point.speed)} tokens/s per user.`
     : "No deployment of this series is that fast: move the slider, or choose another series.";
-  if (!point) return;
-  const groups = point.layout.dp * point.layout.pp;
-  const batch = Math.max(1, Math.round(point.batch / groups)) * groups;
-  const engine = (settings()[chosen()].engine || point.layout.engine || "").split(/[@,]/)[0];
-  const to = facts.engines.includes(engine) ? engine : facts.engines[0];
-  const layout = Object.fromEntries(DEGREES.map((name) => [name, [String(point.layout[name] ?? "")]]));
-  const fields = { ...layout, batch: [String(batch)], to: [to] };
-  for (const panel of others)
-    panel.ask({ ...asked(panel.question, chosen()), ...known(panel.question, fields) });
+  if (point) for (const panel of others) panel.ask(address(panel.question, [chosen()], point.at));
 }
 
 /** Look at what another speed chooses. @param {string} speed */
@@ -347,7 +287,7 @@ function choose(speed) {
 
 /** Keep the state in the address, and answer what it asks. */
 async function changed() {
-  if (state() !== location.search) history.pushState(null, "", state());
+  if (state(true) !== location.search) history.pushState(null, "", state(true));
   forgive("series");
   await frontier.compare(fieldsets().map((_, row) => row));
   if (frontier.answer) look();
