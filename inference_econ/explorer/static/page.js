@@ -51,7 +51,7 @@ const fieldsets = () => [...form.querySelectorAll(/** @type {any} */ (".series:e
 /** The series whose deployment is looked at. */
 const chosen = () => Math.min(Number(byId("chosen").value) || 0, fieldsets().length - 1);
 
-/** The state of all controls as a readable query; what is empty is left out. @param {boolean} picked  what is chosen, too */
+/** The state of all controls as a readable query, without what is empty. @param {boolean} picked  and what is chosen */
 function state(picked) {
   const all = new URLSearchParams(/** @type {any} */ (new FormData(form)));
   all.set("speed", slider.dataset.set ? String(Number(Number(slider.value).toPrecision(4))) : "");
@@ -60,9 +60,11 @@ function state(picked) {
   return `?${all}`;
 }
 
-/** What a question is answered about some series, and about a deployment. @param {string} question @param {number[]} rows @param {Record<string, string>} at */
-const address = (question, rows, at) =>
-  `/view/${question}${state(false)}${rows.map((row) => `&row=${row}`).join("")}${Object.entries(at).map(([name, value]) => `&at.${name}=${value}`).join("")}`;
+/** What is asked about some series, and of a deployment. @param {string} question @param {number[]} rows @param {object} at */
+function address(question, rows, at) {
+  const pairs = [...rows.map((row) => ["row", row]), ...Object.entries(at).map(([name, value]) => [`at.${name}`, value])];
+  return `/view/${question}${state(false)}&${new URLSearchParams(/** @type {any} */ (pairs))}`;
+}
 
 /** What the server replies. @param {string} url @param {RequestInit} [how] @returns {Promise<any>} */
 async function fetched(url, how) {
@@ -102,19 +104,12 @@ function forgive(by) {
   }
 }
 
-/** A picture with rings, whose places the view is told later. @param {any} spec */
-function ringed(spec) {
-  const { x, y } = spec.layer[0].encoding;
-  const mark = { type: "point", size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
-  return { ...spec, layer: [...spec.layer, { data: { name: "rings", values: [] }, mark, encoding: { x, y } }] };
-}
-
 /** Draw a picture as wide as its place, in the reader's theme. @param {any} spec @param {HTMLElement} place */
 async function draw(spec, place) {
   const width = Math.max(260, place.clientWidth - 4);
   /** @type {any[] | undefined} */
   const panels = spec.concat;
-  const across = width < 640 ? 1 : panels?.length;
+  const across = width < 640 ? 1 : (panels?.length ?? 1);
   const theme = structuredClone(dark.matches ? themes.dark : themes.light);
   if (width < 640) theme.legend = { ...theme.legend, columns: 1, labelLimit: width - 60 };
   const sized = panels
@@ -141,7 +136,7 @@ class Panel {
     this.place = /** @type {HTMLElement} */ (section.querySelector(".answer"));
   }
 
-  /** Ask, unless that is shown; while an answer is awaited, only the last question waits. @param {string} wanted  an address */
+  /** Ask, unless that is shown; while an answer is awaited, only the last question waits. @param {string} wanted */
   async ask(wanted) {
     this.wanted = wanted;
     if (this.running) return;
@@ -170,12 +165,17 @@ class Panel {
     byId("status").textContent = error.message;
   }
 
+  /** A picture as it is drawn. @param {any} spec */
+  prepared(spec) {
+    return spec;
+  }
+
   /** @param {Answer} answer */
   async show(answer) {
     this.answer = answer;
     this.place.innerHTML = answer.html;
     const figures = /** @type {HTMLElement[]} */ ([...this.place.querySelectorAll("[data-chart]")]);
-    const specs = Object.values(answer.charts).map((spec) => (this === frontier && spec.layer ? ringed(spec) : spec));
+    const specs = Object.values(answer.charts).map((spec) => this.prepared(spec));
     this.views = await Promise.all(specs.map((spec, index) => draw(spec, figures[index])));
   }
 }
@@ -188,6 +188,13 @@ class Frontier extends Panel {
   /** @returns {Series[]} */
   get series() {
     return this.answer?.series ?? [];
+  }
+
+  /** With rings, whose places the view is told later. @param {any} spec */
+  prepared(spec) {
+    const { x, y } = spec.layer[0].encoding;
+    const mark = { type: "point", size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
+    return { ...spec, layer: [...spec.layer, { data: { name: "rings", values: [] }, mark, encoding: { x, y } }] };
   }
 
   /** Ask for the frontiers of some series of the form. @param {number[]} rows */
@@ -203,7 +210,7 @@ class Frontier extends Panel {
     const rows = this.rows;
     const alone = rows.map((row) => fetched(address("frontier", [row], {})));
     const wrong = (await Promise.allSettled(alone)).map((each) => (each.status === "rejected" ? each.reason : null));
-    wrong.forEach((reason, index) => reason && this.blame(rows[index], reason));
+    for (const [index, reason] of wrong.entries()) if (reason) this.blame(rows[index], reason);
     const well = rows.filter((_, index) => !wrong[index]);
     if (well.length && well.length < rows.length) this.compare(well);
   }
@@ -217,7 +224,8 @@ class Frontier extends Panel {
   /** @param {Answer} answer */
   async show(answer) {
     await super.show(answer);
-    this.series.forEach(({ reason }, index) => reason && this.blame(this.rows[index], new Refused(reason, null)));
+    for (const [index, { reason }] of this.series.entries())
+      if (reason) this.blame(this.rows[index], new Refused(reason, null));
     const speeds = this.series.flatMap(({ points }) => points.map(({ speed }) => speed));
     [slider.min, slider.max] = [String(Math.min(...speeds)), String(Math.max(...speeds))];
     const preferred = (this.series[this.rows.indexOf(chosen())] ?? this.series[0]).preferred;
@@ -272,8 +280,9 @@ const others = [...sections].slice(1).map((section) => new Panel(section));
 /** Ask about the chosen deployment what the panels below ask. */
 function look() {
   const point = frontier.bars();
+  const [, gpus, layout, users] = point?.cells ?? [];
   byId("chosen-said").textContent = point
-    ? `${point.cells[2]} on ${point.cells[1]} GPUs, ${point.cells[3]} in flight, ${digits(point.speed)} tokens/s per user.`
+    ? `${layout} on ${gpus} GPUs, ${users} requests in flight, ${digits(point.speed)} tokens/s per user.`
     : "No deployment of this series is that fast: move the slider, or choose another series.";
   if (point) for (const panel of others) panel.ask(address(panel.question, [chosen()], point.at));
 }
@@ -303,7 +312,7 @@ byId("add").addEventListener("click", () => {
   const last = /** @type {HTMLFieldSetElement} */ (fieldsets().at(-1)).querySelectorAll("select");
   const spare = /** @type {HTMLFieldSetElement} */ (form.querySelector(".series:disabled"));
   hide(spare, false);
-  spare.querySelectorAll("select").forEach((control, index) => (control.value = last[index].value));
+  for (const [index, control] of spare.querySelectorAll("select").entries()) control.value = last[index].value;
   spare.querySelectorAll("select")[1].focus();
 });
 form.addEventListener("click", (/** @type {any} */ { target }) => {
