@@ -26,10 +26,11 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     point : mapping of str to str
         Degrees, ``batch`` and ``engine`` of the deployment that is looked at, if it is about one.
     """
-    options = {option.name for option in question.options}
+    options = {option.name: option for option in question.options}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
     own = {"series": series(chosen)} if "series" in options else {**chosen[0], **_deployment(chosen[0], point)}
-    return {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
+    given = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
+    return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in given.items()}
 
 
 def address(question: str, fields: Fields, form: str) -> str:

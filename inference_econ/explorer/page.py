@@ -34,8 +34,8 @@ class Panel(NamedTuple):
 PANELS = (
     Panel("explain", "Where a step goes"),
     Panel("price", "What tokens cost at this traffic"),
-    Panel("load", "Under load"),
     Panel("launch", "How to start it"),
+    Panel("load", "Under load"),
 )
 
 

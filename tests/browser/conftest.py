@@ -56,7 +56,7 @@ def free_port() -> int:
 def server() -> Iterator[str]:
     """The address of a server as a user starts it."""
     address = f"http://127.0.0.1:{(port := free_port())}"
-    command = [Path(sys.executable).with_name("inference-econ"), "serve", "--port", str(port)]
+    command = [str(Path(sys.executable).with_name("inference-econ")), "serve", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         _wait(address, process)

@@ -14,20 +14,14 @@ PATIENCE_MS = 30_000
 
 
 def open_page(page: Page, server: str, query: str = QUICK) -> None:
-    """Open the page at a question, and wait for its picture and all that is said of the chosen deployment."""
+    """Open the page at a question, and wait for its picture and its bars."""
     page.goto(f"{server}/{query}")
-    settled(page)
+    expect(page.locator("#chosen-said")).not_to_be_empty(timeout=PATIENCE_MS)
 
 
 def settled(page: Page) -> None:
-    """Wait until nothing is awaited any more."""
-    expect(panel(page, "compare").locator("figure svg")).to_be_visible(timeout=PATIENCE_MS)
-    expect(panel(page, "launch").locator(".answer > *").first).to_be_visible(timeout=PATIENCE_MS)
-    idle(page)
-
-
-def idle(page: Page) -> None:
-    """Wait until no panel waits for an answer."""
+    """Wait until all panels show their answers."""
+    expect(panel(page, "load").locator(".links")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".waiting")).to_have_count(0, timeout=PATIENCE_MS)
 
 
@@ -38,7 +32,12 @@ def panel(page: Page, question: str) -> Locator:
 
 def command(page: Page, question: str) -> str:
     """What one types to ask what a panel asks."""
-    return str(panel(page, question).locator("details", has_text="On the command line").locator("pre").text_content())
+    return str(commands(page, question).text_content(timeout=PATIENCE_MS))
+
+
+def commands(page: Page, question: str) -> Locator:
+    """Where a panel says what one types to ask the same."""
+    return panel(page, question).locator("details:has(> pre) pre")
 
 
 def address(page: Page) -> dict[str, list[str]]:

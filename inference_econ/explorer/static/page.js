@@ -269,7 +269,11 @@ class Frontier extends Panel {
     byId("at").textContent = digits(Number(slider.value));
     const rings = points.flatMap((point) => (point ? [{ x: point.speed, y: point.dollars }] : []));
     this.views[0]?.data("rings", rings).runAsync();
-    return points[this.rows.indexOf(chosen())];
+  }
+
+  /** The deployment that is looked at. */
+  pick() {
+    return this.picks()[this.rows.indexOf(chosen())];
   }
 }
 
@@ -277,14 +281,18 @@ const sections = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorA
 const frontier = new Frontier(sections[0]);
 const others = [...sections].slice(1).map((section) => new Panel(section));
 
-/** Ask about the chosen deployment what the panels below ask. */
-function look() {
-  const point = frontier.bars();
+/** Ask about the chosen deployment what the panels below ask; last what is played step by step and takes a second. */
+async function look() {
+  frontier.bars();
+  const point = frontier.pick();
   const [, gpus, layout, users] = point?.cells ?? [];
   byId("chosen-said").textContent = point
     ? `${layout} on ${gpus} GPUs, ${users} requests in flight, ${digits(point.speed)} tokens/s per user.`
     : "No deployment of this series is that fast: move the slider, or choose another series.";
-  if (point) for (const panel of others) panel.ask(address(panel.question, [chosen()], point.at));
+  if (!point) return;
+  const ask = (/** @type {Panel} */ panel) => panel.ask(address(panel.question, [chosen()], point.at));
+  await Promise.all(others.slice(0, -1).map(ask));
+  if (point === frontier.pick()) ask(others[others.length - 1]);
 }
 
 /** Look at what another speed chooses. @param {string} speed */
