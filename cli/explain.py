@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 
 from . import options, provenance, show
 from .help import Command, example
-from .parameters import PICTURE, POSITIVE
+from .parameters import CHART, POSITIVE
 
 
 @click.command(
@@ -31,8 +31,8 @@ from .parameters import PICTURE, POSITIVE
     help="Show the operator table, and what takes the memory of an accelerator. [default: operators; for csv the parts "
     "of the step]",
 )
-@options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png or .pdf.")
-@click.option("--roofline", type=PICTURE, help="Write a picture of its operators on the roofline of the chip.")
+@options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png, .pdf or .html.")
+@click.option("--roofline", type=CHART, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
 def explain(
     operators: bool | None, prefill: float | None, roofline: str | None, output: options.Output, **choices: Any

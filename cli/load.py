@@ -25,7 +25,7 @@ from .parameters import COUNT, Rates
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")
 @click.option("--replicas", type=COUNT, default=1, show_default=True, help="Instances that share the load.")
 @click.option("--simulate", is_flag=True, help="Play every load in a simulation too, request by request.")
-@options.picture("Write a picture of latencies and cost: .svg, .png or .pdf.")
+@options.picture("Write a picture of latencies and cost: .svg, .png, .pdf or .html.")
 @options.output
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.

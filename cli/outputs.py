@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.report.files import ending_of
 
 from .decorators import F, apply
-from .parameters import PICTURE, PLACE
+from .parameters import CHART, PLACE, Picture
 
 
 class Output(NamedTuple):
@@ -136,9 +136,11 @@ def form(text: str) -> Callable[[F], F]:
     return apply(_forms(text, "table"), _as_form)
 
 
-def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F], F]:
+def picture(
+    text: str = "Write a picture: .svg, .png, .pdf, or .html to point at.", kind: Picture = CHART
+) -> Callable[[F], F]:
     """A picture of the answer; its path becomes part of the :class:`Output`."""
-    return click.option("--plot", type=PICTURE, help=text)
+    return click.option("--plot", type=kind, help=text)
 
 
 output = apply(

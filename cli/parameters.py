@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from inference_econ.inputs import catalog
-from inference_econ.report.files import check_picture, check_place
+from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
 #: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
 _SMALLEST, _LARGEST = 1e-15, 1e15
@@ -36,9 +36,12 @@ class Place(click.ParamType[str]):
 class Picture(Place):
     """A picture to write, of a kind that its name tells."""
 
+    def __init__(self, endings: tuple[str, ...]) -> None:
+        self.endings = endings
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The path itself, if a picture can be written there."""
-        check_picture(value)
+        check_picture(value, self.endings)
         return super().convert(value, param, ctx)
 
 
@@ -241,7 +244,8 @@ class Confidence(click.ParamType[float]):
 
 
 PLACE = Place()
-PICTURE = Picture()
+PICTURE = Picture(PICTURES)
+CHART = Picture(CHARTS)
 POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)

@@ -26,7 +26,7 @@ def _page(name: str, *, quiet: bool) -> ScenarioPage:
 
 @click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))
 @click.argument("name", type=Name("scenarios"))
-@options.picture()
+@options.picture("Write a picture: .svg, .png or .pdf.", PICTURE)
 @options.output
 def run(name: str, output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""

@@ -18,7 +18,7 @@ from .help import Command, example
 @proposals.proposer
 @options.degrees
 @options.lengths
-@options.picture("Write a picture of speed-up and draft length: .svg, .png or .pdf.")
+@options.picture("Write a picture of speed-up and draft length: .svg, .png, .pdf or .html.")
 @options.output
 def speculate(output: options.Output, **choices: Any) -> None:
     """TPOT and cost of one deployment with and without speculation, by requests in flight, and where it stops paying.

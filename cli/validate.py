@@ -15,7 +15,7 @@ from inference_econ.report.files import check_place
 
 from . import held_run, options, saved_services, show
 from .help import Command, example
-from .parameters import COUNT, PLACE
+from .parameters import COUNT, PICTURE, PLACE
 
 if TYPE_CHECKING:
     from inference_econ.calibration import Servers, Violation
@@ -89,7 +89,7 @@ _EXAMPLES = example(
 )
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
-@options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.")
+@options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.", PICTURE)
 @click.option("--report", type=PLACE, help="Write the report on all shipped servers (.md), with a picture.")
 @click.option(
     "--against", type=click.Path(), help="A saved answer that a single result of a load generator is held to."

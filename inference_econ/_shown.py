@@ -40,12 +40,13 @@ class Shown:
         Parameters
         ----------
         path : str or Path, optional
-            Where to write the picture as well, ending in .svg, .png or .pdf.
+            Where to write the picture as well, ending in .svg, .png, .pdf or .html.
 
         Returns
         -------
         Picture
-            Shown by notebooks.
+            Shown by notebooks: as a chart to point at and click where they know Vega-Lite, else as a drawing. Its
+            ``chart`` is Altair's.
 
         Raises
         ------

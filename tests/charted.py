@@ -74,8 +74,11 @@ def _check_fields(view: Spec, rows: Sequence[dict[str, Any]]) -> None:
         assert values
         if encoding.get("type") == "quantitative" or channel in ("x2", "y2"):
             assert all(isinstance(value, int | float) and math.isfinite(value) for value in values), name
-        domain = encoding.get("scale", {}).get("domain")
-        if domain is not None:
+        domain = (encoding.get("scale") or {}).get("domain")
+        if domain is not None and encoding["type"] == "quantitative":
+            low, high = domain
+            assert all(low * (1 - 1e-5) <= value <= high * (1 + 1e-5) for value in values)
+        elif domain is not None:
             assert set(values) <= set(domain)
 
 

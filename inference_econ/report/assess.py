@@ -13,16 +13,18 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources
 from inference_econ.report import caveats
 from inference_econ.report.assess_findings import NAMES, chips_label, findings, verdict
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.page import Block, Headline, Page
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.serving_frontier import service_frontier_title
 from inference_econ.report.startable import nobody_starts, with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
-from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ class AssessmentPage(Page):
         """The measured point and every deployment beside it."""
         return assessment_frame(self.assessment)
 
-    def draw(self, path: str) -> None:
+    def charts(self) -> Mapping[str, AnyChart]:
         """Draw the frontiers and the measured point."""
-        from inference_econ.report import figures
+        from inference_econ.report import charts
 
-        figures.draw_chart(assessment_chart(self.assessment), path)
+        return {"assessment": charts.line_chart(assessment_chart(self.assessment))}
 
 
 def assessment_table(assessment: Assessment) -> Table:
@@ -251,7 +253,7 @@ def assessment_frame(assessment: Assessment) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def assessment_chart(assessment: Assessment) -> Chart:
+def assessment_chart(assessment: Assessment) -> Plot:
     """The frontiers and the measured point, to be drawn."""
     measured, name = assessment.measured, assessment.setup.assumptions.name
     chips = chips_label(measured.instance_accelerators)
@@ -260,10 +262,10 @@ def assessment_chart(assessment: Assessment) -> Chart:
         f"{name}, {chips}": assessment.same_size,
         f"ideal, {chips}": assessment.ideal,
     }
-    lines = [Line(label, gap.speeds.tolist(), gap.dollars.tolist()) for label, gap in gaps.items()]
+    lines = [Series(label, gap.speeds.tolist(), gap.dollars.tolist()) for label, gap in gaps.items()]
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
-    point = Line(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
-    return Chart(
+    point = Series(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
+    return Plot(
         f"How far is this server from what could be?\n{_title(assessment)}",
         "tokens per second per user",
         "US dollars per million output tokens",

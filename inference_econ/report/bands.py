@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from inference_econ.engine import Setup
 from inference_econ.report import caveats
-from inference_econ.studies.exhibits import Band
+from inference_econ.report.charts.plot import Band
 
 #: With more lines their bands would lie over each other.
 _MOST = 4

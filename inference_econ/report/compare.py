@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,16 @@ import numpy.typing as npt
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, caveats
-from inference_econ.report.curves import assumed, curve_record, curves_title, measured_lengths, picture_title, warned
+from inference_econ.report.charts.plot import Plot
+from inference_econ.report.curves import (
+    assumed,
+    curve_details,
+    curve_record,
+    curves_title,
+    measured_lengths,
+    picture_title,
+    warned,
+)
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
@@ -24,11 +33,12 @@ from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.search import Point
-from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 #: Speeds that a table shows, times powers of ten [tokens/s].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
@@ -69,11 +79,11 @@ class ComparisonPage(Page):
         """Every point of every series."""
         return comparison_frame(self.result)
 
-    def draw(self, path: str) -> None:
-        """Draw the frontiers."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """The frontiers."""
+        from inference_econ.report import charts
 
-        figures.draw_chart(comparison_chart(self.result), path)
+        return {"frontiers": charts.line_chart(comparison_chart(self.result))}
 
 
 def common_speeds(curves: Sequence[Curve]) -> list[float]:
@@ -161,13 +171,16 @@ def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
     return (size(best.batch),)
 
 
-def comparison_chart(result: Result) -> Chart:
+def comparison_chart(result: Result) -> Plot:
     """The frontiers to be drawn, where measured values lie, and measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
     fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
     shown = bands.are_shown(len(fronts))
-    lines = [curve_line(label, front.axes(), front.ends() if shown else None) for label, front in fronts.items()]
+    lines = [
+        curve_line(label, front.axes(), front.ends() if shown else None, curve_details(front))
+        for label, front in fronts.items()
+    ]
     drawn = [
         Drawn(label, front.setup, lengths)
         for label, front in fronts.items()

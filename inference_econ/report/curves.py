@@ -45,6 +45,13 @@ def curve_record(front: AnyFrontier) -> dict[str, object]:
     return decoding.frontier_record(front)
 
 
+def curve_details(front: AnyFrontier) -> dict[str, list[float | str]]:
+    """What hovering over each point of a frontier says."""
+    if isinstance(front, ServiceFrontier):
+        return serving.point_details(front)
+    return decoding.point_details(front)
+
+
 def curve_columns(curve: Curve) -> dict[str, object]:
     """The numbers of a curve by their names, those of services with their latencies; arrays of shape (n,)."""
     columns: dict[str, object] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,20 +17,21 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
 from inference_econ.report.promises import kept_with
 from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, layout_of
-from inference_econ.report.speed_cost import speed_cost_chart
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
-from inference_econ.studies.exhibits import Chart, Line
-from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 Array = npt.NDArray[np.float64]
 
@@ -72,11 +73,11 @@ class DisaggregatedPage(Page):
         ]
         return flat_frame([*apart, *together])
 
-    def draw(self, path: str) -> None:
-        """Draw the frontiers."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """The frontiers of both ways."""
+        from inference_econ.report import charts
 
-        figures.draw_chart(comparison_chart(self.compared), path)
+        return {"frontiers": charts.line_chart(comparison_chart(self.compared))}
 
 
 def comparison_table(
@@ -332,26 +333,35 @@ def _title(pools: Pools) -> str:
     return heading("Prefill and decoding apart or together", setups, [lengths_label(pools.requests)])
 
 
-def comparison_chart(compared: Comparison) -> Chart:
+def comparison_chart(compared: Comparison) -> Plot:
     """Both kinds of frontiers to be drawn."""
     setups = (compared.pools.prefill.setup, compared.pools.decode.setup)
     title = f"Prompts and answers on the same chips, or on pools of their own?\n{_title(compared.pools)}"
-    lines = [Line(curve.label, curve.tokens_per_second.tolist(), curve.dollars.tolist()) for curve in curves(compared)]
-    return speed_cost_chart(title, lines, setups)
-
-
-def curves(compared: Comparison) -> list[Curve]:
-    """Both kinds of frontiers for one picture, slowest point first."""
-    return [
-        _curve("disaggregated", compared.pools.decode, compared.disaggregated),
-        *(
-            _curve(f"aggregated, {pool.setup.hardware.name}", pool, front)
-            for pool, front in zip(compared.pools.aggregated, compared.aggregated, strict=True)
-            if len(front)
-        ),
+    pools = compared.pools
+    together = [
+        _line(f"aggregated, {pool.setup.hardware.name}", pool, pool, front)
+        for pool, front in zip(pools.aggregated, compared.aggregated, strict=True)
+        if len(front)
     ]
+    apart = _line("disaggregated", pools.prefill, pools.decode, compared.disaggregated)
+    return speed_cost_chart(title, [apart, *together], setups)
 
 
-def _curve(label: str, pool: Pool, front: PoolFrontier) -> Curve:
-    sizes = pool.accelerators[front.layout]
-    return Curve(label, front.tokens_per_second[::-1], front.dollars[::-1], sizes[::-1], front.batch[::-1])
+def _line(label: str, prefill: Pool, decode: Pool, front: PoolFrontier) -> Series:
+    """A frontier of pools, or of instances that do both, slowest point first."""
+    details: dict[str, list[float | str]] = (
+        {"layout": [_label(decode, index) for index in front.layout.tolist()]}
+        if prefill is decode
+        else {
+            "prefill": [_label(prefill, index) for index in front.prefill.tolist()],
+            "decode": [_label(decode, index) for index in front.layout.tolist()],
+            "P : D": [f"{p} : {d}" for p, d in zip(front.prefill_instances, front.decode_instances, strict=True)],
+        }
+    )
+    details |= {
+        "in flight": front.batch.tolist(),
+        "TTFT ms": [_milliseconds(seconds) for seconds in front.ttft_seconds],
+        "TPOT ms": [_milliseconds(seconds) for seconds in front.seconds],
+    }
+    axes = front.tokens_per_second[::-1], front.dollars[::-1]
+    return curve_line(label, axes, None, {name: values[::-1] for name, values in details.items()})

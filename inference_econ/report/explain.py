@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layo
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,19 @@ class ExplanationPage(Page):
         parts, *others = self.tables()
         return parts, Bar(named_parts(self.explanation)), *others
 
-    def draw(self, path: str) -> None:
-        """Draw the parts of the step on their way to the total."""
-        from inference_econ.report import step_figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """The parts of the step on their way to the total, and its operators on the roofline of its chip."""
+        from inference_econ.report import charts
 
         fall = step_pictures.step_waterfall(self.explanation, named_parts(self.explanation))
-        step_figures.draw_waterfall(fall, path)
+        roof = step_pictures.roofline(self.explanation)
+        return {"step": charts.waterfall_chart(fall), "roofline": charts.roofline_chart(roof)}
 
     def draw_roofline(self, path: str) -> None:
         """Draw the operators of the step on the roofline of its chip."""
-        from inference_econ.report import step_figures
+        from inference_econ.report import charts
 
-        step_figures.draw_roofline(step_pictures.roofline(self.explanation), path)
+        charts.write(self.charts()["roofline"], path)
 
 
 def explain_table(explanation: Explanation) -> Table:

@@ -1,4 +1,4 @@
-"""Results as pictures; the only module that knows matplotlib."""
+"""Figures of the study, drawn by matplotlib; answers have charts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.report.files import check_picture, ending_of, whole_file
-from inference_econ.studies.exhibits import Band, Chart
+from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from inference_econ._types import Array
 
 #: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
@@ -43,7 +39,6 @@ STYLE: dict[Any, Any] = {
 }
 _TITLE_WIDTH = 92
 _TITLE_SIZE = 10.5
-_BAND_ALPHA = 0.15
 #: Characters of a legend's line, and how many of them an inch holds, with what is before each label [1].
 _LEGEND_WIDTH, _LEGEND_DENSITY, _LEGEND_SIGN = 41, 13.0, 8
 _CHARTS_BESIDE = 3
@@ -53,56 +48,12 @@ _FEW_POINTS = 12
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
-def draw_chart(chart: Chart, path: Path | str) -> None:
-    """Draw one chart.
-
-    Parameters
-    ----------
-    chart : Chart
-        Lines over one pair of axes.
-    path : Path or str
-        Where to, ending in .svg, .png or .pdf.
-
-    Raises
-    ------
-    InputError
-        If the path cannot be written.
-    """
-    with rc_context(STYLE):
-        figure = chart_figure(chart, chart.title)
-        _finer_scales(figure)
-        save(figure, [path])
-
-
 def chart_figure(chart: Chart, title: str) -> Figure:
     """One chart under a title and over its legend, which no corner of it need be empty for."""
     figure = Figure(figsize=(7.6, 5.4), layout="constrained")
-    title_above(figure, title)
-    legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
+    _title_above(figure, title)
+    _legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
     return figure
-
-
-def draw_charts(charts: Sequence[Chart], path: Path | str, title: str) -> None:
-    """Draw charts side by side.
-
-    Parameters
-    ----------
-    charts : sequence of Chart
-        Lines over axes.
-    path : Path or str
-        Where to, ending in .svg, .png or .pdf.
-    title : str
-        Above all.
-
-    Raises
-    ------
-    InputError
-        If the path cannot be written.
-    """
-    with rc_context(STYLE):
-        figure = charts_figure(charts, _wrapped(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
-        _finer_scales(figure)
-        save(figure, [path])
 
 
 def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
@@ -121,11 +72,11 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
         drawn |= _chart(axes, chart, labels)
         if same:
             axes.label_outer()
-    legend_below(figure, drawn)
+    _legend_below(figure, drawn)
     return figure
 
 
-def title_above(figure: Figure, title: str) -> None:
+def _title_above(figure: Figure, title: str) -> None:
     """A title over the whole width of a single chart."""
     figure.suptitle(_wrapped(title, _TITLE_WIDTH), fontsize=_TITLE_SIZE)
 
@@ -135,7 +86,7 @@ def _wrapped(title: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width) for line in title.splitlines())
 
 
-def legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
+def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
     """What was drawn, below the axes, in as many columns as the figure is wide enough for."""
     texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
     longest = max(len(line) for text in texts for line in text.splitlines())
@@ -144,34 +95,21 @@ def legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
     figure.legend(drawn.values(), texts, loc="outside lower center", ncols=columns, fontsize=9)
 
 
-def _finer_scales(figure: Figure) -> None:
-    """Ticks at 1, 2 and 5 where a logarithmic axis spans few decades."""
-    for axes in figure.axes:
-        if axes.get_yscale() == "log":
-            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
-
-
 def _coloured(charts: Sequence[Chart]) -> list[str]:
-    """Labels of lines that have a colour of their own."""
-    return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.beside))
+    """Labels of lines, each of which has a colour."""
+    return list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
 
 
 def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     """Lines of one chart in the colours of their labels; what was drawn, by label."""
     drawn: dict[str, Any] = {}
-    shapes = list(dict.fromkeys(line.label for line in chart.lines if line.beside))
     for line in chart.lines:
-        index = labels.index(line.beside or line.label)
+        index = labels.index(line.label)
         colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
         style: dict[str, Any] = {"linestyle": dash}
         if line.points:
             style = {"linestyle": "", "marker": "o", "markersize": 6 if len(line.x) <= _FEW_POINTS else 3.5}
-        if line.beside:
-            style |= {"marker": MARKERS[shapes.index(line.label) % len(MARKERS)], "markersize": 4.5, "alpha": 0.6}
-        (artist,) = axes.plot(line.x, line.y, color=colour, **style)
-        drawn[line.label] = Line2D([], [], color="0.35", **style) if line.beside else artist
-        if line.band is not None:
-            axes.fill(*_outline(line.band), color=colour, alpha=_BAND_ALPHA, linewidth=0)
+        (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, **style)
     for text, place in chart.marks.items():
         drawn[text] = axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
@@ -180,19 +118,7 @@ def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
             axis.set_minor_formatter(NullFormatter())
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
-    if chart.from_zero:
-        axes.set_xlim(left=0)
-    if any(line.band is not None for line in chart.lines):
-        drawn[chart.bands] = Patch(color="0.35", alpha=2 * _BAND_ALPHA, linewidth=0)
     return drawn
-
-
-def _outline(band: Band) -> tuple[Array, Array]:
-    """The edge of a band and back along the other one."""
-    x = np.concatenate([band.x, band.other_x[::-1]])
-    y = np.concatenate([band.y, band.other_y[::-1]])
-    known = np.isfinite(x) & np.isfinite(y)
-    return x[known], y[known]
 
 
 def save(figure: Figure, paths: Sequence[Path | str]) -> None:

@@ -12,6 +12,8 @@ from inference_econ.errors import InputError
 
 #: How names of pictures end.
 PICTURES = (".svg", ".png", ".pdf")
+#: The same of charts, which are interactive as pages.
+CHARTS = (*PICTURES, ".html")
 
 
 def ending_of(path: Path | str) -> str:

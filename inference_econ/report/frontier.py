@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +12,20 @@ from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances
 from inference_econ.report import caveats
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import DECODE_STEPS, heading
+from inference_econ.report.hovering import between, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.search import Frontier, PlanTable, Point
-from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart, Steps
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
@@ -69,11 +72,13 @@ class FrontierPage(Page):
         speed, cost = self.front.tokens_per_second.tolist(), self.front.dollars.tolist()
         return (*self.tables(), Sketch(speed, cost, "tokens/s per user", "$/M output tokens"))
 
-    def draw(self, path: str) -> None:
-        """Draw the frontier."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """The frontier, with the step of a point that is clicked."""
+        from inference_econ.report import charts
 
-        figures.draw_chart(frontier_chart(self.front), path)
+        chart = frontier_chart(self.front)
+        panel = replace(chart, title="Cost of decode steps")
+        return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.front))}
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -131,14 +136,14 @@ def frontiers_title(fronts: Sequence[Frontier]) -> str:
     )
 
 
-def frontier_chart(front: Frontier) -> Chart:
+def frontier_chart(front: Frontier) -> Plot:
     """A frontier to be drawn: its preferred point, where measured values lie, and measured servers like it."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
     best, lengths = front.preferred(), lengths_of(front)
     lines = [
-        curve_line("decode steps that nothing beats", front.axes(), front.ends()),
-        Line(
+        curve_line("decode steps that nothing beats", front.axes(), front.ends(), point_details(front)),
+        Series(
             "largest speed³ / cost",
             [best.tokens_per_second_per_user],
             [best.dollars_per_million_output_tokens],
@@ -150,6 +155,31 @@ def frontier_chart(front: Frontier) -> Chart:
         lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
     title = f"What does decoding cost at each speed?\n{frontier_title(front)}"
     return speed_cost_chart(title, lines, [front.setup])
+
+
+def point_details(front: Frontier) -> dict[str, list[float | str]]:
+    """What hovering over each point says: its deployment, its time per token and its cost, with their ends."""
+    points, ends = front.points(), front.ends()
+    details: dict[str, list[float | str]] = {
+        "layout": [layout_label(point.layout) for point in points],
+        "GPUs": [point.accelerators for point in points],
+    }
+    if any("engine" in point.layout for point in points):
+        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    details["batch"] = [point.batch for point in points]
+    details["TPOT ms"] = [between(1e3 / point.tokens_per_second_per_user, ends["milliseconds"]) for point in points]
+    costs = [point.dollars_per_million_output_tokens for point in points]
+    return details | priced(costs, ends["dollars_per_million_output_tokens"])
+
+
+def _steps(front: Frontier) -> Steps:
+    """Where the time per token of every point goes."""
+    from inference_econ.report.charts import Steps
+
+    points = front.points()
+    names = dict.fromkeys(name for point in points for name in point.parts)
+    parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in points] for name in names}
+    return Steps(parts, len(front), front.preferred_index())
 
 
 def lengths_of(front: Frontier) -> tuple[float, float] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import bands, caveats
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, chances_notes, chances_record
 from inference_econ.report.record import finite_or_none, flat_frame, targets_record
@@ -30,10 +31,11 @@ from inference_econ.report.service import (
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
-from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 _PERCENTILES = ("p50", "p99")
 #: Times of the simulation, by the names of their fields.
@@ -84,14 +86,14 @@ class LoadPage(Page):
         """Every load, unrounded."""
         return load_frame(self.points)
 
-    def draw(self, path: str) -> None:
-        """Draw latencies and cost against the load."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Latencies and cost against the load."""
+        from inference_econ.report import charts
 
         first, second = self.bursts.assumed_scv, self.bursts.other_scv
         assumed, others = (loads_under(self.points, scv, first) for scv in (first, second))
-        charts = load_charts(self.points, self.bursts, assumed, others)
-        figures.draw_charts(charts, path, picture_title(self.points))
+        shown = load_charts(self.points, self.bursts, assumed, others, self.targets)
+        return {"load": charts.line_charts(shown, picture_title(self.points))}
 
 
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
@@ -291,9 +293,13 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
 
 
 def load_charts(
-    points: Sequence[LoadPoint], bursts: Burstiness, assumed: Sequence[Loaded], others: Sequence[Loaded]
-) -> list[Chart]:
-    """TTFT, TPOT and cost against the load, the former under two kinds of arrivals.
+    points: Sequence[LoadPoint],
+    bursts: Burstiness,
+    assumed: Sequence[Loaded],
+    others: Sequence[Loaded],
+    targets: Targets,
+) -> list[Plot]:
+    """TTFT, TPOT and cost against the load, the former under two kinds of arrivals and with what is promised of them.
 
     Parameters
     ----------
@@ -303,6 +309,8 @@ def load_charts(
         Which arrivals are assumed, and which others are shown.
     assumed, others : sequence of Loaded
         An instance under the same loads with both.
+    targets : Targets
+        What is promised.
     """
     rates = [point.requests_per_second for point in points]
     sheet = points[0].sheet
@@ -311,17 +319,34 @@ def load_charts(
     (instances,) = under_load((sheet.service, load) for load in assumed)
     around = caveats.ends(instances, caveats.LOAD)
     costs = (
-        Line("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
-        Line("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
+        Series("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
+        Series("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
     )
     x_label, y_label = "requests per second", "milliseconds"
     latencies = [
-        Chart(title, x_label, y_label, (*lines, *_latencies(rates, others, bursts.other_scv, name)), "y", mark, said)
-        for name, title in (("ttft_seconds", "Time to first token"), ("tpot_seconds", "Time per output token"))
-        for lines in [_latencies(rates, assumed, bursts.assumed_scv, name, around[name])]
+        Plot(
+            title,
+            x_label,
+            y_label,
+            (*lines, *_latencies(rates, others, bursts.other_scv, f"{name}_seconds")),
+            "y",
+            mark,
+            bands=said,
+            promises=_promised(targets, name),
+        )
+        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
+        for lines in [_latencies(rates, assumed, bursts.assumed_scv, f"{name}_seconds", around[f"{name}_seconds"])]
         for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
-    return [*latencies, Chart("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]
+    return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]
+
+
+def _promised(targets: Targets, name: str) -> dict[str, float]:
+    """What is promised of a latency, by what a legend says of it [ms]."""
+    if name not in targets.given:
+        return {}
+    limit = 1e3 * targets.given[name]
+    return {f"promised: {targets.percentile} {name.upper()} <= {limit:.6g} ms": limit}
 
 
 def _counted(point: LoadPoint) -> Loaded:
@@ -331,10 +356,10 @@ def _counted(point: LoadPoint) -> Loaded:
 
 def _latencies(
     rates: Sequence[float], loads: Sequence[Loaded], scv: float, name: str, ends: caveats.Factors = (None, None)
-) -> Iterator[Line]:
+) -> Iterator[Series]:
     """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
     for statistic in _DRAWN:
         seconds = [getattr(load, name)[statistic] for load in loads]
         values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
         band = bands.around_line(rates, values, ends) if statistic == _DRAWN[-1] else None
-        yield Line(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)
+        yield Series(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

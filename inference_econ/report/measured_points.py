@@ -9,7 +9,7 @@ from inference_econ.calibration.alike import MeasuredServer, servers_like
 from inference_econ.engine import Setup
 from inference_econ.formulas import money
 from inference_econ.report.by_engine import ENGINES
-from inference_econ.studies.exhibits import Line
+from inference_econ.report.charts.plot import Series
 
 
 class Drawn(NamedTuple):
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 def measured_lines(
     drawn: Sequence[Drawn], metric: Callable[[Drawn, MeasuredServer], float], counted: str = ""
-) -> list[Line]:
+) -> list[Series]:
     """Measured servers that lines of a picture are about: points for each engine and line.
 
     Parameters
@@ -61,5 +61,5 @@ def measured_lines(
             speeds = [server.tokens_per_second_per_user for server in chosen]
             if chosen:
                 values = [metric(line, server) for server in chosen]
-                lines.append(Line(label, speeds, values, points=True, beside=line.label))
+                lines.append(Series(label, speeds, values, points=True, beside=line.label))
     return lines

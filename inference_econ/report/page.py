@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.report.files import CHARTS, PICTURES
 from inference_econ.report.table import Table
 
 if TYPE_CHECKING:
@@ -118,13 +119,18 @@ class Page(ABC):
         """Whether :meth:`draw` draws something."""
         return type(self).charts is not Page.charts or type(self).draw is not Page.draw
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """How the name of a picture may end: charts are written as pages too."""
+        return PICTURES if type(self).charts is Page.charts else CHARTS
+
     def draw(self, path: str) -> None:
         """Draw the answer: the first of its charts.
 
         Parameters
         ----------
         path : str
-            Where to, ending in .svg, .png or .pdf.
+            Where to, ending in .svg, .png, .pdf or, if there are charts, .html.
 
         Raises
         ------

@@ -12,6 +12,7 @@ from inference_econ.errors import InputError
 from inference_econ.report.files import check_picture
 
 if TYPE_CHECKING:
+    from inference_econ.report.charts import AnyChart
     from inference_econ.report.page import Page
 
 #: Characters of a heading in one line [1].
@@ -28,18 +29,30 @@ _HTML = """\
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that notebooks show.
+    """A picture that notebooks show: as a chart to point at where they know Vega-Lite, else as a drawing.
 
     Attributes
     ----------
     svg : str
         The drawing, as text.
+    chart : altair chart or None
+        What it was drawn from, to be changed or combined; None for figures of the study.
     """
 
     svg: str
+    chart: AnyChart | None = None
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
+        """Both forms; nothing is loaded from a network."""
+        shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
+        if self.chart is None:
+            return shown
+        from inference_econ.report import charts
+
+        return {charts.mime_type(): charts.specification(self.chart), **shown}
 
     def __repr__(self) -> str:
         """Its size, instead of the whole drawing."""
@@ -56,16 +69,25 @@ def picture(page: Page, path: str | Path | None = None) -> Picture:
     """
     if not page.has_picture:
         raise InputError("this answer has no picture; to_frame() has its numbers")
+    target = None if path is None else check_picture(path, page.endings)
+    chart = next(iter(page.charts().values()), None)
+    if chart is None:
+        return Picture(_drawn(page, target))
+    from inference_econ.report import charts
+
+    if target is not None:
+        charts.write(chart, target)
+    return Picture(charts.svg(chart), chart)
+
+
+def _drawn(page: Page, path: Path | None) -> str:
+    """A figure without a chart behind it as SVG, written to a path as well if there is one."""
     if path is not None:
-        page.draw(str(check_picture(path)))
-    return Picture(_svg(page))
-
-
-def _svg(page: Page) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "picture.svg"
         page.draw(str(path))
-        text = path.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "picture.svg"
+        page.draw(str(copy))
+        text = copy.read_text(encoding="utf-8")
     # Pages of a notebook are HTML, in which an XML declaration has no place.
     return text[text.index("<svg") :]
 
@@ -81,6 +103,6 @@ def html(page: Page) -> str:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    drawing = Markup(_svg(page)) if page.has_picture else ""
+    drawing = Markup(picture(page).svg) if page.has_picture else ""
     template = Environment(autoescape=True).from_string(_HTML)
     return template.render(tables=page.tables(), drawing=drawing)

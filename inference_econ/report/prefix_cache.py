@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,18 @@ import numpy as np
 from inference_econ.answers.conversations import Conversation, Routing, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.report import caveats
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import layout_of
 from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
-from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 #: Columns that a computed prefix follows; what a tier takes was not measured.
 _FOLLOWS: caveats.Follows = {
@@ -66,11 +68,11 @@ class PrefixCachePage(Page):
         computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
         return flat_frame([{"tier": "computing", **computing}, *record["tiers"]])
 
-    def draw(self, path: str) -> None:
-        """Draw seconds against the length of the prefix."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Seconds against the length of the prefix."""
+        from inference_econ.report import charts
 
-        figures.draw_chart(offload_chart(self.offloading), path)
+        return {"prefix": charts.line_chart(offload_chart(self.offloading))}
 
 
 def offload_table(offloading: Offloading) -> Table:
@@ -173,15 +175,15 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} seconds"
 
 
-def offload_chart(offloading: Offloading) -> Chart:
+def offload_chart(offloading: Offloading) -> Plot:
     """Seconds against the length of the prefix."""
     lines = curve(offloading, _LENGTHS)
     names = {"computed": "computed again"}
-    return Chart(
-        _title(offloading),
+    return Plot(
+        f"Is a prefix quicker read again than computed again?\n{_title(offloading)}",
         f"tokens of the prefix, before {offloading.new_tokens:,.0f} new ones",
         "seconds until it is there",
-        tuple(Line(names.get(name, f"read from {name}"), list(_LENGTHS), list(y)) for name, y in lines.items()),
+        tuple(Series(names.get(name, f"read from {name}"), list(_LENGTHS), list(y)) for name, y in lines.items()),
     )
 
 

@@ -33,6 +33,8 @@ from inference_econ.serving import Loaded, Service
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.report.charts import AnyChart
+
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
@@ -77,11 +79,11 @@ class PricePage(Page):
         promised = {"targets": targets_record(self.targets), **chances_record(kept)}
         return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
 
-    def draw(self, path: str) -> None:
-        """Draw how the bill of an hour is shared."""
-        from inference_econ.report import step_figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """How the bill of an hour is shared."""
+        from inference_econ.report import charts
 
-        step_figures.draw_waterfall(price_waterfall(self.sheet), path)
+        return {"price": charts.waterfall_chart(price_waterfall(self.sheet))}
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: Targets | None = None) -> Table:

@@ -13,6 +13,7 @@ from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 from inference_econ.answers.sources import sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.report import bands, caveats
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import SERVICES, heading, lengths_label
 from inference_econ.report.hovering import between, priced
 from inference_econ.report.page import Block, Page, Sketch
@@ -20,7 +21,6 @@ from inference_econ.report.record import HEAD, facts, source_records, targets_re
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
-from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,7 +208,7 @@ _COLUMNS: dict[Metric, str] = {
 }
 
 
-def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
+def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     """What is held against speed, the time to first token of the same points, and measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
@@ -218,8 +218,8 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
     label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]
     band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
     details = point_details(front)
-    line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
-    preferred = Line("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
+    line = Series("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
+    preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
     alike = [drawn] if front.speculation is None and not requests.cached else []
 
@@ -227,10 +227,10 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
         return measured_metric(front, y, server) / unit
 
     ttft = (1e3 * front.ttft_seconds).tolist()
-    waits = Line("TTFT of its points", speed.tolist(), ttft, points=True, beside=line.label, details=details)
+    waits = Series("TTFT of its points", speed.tolist(), ttft, points=True, beside=line.label, details=details)
     x_label, said = "tokens per second per user", bands.bands_label([front.setup])
     return [
-        Chart(
+        Plot(
             _HEADS[y],
             x_label,
             label,
@@ -239,7 +239,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
             bands=said,
             from_zero=True,
         ),
-        Chart("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
+        Plot("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,18 @@ import numpy as np
 from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Speculation
 from inference_econ.report import caveats
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
 from inference_econ.report.startable import nobody_starts, startable_notes, started
 from inference_econ.report.table import Table, amount, dollars, layout_label
-from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
 
 #: Columns of latencies.
 _FOLLOWS: caveats.Follows = {
@@ -33,8 +34,6 @@ _FOLLOWS: caveats.Follows = {
 }
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
-#: Characters of a line of a picture's title [1].
-_TITLE_WIDTH = 80
 _COLUMNS = (
     "in flight", "batch", "TPOT plain ms", "TPOT ms", "drafted", "tokens/round", "speed-up", "$/M plain", "$/M output",
 )  # fmt: skip
@@ -58,11 +57,11 @@ class SpeculationPage(Page):
         """One row per number of requests in flight, unrounded."""
         return flat_frame(speculation_record(self.speculated)["rows"])
 
-    def draw(self, path: str) -> None:
-        """Draw speed-up and draft length."""
-        from inference_econ.report import figures
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Speed-up and draft length."""
+        from inference_econ.report import charts
 
-        figures.draw_charts(charts(self.speculated), path, textwrap.fill(title(self.speculated), _TITLE_WIDTH))
+        return {"speculation": charts.line_charts(speculation_charts(self.speculated), picture_title(self.speculated))}
 
 
 def speculation_table(speculated: Speculated) -> Table:
@@ -95,6 +94,11 @@ def title(speculated: Speculated) -> str:
         [lengths_label(requests)],
         speculations=[_speculation(speculated)],
     )
+
+
+def picture_title(speculated: Speculated) -> str:
+    """The question that a picture answers, above the heading."""
+    return f"With how many requests in flight does speculation pay?\n{title(speculated)}"
 
 
 def speculation_record(speculated: Speculated) -> dict[str, Any]:
@@ -226,7 +230,7 @@ def _verdict(speculated: Speculated) -> str:
     return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}.{_loss(speculated)}"
 
 
-def charts(speculated: Speculated) -> tuple[Chart, Chart]:
+def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
     """Speed-up, and draft length, over the requests in flight."""
     lines = {
         "time per output token": speculated.speedup,
@@ -235,11 +239,11 @@ def charts(speculated: Speculated) -> tuple[Chart, Chart]:
     x, marks = speculated.concurrency.tolist(), {}
     if speculated.pays.any() and not speculated.pays[-1]:
         marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
-    speedups = tuple(Line(label, x, values.tolist()) for label, values in lines.items())
+    speedups = tuple(Series(label, x, values.tolist()) for label, values in lines.items())
     name = "best draft length" if _speculation(speculated).shortest == 0 else "draft length"
-    lengths = (Line(name, x, [float(length) for length in speculated.drafted]),)
+    lengths = (Series(name, x, [float(length) for length in speculated.drafted]),)
     flight = "requests in flight"
     return (
-        Chart("Without speculation over with it", flight, "ratio", speedups, "x", marks),
-        Chart("Proposals per round", flight, "tokens", lengths, "x", marks),
+        Plot("Without speculation over with it", flight, "ratio", speedups, "x", marks),
+        Plot("Proposals per round", flight, "tokens", lengths, "x", marks),
     )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from inference_econ._types import Array
 from inference_econ.engine import Setup
 from inference_econ.report import bands, caveats
-from inference_econ.studies.exhibits import Chart, Line
+from inference_econ.report.charts.plot import Plot, Series
 
 
-def curve_line(label: str, axes: tuple[Array, Array], factors: caveats.Ends | None) -> Line:
+def curve_line(
+    label: str,
+    axes: tuple[Array, Array],
+    factors: caveats.Ends | None,
+    details: Mapping[str, Sequence[float | str]] | None = None,
+) -> Series:
     """Points that nothing beats as a line, and where measured values lie, unless factors are left out.
 
     Parameters
@@ -21,16 +26,18 @@ def curve_line(label: str, axes: tuple[Array, Array], factors: caveats.Ends | No
         Speeds of a user [tokens/s] and costs [USD per 1e6 output tokens].
     factors : mapping or None
         From :func:`inference_econ.report.caveats.ends` [1].
+    details : mapping of str to sequence, optional
+        What else is said of each point.
     """
     speed, cost = axes
     name = "dollars_per_million_output_tokens"
     band = None if factors is None else bands.around_curve(speed, cost, factors, name)
-    return Line(label, speed.tolist(), cost.tolist(), band=band)
+    return Series(label, speed.tolist(), cost.tolist(), band=band, details=details or {})
 
 
-def speed_cost_chart(title: str, lines: Sequence[Line], setups: Sequence[Setup]) -> Chart:
+def speed_cost_chart(title: str, lines: Sequence[Series], setups: Sequence[Setup]) -> Plot:
     """Lines of cost against speed: further right and down is better."""
-    return Chart(
+    return Plot(
         title,
         "tokens per second per user",
         "US dollars per million output tokens",

@@ -149,22 +149,6 @@ class CellTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    """The region between two edges; values that are NaN are left out.
-
-    Attributes
-    ----------
-    x, y, other_x, other_y : sequence of float
-        The edges, each from left to right.
-    """
-
-    x: Sequence[float]
-    y: Sequence[float]
-    other_x: Sequence[float]
-    other_y: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """One line of a chart; values that are NaN are gaps.
 
@@ -176,22 +160,12 @@ class Line:
         Equally long.
     points : bool
         Draw points instead of a line.
-    band : Band or None
-        Where it may lie.
-    beside : str
-        Points only: the label of the line that they belong to, whose colour they have; they are told by their shape,
-        which the legend shows once for all lines.
-    details : mapping of str to sequence
-        What else is said of each point, numbers or texts by name; as long as the line.
     """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     points: bool = False
-    band: Band | None = None
-    beside: str = ""
-    details: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +182,6 @@ class Chart:
         Axes that are logarithmic: "", "x", "y" or "xy".
     marks : mapping of str to float
         Vertical lines by what the legend says of them.
-    bands : str
-        What the legend says of the bands.
-    from_zero : bool
-        The x axis begins at zero.
     """
 
     title: str
@@ -220,8 +190,6 @@ class Chart:
     lines: tuple[Line, ...]
     logarithmic: str = "xy"
     marks: Mapping[str, float] = field(default_factory=dict)
-    bands: str = ""
-    from_zero: bool = False
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON; gaps are None."""

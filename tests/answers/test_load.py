@@ -196,7 +196,8 @@ def test_csv_is_flat_and_unrounded() -> None:
 def test_charts_of_latencies_and_cost() -> None:
     shown, bursts = points(), burstiness(service_of())
     assumed, others = (loads_under(shown, scv, 1.0) for scv in (1.0, 10.0))
-    first, each, cost = load_charts(shown, bursts, assumed, others)
+    first, each, cost = load_charts(shown, bursts, assumed, others, Targets(ttft_seconds=0.5))
+    assert (first.promises, each.promises) == ({"promised: p90 TTFT <= 500 ms": 500.0}, {})
     poisson, crowds = "Poisson (--arrival-scv 1)", "bursty (--arrival-scv 10)"
     labels = [f"{which}, {kind}" for kind in (poisson, crowds) for which in ("p50", "p90")]
     assert [line.label for line in first.lines] == [line.label for line in each.lines] == labels
@@ -219,7 +220,7 @@ def test_the_band_of_a_load_is_around_p90() -> None:
     service = service_of(preset="profiles/hopper")
     shown, bursts = sweep(service, [1.0, 2.0]), burstiness(service)
     loads = [point.load for point in shown]
-    chart = load_charts(shown, bursts, loads, loads)[0]
+    chart = load_charts(shown, bursts, loads, loads, Targets())[0]
     assert [line.band is not None for line in chart.lines] == [False, True, False, False]
     band = chart.lines[1].band
     assert band is not None

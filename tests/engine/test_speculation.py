@@ -475,7 +475,7 @@ def test_where_a_draft_model_stops_paying() -> None:
     dollars = found.dollars(found.plain_state)
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6
     np.testing.assert_allclose(dollars, expected, rtol=1e-12)
-    charts = report.charts(found)
+    charts = report.speculation_charts(found)
     assert charts[0].marks == {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
     assert [len(chart.lines) for chart in charts] == [2, 1]
     assert len(charts[0].lines[0].x) == found.concurrency.size
@@ -484,7 +484,7 @@ def test_where_a_draft_model_stops_paying() -> None:
 def test_free_proposals_that_are_accepted_always_pay() -> None:
     found = _pay(Speculation.of("ngram", 0.9, 4), requests(500, 100))
     assert found.pays.all()
-    assert report.charts(found)[0].marks == {}
+    assert report.speculation_charts(found)[0].marks == {}
     without, full = found.full_dollars()
     assert full < without
 

@@ -12,6 +12,7 @@ import pytest
 import inference_econ as ie
 from inference_econ._shown import Shown
 from inference_econ.inputs import catalog
+from tests.charted import sound
 
 SPACE = ie.Space(max_accelerators=2)
 LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))
@@ -80,6 +81,13 @@ def test_pictures(name: str, answer: Shown, tmp_path: Path) -> None:
     assert (tmp_path / "a.png").stat().st_size > 3000
     with pytest.raises(ie.InputError, match=r"must end in \.svg"):
         answer.plot(tmp_path / "a.xlsx")
+    bundle = picture._repr_mimebundle_()
+    if name == "run":
+        assert picture.chart is None
+        assert bundle.keys() == {"image/svg+xml", "text/plain"}
+        return
+    assert picture.chart is not None
+    assert bundle["application/vnd.vegalite.v6+json"] == sound(picture.chart)
 
 
 def test_an_answer_is_kept_and_read_again(answer: Shown, tmp_path: Path) -> None:

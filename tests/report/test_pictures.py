@@ -11,18 +11,18 @@ import inference_econ as ie
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import bands, caveats
+from inference_econ.report.charts.plot import Plot
 from inference_econ.report.compare import ComparisonPage, comparison_chart
 from inference_econ.report.frontier import frontier_chart
 from inference_econ.report.serving_frontier import ServingFrontierPage, measured_metric, service_frontier_charts
 from inference_econ.studies.compare import compare
-from inference_econ.studies.exhibits import Chart
 from tests import asking
 
 MEASURED = "measured: TensorRT-LLM (serving_points)"
 
 
 @pytest.fixture(scope="module")
-def decode() -> Chart:
+def decode() -> Plot:
     traffic = ie.Traffic(isl=1024, osl=1024)
     return frontier_chart(asking.frontier("llama_3_70b", "h200_sxm", traffic, weights="fp8", max_accelerators=8))
 
@@ -33,11 +33,11 @@ def services() -> ServiceFrontier:
     return service_frontier(asking.offer("llama_3_70b", "h200_sxm", requests, weights="fp8", max_accelerators=8))
 
 
-def labels(chart: Chart) -> list[str]:
+def labels(chart: Plot) -> list[str]:
     return [line.label for line in chart.lines]
 
 
-def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Chart) -> None:
+def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Plot) -> None:
     question, setting = decode.title.splitlines()
     assert question == "What does decoding cost at each speed?"
     for words in ("no prefill: Llama 3.1 70B on NVIDIA H200", "weights fp8", "context 1536", "per GPU-hour"):
@@ -48,7 +48,7 @@ def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Chart
     assert decode.from_zero
 
 
-def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Chart) -> None:
+def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
     line, ends = decode.lines[0], {"tokens_per_second_per_user": (0.8, 1.25), "dollars": (0.8, 1.25)}
     assert line.band is not None
     # Slower is dearer.

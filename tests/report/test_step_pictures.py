@@ -1,13 +1,11 @@
-"""Pictures of a step: a waterfall that ends at the total, and operators below the roofs of their chip."""
+"""What pictures of a step show: parts that end at the total, and operators below the roofs of their chip."""
 
 from __future__ import annotations
 
 import itertools
 from pathlib import Path
 
-import numpy as np
 import pytest
-from matplotlib.text import Text
 
 import inference_econ as ie
 from inference_econ.answers.price import sheet
@@ -15,7 +13,6 @@ from inference_econ.errors import InputError
 from inference_econ.report.explain import ExplanationPage, named_parts
 from inference_econ.report.heading import step_heading
 from inference_econ.report.price import price_waterfall
-from inference_econ.report.step_figures import roofline_figure, waterfall_figure
 from inference_econ.report.step_pictures import roofline, step_waterfall
 from inference_econ.report.table import dollars
 from tests import asking
@@ -43,26 +40,6 @@ def test_parts_follow_each_other_to_the_total(step: ie.Explanation) -> None:
     assert fall.text == f"{1e3 * step.seconds:.3g} ms, 100.0 %"
 
 
-def test_bars_are_drawn_where_the_parts_are(step: ie.Explanation) -> None:
-    fall = step_waterfall(step, named_parts(step))
-    assert (fall.likely is None) is (step.prompt is not None)
-    (axes,) = waterfall_figure(fall).axes
-    boxes = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
-    np.testing.assert_allclose([box.x0 for box in boxes], [*(bar.start for bar in fall.bars), 0.0], atol=1e-9)
-    assert boxes[-1].x1 == pytest.approx(1e3 * step.seconds)
-    assert [label.get_text() for label in axes.get_yticklabels()] == [*(bar.name for bar in fall.bars), "step"]
-    assert axes.texts[0].get_text().strip() == fall.bars[0].text
-
-
-def test_nothing_of_a_waterfall_is_cut(step: ie.Explanation) -> None:
-    figure = waterfall_figure(step_waterfall(step, named_parts(step)))
-    figure.draw_without_rendering()
-    (axes,) = figure.axes
-    for text in (*figure.texts, *axes.texts, *axes.get_yticklabels()):
-        box = text.get_window_extent()
-        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, text.get_text()
-
-
 def test_the_bill_of_an_hour_is_shared_by_kinds_of_tokens() -> None:
     bill = sheet(service_of(cached=200.0), 4.0)
     fall = price_waterfall(bill)
@@ -85,24 +62,6 @@ def test_no_operator_is_above_its_roof(step: ie.Explanation) -> None:
     together = sum(row.seconds for row in step.operators if row.name == "attention") / step.seconds
     assert roof.points[names.index("attention")].share == pytest.approx(together)
     assert 0.0 <= roof.left_out < 0.2
-
-
-def test_operators_are_labelled_and_labels_cover_nothing(step: ie.Explanation) -> None:
-    roof = roofline(step)
-    figure = roofline_figure(roof)
-    (axes,) = figure.axes
-    texts = {text.get_text(): Text.get_window_extent(text) for text in axes.texts}
-    for point in roof.points[:3]:
-        assert f"{point.name} {100 * point.share:.0f} %" in texts
-    for unit, peak in roof.peaks.items():
-        assert any(text.startswith(f"{unit}: ") for text in texts)
-        ridge = peak / roof.bytes_per_second
-        assert any(f"ridge: {ridge:.0f} FLOP/B" in text for text in texts)
-    for one, other in itertools.combinations(texts.values(), 2):
-        assert not one.overlaps(other)
-    assert all(figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1 for box in texts.values())
-    areas = [float(scatter.get_sizes()[0]) for scatter in axes.collections]  # type: ignore[attr-defined]
-    assert areas == sorted(areas, reverse=True)
 
 
 def test_titles_say_the_step_its_deployment_and_its_traffic(step: ie.Explanation) -> None:

@@ -7,7 +7,10 @@ from .lines import line_charts as line_charts
 from .output import AnyChart as AnyChart
 from .output import drawn as drawn
 from .output import javascript as javascript
+from .output import mime_type as mime_type
 from .output import specification as specification
 from .output import svg as svg
 from .output import write as write
+from .roofline import roofline_chart as roofline_chart
 from .theme import config as config
+from .waterfall import waterfall_chart as waterfall_chart

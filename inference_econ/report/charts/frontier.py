@@ -9,8 +9,8 @@ import altair as alt
 import numpy as np
 
 from inference_econ.report.charts import lines, marks, theme, waterfall
+from inference_econ.report.charts.plot import Plot
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
-from inference_econ.studies.exhibits import Chart
 
 #: What a part is called that is the whole.
 _WHOLE = "time per token"
@@ -37,7 +37,7 @@ class Steps:
     first: int
 
 
-def frontier_chart(charts: Sequence[Chart], title: str, steps: Steps | None) -> alt.ConcatChart | alt.LayerChart:
+def frontier_chart(charts: Sequence[Plot], title: str, steps: Steps | None) -> alt.ConcatChart | alt.LayerChart:
     """A frontier, what else is known of its points, and the step of the one that is clicked.
 
     Parameters
@@ -61,7 +61,7 @@ def frontier_chart(charts: Sequence[Chart], title: str, steps: Steps | None) -> 
 def _step(steps: Steps, clicked: alt.Parameter) -> alt.LayerChart:
     """The parts of the time per token of the point that is clicked."""
     names, rows = _shown(steps), list(_rows(steps))
-    title = alt.TitleParams(text="Where the time of a token goes", subtitle=["of the ringed point; click another"])
+    title = alt.TitleParams(text="Time per token of the ringed point", fontSize=theme.PANEL)
     layers = alt.LayerChart(layer=waterfall.bars(rows, names, "milliseconds", point=clicked), title=title)
     return layers.properties(width=theme.NARROW, height=theme.NARROW)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 import altair as alt
 
 from inference_econ.report.charts import theme
-from inference_econ.studies.exhibits import Band, Chart, Line
+from inference_econ.report.charts.plot import Band, Plot, Series
 
 #: A row of data: numbers and texts by field.
 Row = dict[str, Any]
@@ -20,11 +20,13 @@ DIGITS = ",.3~r"
 #: How ticks are.
 _NUMBER = ",.6~r"
 #: The first digit of a tick of a logarithmic axis.
-_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
+FIRST_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
 #: From this ratio of ends on, a logarithmic axis spans a decade [1].
 _DECADE = 8.0
+#: Dashes of vertical lines [pixels].
+_RULE = [2, 3]
 #: Pixels that a character of a title takes on average.
-_CHARACTER = 6.2
+_CHARACTER = 5.7
 
 
 def data(rows: Iterable[Row]) -> alt.InlineData:
@@ -51,7 +53,7 @@ def heading(title: str, width: int) -> alt.TitleParams:
     return alt.TitleParams(text=question, subtitle=lines)
 
 
-def axis(chart: Chart, name: str) -> alt.X | alt.Y:
+def axis(chart: Plot, name: str) -> alt.X | alt.Y:
     """The encoding of an axis of a chart.
 
     Parameters
@@ -62,30 +64,41 @@ def axis(chart: Chart, name: str) -> alt.X | alt.Y:
         Which axis; so is the field of the data called.
     """
     logarithmic = name in chart.logarithmic
-    scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=True)
+    scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=chart.from_zero)
     drawn = alt.Axis(
         title=chart.x_label if name == "x" else chart.y_label,
         labelExpr=_label(chart, name) if logarithmic else alt.Undefined,
         format=_NUMBER,
         labelOverlap="greedy",
         tickCount=8,
+        tickMinStep=1 if _whole(chart, name) else alt.Undefined,
     )
     return (alt.X if name == "x" else alt.Y)(field=name, type="quantitative", scale=scale, axis=drawn)
 
 
-def _label(chart: Chart, name: str) -> str:
+def _values(chart: Plot, name: str) -> list[float]:
+    """All that lines have on an axis."""
+    return [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
+
+
+def _whole(chart: Plot, name: str) -> bool:
+    """Whether an axis counts things."""
+    return all(value == round(value) for value in _values(chart, name))
+
+
+def _label(chart: Plot, name: str) -> str:
     """What a tick of a logarithmic axis is labelled with: only 1, 2 and 5 where it spans a decade."""
-    values = [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
+    values = _values(chart, name)
     text = f"format(datum.value, '{_NUMBER}')"
-    return text if max(values) < _DECADE * min(values) else f"indexof([1, 2, 5], {_DIGIT}) < 0 ? '' : {text}"
+    return text if max(values) < _DECADE * min(values) else f"indexof([1, 2, 5], {FIRST_DIGIT}) < 0 ? '' : {text}"
 
 
-def positions(chart: Chart) -> dict[str, Any]:
+def positions(chart: Plot) -> dict[str, Any]:
     """Both axes of a chart."""
     return {"x": axis(chart, "x"), "y": axis(chart, "y")}
 
 
-def coloured(charts: Sequence[Chart]) -> list[str]:
+def coloured(charts: Sequence[Plot]) -> list[str]:
     """Labels of lines, each of which has a colour and dashes of its own in all charts."""
     return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.points))
 
@@ -108,7 +121,7 @@ def dashes(labels: Sequence[str]) -> alt.StrokeDash:
     )
 
 
-def curves(chart: Chart, labels: Sequence[str]) -> list[alt.Chart]:
+def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     """The lines of a chart, and the bands behind them."""
     drawn = [line for line in chart.lines if not line.points]
     rows = [row for line in drawn for row in line_rows(line)]
@@ -126,7 +139,7 @@ def curves(chart: Chart, labels: Sequence[str]) -> list[alt.Chart]:
     return [*_bands(chart, labels), *([lines] if rows else [])]
 
 
-def line_rows(line: Line) -> Iterator[Row]:
+def line_rows(line: Series) -> Iterator[Row]:
     """The points of a line: gaps part it into pieces, as data have no NaN."""
     piece, broken = 0, False
     for index, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
@@ -139,7 +152,7 @@ def line_rows(line: Line) -> Iterator[Row]:
         yield {"series": series, "x": x, "y": y, "n": index, "piece": piece, **details}
 
 
-def _bands(chart: Chart, labels: Sequence[str]) -> list[alt.Chart]:
+def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     """Where measured values lie around the lines, behind them; one entry of the legend for all."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None]
     if not banded:
@@ -165,7 +178,7 @@ def _outline(label: str, band: Band) -> Iterator[Row]:
         yield {"series": label, "x": float(across), "y": float(up), "n": index}
 
 
-def points(chart: Chart, charts: Sequence[Chart], labels: Sequence[str]) -> list[alt.Chart]:
+def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[alt.Chart]:
     """The points of a chart by shape: those beside a line in its colour, others in that of the text."""
     shapes = list(dict.fromkeys(line.label for each in charts for line in each.lines if line.points))
     drawn = []
@@ -177,7 +190,7 @@ def points(chart: Chart, charts: Sequence[Chart], labels: Sequence[str]) -> list
     return drawn
 
 
-def _points(chart: Chart, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None) -> alt.Chart:
+def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None) -> alt.Chart:
     ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
     shape = alt.Shape(
         field="kind",
@@ -196,7 +209,7 @@ def _known(**encodings: Any) -> dict[str, Any]:
     return {name: value for name, value in encodings.items() if value is not None}
 
 
-def tooltips(chart: Chart, rows: Sequence[Row]) -> list[alt.Tooltip]:
+def tooltips(chart: Plot, rows: Sequence[Row]) -> list[alt.Tooltip]:
     """What hovering over a row says: what it is, both axes, and its details."""
     special = {"series", "kind", "x", "y", "n", "piece", "point"}
     fields = dict.fromkeys(name for row in rows for name in row if name not in special)
@@ -215,7 +228,7 @@ def _tooltip(name: str, value: object) -> alt.Tooltip:
     return alt.Tooltip(field=name, type="quantitative", title=name, format=DIGITS)
 
 
-def hovered(chart: Chart, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
+def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
     """Points on the lines of a chart that show where the pointer is nearest, and what they are.
 
     Parameters
@@ -234,13 +247,14 @@ def hovered(chart: Chart, labels: Sequence[str], name: str, clicked: alt.Paramet
         return []
     near = alt.selection_point(name=name, on="pointerover", nearest=True, empty=False, fields=["series", "n"])
     shown = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
-    points = alt.Chart(data(rows)).mark_point(filled=True, size=70)
+    mark = alt.MarkDef(type="point", filled=True, size=70, cursor="default" if clicked is None else "pointer")
+    points = alt.Chart(data(rows), mark=mark)
     said = tooltips(chart, rows)
     shown_points = points.encode(**positions(chart), color=colour(labels), opacity=shown, tooltip=said)
     return [shown_points.add_params(near, *([] if clicked is None else [clicked]))]
 
 
-def ring(chart: Chart, clicked: alt.Parameter) -> alt.Chart:
+def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
     """A ring around the point that is clicked."""
     rows = [row for line in chart.lines if not line.points for row in line_rows(line)]
     base = alt.Chart(data(rows)).mark_point(filled=False, size=170, strokeWidth=2)
@@ -248,16 +262,21 @@ def ring(chart: Chart, clicked: alt.Parameter) -> alt.Chart:
     return drawn
 
 
-def rules(chart: Chart) -> list[alt.Chart]:
-    """Vertical lines with what they mean."""
-    if not chart.marks:
-        return []
-    rows = [{"x": place, "text": text} for text, place in chart.marks.items()]
-    dash = alt.StrokeDash(
+def rules(chart: Plot) -> list[alt.Chart]:
+    """Vertical lines at what is marked and horizontal ones at what is promised, with what they mean."""
+    drawn = {"x": chart.marks, "y": chart.promises}
+    return [_rules(chart, name, places) for name, places in drawn.items() if places]
+
+
+def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
+    """Lines across a chart, in the legend by their width: by their dashes they would be among the series there."""
+    width = alt.StrokeWidth(
         field="text",
         type="nominal",
-        scale=alt.Scale(domain=list(chart.marks), range=[[2, 3]] * len(chart.marks)),
+        scale=alt.Scale(type="ordinal", domain=list(places), range=[theme.RULE]),
         title=None,
-        legend=alt.Legend(symbolType="stroke"),
+        legend=alt.Legend(symbolType="stroke", symbolDash=_RULE),
     )
-    return [alt.Chart(data(rows)).mark_rule().encode(x=axis(chart, "x"), strokeDash=dash)]
+    base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))
+    drawn: alt.Chart = base.mark_rule(strokeDash=_RULE).encode(**{name: axis(chart, name)}, strokeWidth=width)
+    return drawn

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.report.charts import theme
-from inference_econ.report.files import PICTURES, check_picture, ending_of, whole_file
+from inference_econ.report.files import CHARTS, check_picture, ending_of, whole_file
 
 if TYPE_CHECKING:
     import altair as alt
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: The version of Vega-Lite whose schema Altair carries, among those that vl-convert can draw.
 _VEGA_LITE = "6.4"
-#: How the name of a page with a chart ends.
-_PAGE = ".html"
 #: What other scripts of a page may use.
 _GLOBALS = "Object.assign(window, { vega, vegaLite, vegaEmbed });"
 #: Pixels of a picture for each of a specification.
@@ -47,6 +45,14 @@ def javascript() -> str:
     return str(vl_convert.javascript_bundle(_GLOBALS, vl_version=_VEGA_LITE))
 
 
+def mime_type() -> str:
+    """What notebooks call a specification."""
+    import altair as alt
+
+    major, *_ = alt.SCHEMA_VERSION.split(".")
+    return f"application/vnd.vegalite.{major}+json"
+
+
 def svg(chart: AnyChart, *, dark: bool = False) -> str:
     """A chart as a drawing that needs no JavaScript."""
     import vl_convert
@@ -69,7 +75,7 @@ def write(chart: AnyChart, path: Path | str) -> None:
     InputError
         If the path cannot be written, or is no picture.
     """
-    content = drawn(chart, ending_of(check_picture(path, (*PICTURES, _PAGE))))
+    content = drawn(chart, ending_of(check_picture(path, CHARTS)))
     with whole_file(path) as temporary:
         temporary.write_bytes(content)
 
@@ -80,10 +86,11 @@ def drawn(chart: AnyChart, ending: str) -> bytes:
 
     if ending == ".svg":
         return svg(chart).encode()
-    if ending == _PAGE:
+    if ending == ".html":
         return _html(chart).encode()
-    written = vl_convert.vegalite_to_png if ending == ".png" else vl_convert.vegalite_to_pdf
-    return bytes(written(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
+    if ending == ".pdf":
+        return bytes(vl_convert.vegalite_to_pdf(specification(chart), vl_version=_VEGA_LITE))
+    return bytes(vl_convert.vegalite_to_png(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
 
 
 #: A page with one chart that loads nothing; light or dark as its reader's system is.

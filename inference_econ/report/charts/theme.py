@@ -12,6 +12,10 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 WIDE, NARROW = 600, 300
 #: Height of a chart [pixels].
 HEIGHT = 340
+#: Size of the title of a panel [pixels].
+PANEL = 13
+#: Width of lines across a chart [pixels].
+RULE = 1.2
 #: Opacity of bands, and of points of measured servers [1].
 BAND, MEASURED = 0.16, 0.6
 _FONT = "system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
@@ -51,6 +55,8 @@ def config(*, dark: bool = False) -> dict[str, Any]:
         "font": _FONT,
         "mark": {"color": inks.ink},
         "padding": 8,
+        "rule": {"color": inks.ink},
+        "tick": {"color": inks.ink},
         "range": {"category": list(inks.series)},
         "view": {"stroke": None},
         "axis": {
@@ -87,5 +93,5 @@ def config(*, dark: bool = False) -> dict[str, Any]:
             "part": {"color": inks.series[0]},
             "whole": {"color": inks.faint},
         },
-        "text": {"fontSize": 12},
+        "text": {"color": inks.ink, "fontSize": 12},
     }

@@ -19,7 +19,7 @@ _ROOM = 1.35
 def waterfall_chart(fall: Waterfall) -> alt.LayerChart:
     """Parts on their way to the whole."""
     rows, names = waterfall_rows(fall), [*(bar.name for bar in fall.bars), fall.whole]
-    layers = alt.LayerChart(layer=[*bars(rows, names, fall.x_label), *_likely(fall)])
+    layers = alt.LayerChart(layer=[*bars(rows, names, fall.x_label), *_likely(fall, names)])
     title = marks.heading(fall.title, theme.WIDE)
     return layers.properties(title=title, width=theme.WIDE, height=_STEP * len(names))
 
@@ -52,7 +52,7 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     base = alt.Chart(marks.data(rows))
     if filtered:
         base = base.transform_filter(filtered["point"])
-    base = base.encode(y=alt.Y(field="part", type="nominal", sort=list(names), axis=alt.Axis(title=None)))
+    base = base.encode(y=_up(names))
     across = alt.X(field="start", type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
     said = [alt.Tooltip(field=name, type="nominal") for name in ("part", "text")]
     drawn = [
@@ -70,13 +70,18 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     ]
 
 
-def _likely(fall: Waterfall) -> list[alt.Chart]:
+def _up(names: Sequence[str]) -> alt.Y:
+    """Parts from the top."""
+    return alt.Y(field="part", type="nominal", scale=alt.Scale(domain=list(names)), axis=alt.Axis(title=None))
+
+
+def _likely(fall: Waterfall, names: Sequence[str]) -> list[alt.Chart]:
     """Where a measured whole probably lies, with its entry in the legend."""
     if fall.likely is None:
         return []
     low, high = fall.likely
     row = {"part": fall.whole, "low": low, "high": high, "text": fall.band}
-    base = alt.Chart(marks.data([row])).encode(y=alt.Y(field="part", type="nominal"))
+    base = alt.Chart(marks.data([row])).encode(y=_up(names))
     dash = alt.StrokeDash(
         field="text",
         type="nominal",

@@ -1,0 +1,64 @@
+"""What charts of lines show, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inference_econ.studies.exhibits import Chart, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The region between two edges; values that are NaN are left out.
+
+    Attributes
+    ----------
+    x, y, other_x, other_y : sequence of float
+        The edges, each from left to right.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    other_x: Sequence[float]
+    other_y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Series(Line):
+    """A line with what is known around it, or points beside one.
+
+    Attributes
+    ----------
+    band : Band or None
+        Where it may lie.
+    beside : str
+        Points only: the label of the line that they belong to, whose colour they have; they are told by their shape,
+        which the legend shows once for all lines.
+    details : mapping of str to sequence
+        What else is said of each point when somebody points at it, numbers or texts by name; as long as the line.
+    """
+
+    band: Band | None = None
+    beside: str = ""
+    details: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plot(Chart):
+    """Series over one pair of axes.
+
+    Attributes
+    ----------
+    bands : str
+        What the legend says of the bands.
+    from_zero : bool
+        The x axis begins at zero.
+    promises : mapping of str to float
+        Horizontal lines by what the legend says of them.
+    """
+
+    lines: tuple[Series, ...]
+    bands: str = ""
+    from_zero: bool = False
+    promises: Mapping[str, float] = field(default_factory=dict)

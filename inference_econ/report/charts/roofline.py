@@ -1,0 +1,251 @@
+"""The operators of a step on the roofline of the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log, pi, sqrt
+from typing import Any, NamedTuple
+
+import altair as alt
+
+from inference_econ.formulas.roofline import attainable
+from inference_econ.report.charts import marks, theme
+from inference_econ.report.step_pictures import Roofline, RooflinePoint
+
+#: What can take longest of an operator, in the order of the palette.
+_BOUNDS = ("memory", "compute", "network", "launch")
+#: A smaller share of the step is a point without a label [1].
+_LABELLED = 0.01
+#: Area of the marker of an operator that takes the whole step, and of the smallest [pixels²].
+_LARGEST, _SMALLEST = 1600.0, 22.0
+#: Height of the picture [pixels].
+_HEIGHT = 420
+#: Of a character and a line of text [pixels].
+_CHARACTER, _LINE = 6.2, 14.0
+#: A label that is so far above or below its marker has a line to it [pixels].
+_NEAR = 13
+#: Of a roof, so that no label lies between two of them [1].
+_PIECES = 150
+#: On which side of its marker a label may stand, and how far above it [pixels], nearest first.
+_HEIGHTS = (0, 7, -7, 13, -13, 20, -20, 37, -37, 56, -56, 76, -76, 96, -96)
+_OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
+
+
+class _Box(NamedTuple):
+    """What is covered [pixels]."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: _Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+
+class _Axes(NamedTuple):
+    """Ends of both logarithmic axes [FLOP/B], [FLOP/s]."""
+
+    least: float
+    most: float
+    low: float
+    high: float
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point is [pixels]."""
+        across = log(x / self.least) / log(self.most / self.least)
+        up = log(y / self.low) / log(self.high / self.low)
+        return theme.WIDE * across, _HEIGHT * (1.0 - up)
+
+
+def roofline_chart(roof: Roofline) -> alt.LayerChart:
+    """Achieved arithmetic against intensity; the distance to the roof is time that something else takes."""
+    axes = _axes(roof)
+    layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
+    area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
+    title = marks.heading(f"{roof.title}\n{area}", theme.WIDE)
+    return alt.LayerChart(layer=layers).properties(title=title, width=theme.WIDE, height=_HEIGHT)
+
+
+def _axes(roof: Roofline) -> _Axes:
+    """Ends beyond all operators and ridges."""
+    across = [*(point.flop_per_byte for point in roof.points), *_ridges(roof).values()]
+    least, most = min(across) / 3.0, max(across) * 8.0
+    up = [point.flops_per_second for point in roof.points]
+    return _Axes(least, most, min([*up, least * roof.bytes_per_second]) / 2.0, max([*up, *roof.peaks.values()]) * 2.5)
+
+
+def _ridges(roof: Roofline) -> dict[str, float]:
+    """From where on each maths unit is the limit [FLOP/B]."""
+    return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
+
+
+def _positions(axes: _Axes) -> dict[str, Any]:
+    across, up = (alt.Scale(type="log", nice=False, domain=list(ends)) for ends in (axes[:2], axes[2:]))
+    return {
+        "x": alt.X(
+            field="x", type="quantitative", scale=across, axis=_axis("FLOP per byte of memory traffic", ",.6~r")
+        ),
+        "y": alt.Y(field="y", type="quantitative", scale=up, axis=_axis("FLOP per second of an accelerator", ".3~s")),
+    }
+
+
+def _axis(title: str, form: str) -> alt.Axis:
+    """Labels at powers of ten."""
+    ten = f"{marks.FIRST_DIGIT} == 1 ? replace(format(datum.value, '{form}'), 'G', ' G') : ''"
+    return alt.Axis(title=title, labelExpr=ten)
+
+
+def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
+    """The bandwidth's slope, and the peak and ridge of each maths unit in use."""
+    ridges, speed = _ridges(roof), roof.bytes_per_second
+    rows = [
+        {"unit": unit, "x": x, "y": float(attainable(x, speed, peak))}
+        for unit, peak in roof.peaks.items()
+        for x in (axes.least, ridges[unit], axes.most)
+    ]
+    yield alt.Chart(marks.data(rows)).mark_line(strokeWidth=1.4).encode(**_positions(axes), detail="unit:N")
+    peaks = [
+        {"x": axes.most, "y": peak, "text": [f"{unit}: {rate(peak)}FLOP/s", f"ridge: {ridges[unit]:.0f} FLOP/B"]}
+        for unit, peak in roof.peaks.items()
+    ]
+    words = alt.Chart(marks.data(peaks)).mark_text(align="left", dx=5, lineHeight=_LINE, baseline="middle")
+    yield words.encode(**_positions(axes), text="text:N")
+    middle = sqrt(axes.least * min(ridges.values()))
+    slope = [{"x": middle, "y": middle * speed, "text": f"memory: {speed / 1e12:.3g} TB/s"}]
+    words = alt.Chart(marks.data(slope)).mark_text(align="right", dx=-8, dy=-6)
+    yield words.encode(**_positions(axes), text="text:N")
+
+
+def rate(value: float) -> str:
+    """A rate with the prefix that people use for it.
+
+    Examples
+    --------
+    >>> rate(9.894e14), rate(3e9), rate(12.0)
+    ('989 T', '3 G', '12 ')
+    """
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
+    """A marker for each operator, in the colour of what takes longest of it."""
+    rows = [
+        {
+            "operator": point.name,
+            "x": point.flop_per_byte,
+            "y": point.flops_per_second,
+            "bound": f"bound by {point.bound}",
+            "area": _area(point),
+            "share of the step": f"{100 * point.share:.1f} %",
+            "maths": point.unit,
+        }
+        for point in roof.points
+    ]
+    names = [f"bound by {bound}" for bound in _BOUNDS]
+    legend = alt.Legend(values=[name for name in names if any(row["bound"] == name for row in rows)])
+    colour = alt.Color(field="bound", type="nominal", scale=alt.Scale(domain=names), title=None, legend=legend)
+    area = alt.Size(field="area", type="quantitative", scale=None)
+    said = [alt.Tooltip(field=name, type="nominal") for name in ("operator", "bound", "share of the step", "maths")]
+    said += [alt.Tooltip(field="x", type="quantitative", title="FLOP per byte", format=marks.DIGITS)]
+    said += [alt.Tooltip(field="y", type="quantitative", title="FLOP per second", format=".3s")]
+    base = alt.Chart(marks.data(rows)).mark_circle(opacity=0.75)
+    drawn: alt.Chart = base.encode(**_positions(axes), color=colour, size=area, tooltip=said)
+    return drawn
+
+
+def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
+    """Names beside the markers, largest share first, each where it covers nothing else, or none."""
+    rows = list(_placed(roof, axes))
+    if not rows:
+        return
+    lines = [{"name": row["name"], "n": n, **end} for row in rows if row["far"] for n, end in enumerate(row["line"])]
+    if lines:
+        drawn = alt.Chart(marks.data(lines)).mark_line(strokeWidth=0.7, opacity=0.6)
+        yield drawn.encode(**_positions(axes), detail="name:N", order="n:Q")
+    words = [{name: row[name] for name in ("x", "y", "text", "align", "dx", "dy")} for row in rows]
+    align, dx, dy = (alt.ExprRef(expr=f"datum.{name}") for name in ("align", "dx", "dy"))
+    mark = alt.MarkDef(type="text", baseline="middle", align=align, dx=dx, dy=dy)
+    yield alt.Chart(marks.data(words), mark=mark).encode(**_positions(axes), text="text:N")
+
+
+def _placed(roof: Roofline, axes: _Axes) -> Iterator[marks.Row]:
+    """Each label with its distance from its marker, at the nearest place that is free."""
+    markers = {point.name: _marker(point, axes) for point in roof.points}
+    taken = list(_roof_boxes(roof, axes))
+    for point in roof.points:
+        others = [box for name, box in markers.items() if name != point.name]
+        text = f"{point.name} {100 * point.share:.0f} %"
+        place = _free(point, text, axes, [*taken, *others])
+        if point.share >= _LABELLED and place is not None:
+            side, up, box = place
+            taken.append(box)
+            yield _label(point, text, axes, side, up)
+
+
+def _label(point: RooflinePoint, text: str, axes: _Axes, side: int, up: int) -> marks.Row:
+    across = side * (_radius(point) + 4.0)
+    return {
+        "name": point.name,
+        "x": point.flop_per_byte,
+        "y": point.flops_per_second,
+        "text": text,
+        "align": "left" if side > 0 else "right",
+        "dx": across,
+        "dy": -up,
+        "far": abs(up) > _NEAR,
+        "line": [{"x": point.flop_per_byte, "y": point.flops_per_second}, _shifted(point, axes, across, up)],
+    }
+
+
+def _shifted(point: RooflinePoint, axes: _Axes, across: float, up: float) -> dict[str, float]:
+    """A place beside a marker, in the units of the axes."""
+    x = point.flop_per_byte * (axes.most / axes.least) ** (across / theme.WIDE)
+    return {"x": x, "y": point.flops_per_second * (axes.high / axes.low) ** (up / _HEIGHT)}
+
+
+def _free(point: RooflinePoint, text: str, axes: _Axes, taken: Sequence[_Box]) -> tuple[int, int, _Box] | None:
+    """The nearest place beside a marker where a label covers nothing else: side, height and what it covers."""
+    x, y = axes.place(point.flop_per_byte, point.flops_per_second)
+    for side, up in _OFFSETS:
+        near, far = sorted((x + side * (_radius(point) + 4.0), x + side * (_radius(point) + 4.0 + _width(text))))
+        box = _Box(near, y - up - _LINE / 2, far, y - up + _LINE / 2)
+        inside = box.left >= 0 and box.right <= theme.WIDE and box.top >= 0 and box.bottom <= _HEIGHT
+        if inside and not any(box.overlaps(other) for other in taken):
+            return side, up, box
+    return None
+
+
+def _width(text: str) -> float:
+    return _CHARACTER * len(text)
+
+
+def _area(point: RooflinePoint) -> float:
+    """Of a marker [pixels²]."""
+    return max(_LARGEST * point.share, _SMALLEST)
+
+
+def _radius(point: RooflinePoint) -> float:
+    """Of a marker [pixels]."""
+    return sqrt(_area(point) / pi)
+
+
+def _marker(point: RooflinePoint, axes: _Axes) -> _Box:
+    return _around(*axes.place(point.flop_per_byte, point.flops_per_second), _radius(point))
+
+
+def _around(x: float, y: float, half: float) -> _Box:
+    return _Box(x - half, y - half, x + half, y + half)
+
+
+def _roof_boxes(roof: Roofline, axes: _Axes) -> Iterator[_Box]:
+    """What the roofs cover, in small pieces."""
+    for piece in range(_PIECES + 1):
+        x = axes.least * (axes.most / axes.least) ** (piece / _PIECES)
+        for peak in roof.peaks.values():
+            yield _around(*axes.place(x, float(attainable(x, roof.bytes_per_second, peak))), 3.0)

@@ -1,0 +1,112 @@
+"""Lines over axes: which answers have them, and what every mark of them says."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Band, Plot, Series
+from tests.charted import Spec, encodings, legend, rows_of, sound, views
+
+GAP = Series(
+    "a line",
+    [1.0, 2.0, 3.0, 4.0],
+    [1.0, math.nan, 3.0, 4.0],
+    band=Band([1.0, 2.0], [0.5, 1.5], [1.0, 2.0], [2.0, math.nan]),
+    details={"layout": ["tp1", "tp2", "tp4", "tp8"]},
+)
+PLOT = Plot(
+    "What is shown?\n" + "words of a title " * 12,
+    "requests per second",
+    "milliseconds",
+    (
+        GAP,
+        Series("another", [1.0, 2.0], [30.0, 40.0]),
+        Series("measured: A", [1.5], [2.5], points=True, beside="a line"),
+        Series("measured: A", [1.6], [3.5], points=True, beside="another"),
+        Series("the best", [1.5], [2.0], points=True),
+    ),
+    "y",
+    {"a limit": 2.5},
+    bands="80 % of values",
+    from_zero=True,
+    promises={"promised: p90 TTFT <= 10 ms": 10.0},
+)
+
+
+def marked(spec: Spec, kind: str) -> list[Spec]:
+    return [view for view in views(spec) if view["mark"]["type"] == kind]
+
+
+def test_the_legend_has_every_label_once() -> None:
+    assert legend(sound(charts.line_chart(PLOT))) == {
+        *("a line", "another", "measured: A", "the best"),
+        *("a limit", "promised: p90 TTFT <= 10 ms", "80 % of values"),
+    }
+
+
+def test_a_gap_parts_a_line_into_pieces() -> None:
+    spec = sound(charts.line_chart(PLOT))
+    _, lines = marked(spec, "line")
+    rows = [row for row in rows_of(spec, lines) if row["series"] == "a line"]
+    assert [(row["x"], row["piece"]) for row in rows] == [(1.0, 0), (3.0, 1), (4.0, 1)]
+    assert [row["layout"] for row in rows] == ["tp1", "tp4", "tp8"]
+    assert lines["encoding"]["detail"]["field"] == "piece"
+
+
+def test_a_band_is_drawn_between_its_edges() -> None:
+    spec = sound(charts.line_chart(PLOT))
+    band, _ = marked(spec, "line")
+    assert band["mark"]["filled"]
+    assert [(row["x"], row["y"]) for row in rows_of(spec, band)] == [(1.0, 0.5), (2.0, 1.5), (1.0, 2.0)]
+
+
+def test_points_have_the_colour_of_their_line_and_those_alone_that_of_text() -> None:
+    spec = sound(charts.line_chart(PLOT))
+    beside, alone = [view for view in marked(spec, "point") if "shape" in view["encoding"]]
+    assert [row["series"] for row in rows_of(spec, beside)] == ["a line", "another"]
+    assert "color" not in alone["encoding"]
+    assert [row["kind"] for row in rows_of(spec, alone)] == ["the best"]
+
+
+def test_axes_have_their_units_and_are_logarithmic_where_they_are_to_be() -> None:
+    spec = sound(charts.line_chart(PLOT))
+    for view in marked(spec, "line"):
+        across, up = view["encoding"]["x"], view["encoding"]["y"]
+        assert (across["axis"]["title"], up["axis"]["title"]) == ("requests per second", "milliseconds")
+        assert up["scale"]["type"] == "log"
+        assert across["scale"] == {"zero": True}
+
+
+def test_titles_are_no_wider_than_the_picture() -> None:
+    spec = sound(charts.line_chart(PLOT))
+    assert spec["title"]["text"] == "What is shown?"
+    assert len(spec["title"]["subtitle"]) > 1
+    assert all(len(line) * 5.7 <= spec["width"] for line in spec["title"]["subtitle"])
+
+
+def test_charts_beside_each_other_share_their_colours() -> None:
+    spec = sound(charts.line_charts([PLOT, PLOT], PLOT.title))
+    assert spec["resolve"]["scale"]["color"] == "shared"
+    domains = [each["scale"]["domain"] for view in views(spec) for name, each in encodings(view) if name == "color"]
+    assert all(domain == ["a line", "another"] for domain in domains)
+    names = [param["name"] for param in spec["params"]]
+    assert len(names) == len(set(names)) == 2
+
+
+def test_six_series_have_colours_and_dashes_of_their_own() -> None:
+    lines = tuple(Series(f"chip {index}", [1.0, 2.0], [1.0 + index, 2.0]) for index in range(6))
+    spec = sound(charts.line_chart(Plot("Which?\nOf six", "x", "y", lines, "y")))
+    (drawn,) = marked(spec, "line")
+    dashes = drawn["encoding"]["strokeDash"]["scale"]["range"]
+    assert len({tuple(dash) for dash in dashes}) == 6
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_ticks_of_few_values_are_all_labelled(few: bool) -> None:
+    line = Series("a line", [1.0, 2.0], [100.0, 200.0 if few else 20_000.0])
+    spec = sound(charts.line_chart(Plot("Which?\nOf two", "x", "y", (line,), "y")))
+    (drawn,) = marked(spec, "line")
+    assert ("[1, 2, 5]" not in drawn["encoding"]["y"]["axis"]["labelExpr"]) is few

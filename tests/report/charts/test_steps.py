@@ -1,0 +1,91 @@
+"""Waterfalls of parts, and the operators of a step on the roofline of the chip."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.price import sheet
+from inference_econ.report.explain import ExplanationPage
+from inference_econ.report.price import PricePage
+from inference_econ.report.step_pictures import roofline
+from tests import asking
+from tests.charted import Spec, encodings, legend, rows_of, sound, views
+from tests.offered import service_of
+
+STEPS = {
+    "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
+    "experts": lambda: asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=64),
+    "prefill": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, weights="fp8", prompt=4000),
+}
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def step(request: pytest.FixtureRequest) -> ie.Explanation:
+    return STEPS[request.param]()
+
+
+def marked(spec: Spec, kind: str) -> list[Spec]:
+    return [view for view in views(spec) if view["mark"]["type"] == kind]
+
+
+def test_bars_follow_each_other_to_the_total(step: ie.Explanation) -> None:
+    spec = sound(ExplanationPage(step).charts()["step"])
+    parts, whole = marked(spec, "bar")
+    rows = [row for row in rows_of(spec, parts) if row["style"] == "part"]
+    assert rows[0]["start"] == 0.0
+    for bar, following in itertools.pairwise(rows):
+        assert following["start"] == pytest.approx(bar["end"], rel=1e-4)
+    assert rows[-1]["end"] == pytest.approx(1e3 * step.seconds, rel=1e-4)
+    assert whole["mark"]["style"] == "whole"
+    assert parts["encoding"]["y"]["scale"]["domain"] == [*(row["part"] for row in rows), "step"]
+    assert ("80 % of measured values" in legend(spec)) is (step.prompt is None)
+
+
+def test_the_bill_of_an_hour() -> None:
+    bill = sheet(service_of(cached=200.0), 4.0)
+    spec = sound(PricePage(bill).charts()["price"])
+    (whole,) = [row for row in rows_of(spec, marked(spec, "bar")[0]) if row["style"] == "whole"]
+    assert whole["end"] == pytest.approx(bill.dollars_per_hour, rel=1e-4)
+    assert marked(spec, "bar")[0]["encoding"]["x"]["axis"]["title"] == "US dollars per hour"
+
+
+def test_operators_are_coloured_by_what_binds_them(step: ie.Explanation) -> None:
+    spec = sound(ExplanationPage(step).charts()["roofline"])
+    (circles,) = marked(spec, "circle")
+    rows, roof = rows_of(spec, circles), roofline(step)
+    assert [row["operator"] for row in rows] == [point.name for point in roof.points]
+    (legend_of,) = [each["legend"] for channel, each in encodings(circles) if channel == "color"]
+    assert set(legend_of["values"]) == {f"bound by {point.bound}" for point in roof.points}
+    assert [row["area"] for row in rows] == sorted((row["area"] for row in rows), reverse=True)
+
+
+def test_the_largest_operators_are_named_and_names_cover_nothing(step: ie.Explanation) -> None:
+    spec, roof = sound(ExplanationPage(step).charts()["roofline"]), roofline(step)
+    ridges, _, names = marked(spec, "text")
+    labels = {row["text"]: row for row in rows_of(spec, names)}
+    for point in roof.points[:3]:
+        assert f"{point.name} {100 * point.share:.0f} %" in labels
+    for unit, peak in roof.peaks.items():
+        said = [line for row in rows_of(spec, ridges) for line in row["text"]]
+        assert any(line.startswith(f"{unit}: ") for line in said)
+        assert f"ridge: {peak / roof.bytes_per_second:.0f} FLOP/B" in said
+    boxes = [_box(spec, names, row) for row in labels.values()]
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def _box(spec: Spec, view: Spec, row: dict[str, float]) -> tuple[float, float, float, float]:
+    """What a name covers, with characters of six pixels by eleven."""
+    places = []
+    for name, size in (("x", spec["width"]), ("y", spec["height"])):
+        low, high = view["encoding"][name]["scale"]["domain"]
+        places.append(size * math.log(row[name] / low) / math.log(high / low))
+    left = places[0] + row["dx"]
+    width = 6.0 * len(str(row["text"]))
+    left -= width if row["align"] == "right" else 0.0  # type: ignore[comparison-overlap]
+    middle = spec["height"] - places[1] + row["dy"]
+    return left, middle - 5.5, left + width, middle + 5.5
