@@ -85,6 +85,18 @@ def compare(
     show.emit(ComparisonPage(result, sorted(set(speeds))), output, provenance.asked())
 
 
+def scenario_text(choices: options.Choices) -> str:
+    """The scenario that asks the same as the options of the command, as a file."""
+    from inference_econ.inputs import spec_text
+    from inference_econ.studies.compare import asked_scenario
+
+    own = ("price", "listed", "speeds", *provenance.SHOWN)
+    settings = _settings({name: value for name, value in choices.items() if name not in own})
+    models, hardware = settings.pop("models"), settings.pop("hardware")
+    rates = _prices(choices["price"], choices["hardware"])
+    return spec_text(asked_scenario(models, hardware, rates, _series(choices["listed"]), settings))
+
+
 def _settings(choices: options.Choices) -> dict[str, Any]:
     """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
     from inference_econ.inputs import ANY_LAYOUT, checked_changes

@@ -9,6 +9,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import click
@@ -17,7 +18,23 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.explorer import Answer, Fields, Option, Question, RefusedError
 from inference_econ.inputs import catalog
 
-from . import assess, compare, disaggregate, explain, frontier, launch, load, price, recommend, show
+from . import (
+    assess,
+    compare,
+    disaggregate,
+    explain,
+    frontier,
+    hour_cost,
+    launch,
+    load,
+    prefix_cache,
+    price,
+    recommend,
+    show,
+    speculate,
+    validate,
+)
+from . import catalog as catalogue
 from .help import OPTIONS
 from .parameters import UNCOUNTABLE, Degree, Name, Rates
 
@@ -31,11 +48,22 @@ COMMANDS: Mapping[str, click.Command] = {
     "disaggregate": disaggregate.disaggregate,
     "launch": launch.launch,
     "assess": assess.assess,
+    "speculate": speculate.speculate,
+    "cache": prefix_cache.cache,
+    "hour-cost": hour_cost.hour_cost,
+    "validate": validate.validate,
+    "models": catalogue.models,
+    "hardware": catalogue.hardware,
+    "engines": catalogue.engines,
+    "assumptions": catalogue.assumptions,
+    "scenarios": catalogue.scenarios,
 }
+#: Questions that scenarios hold.
+_OF_SCENARIOS = ("frontier", "compare")
 #: Options that say where an answer goes, or that name files of the machine that a command runs on.
 _LEFT_OUT = (
     *("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline"),
-    *("--acceptance-file", "--yes"),
+    *("--acceptance-file", "--report", "--yes"),
 )
 #: Whole numbers below are the same without a point [1].
 _LARGEST_EXACT = 1e15
@@ -63,7 +91,25 @@ def answer(question: str, fields: Fields) -> Answer:
         with _context(command, question, fields) as context:
             taken = show.taken(lambda: _run(context))
     typed = shlex.join(["inference-econ", question, *_words(command, fields)])
-    return Answer(typed, taken.page, taken.text, taken.asked)
+    file = partial(_scenario, question, fields) if question in _OF_SCENARIOS else None
+    return Answer(typed, taken.page, taken.text, taken.asked, file)
+
+
+def _scenario(question: str, fields: Fields) -> str:
+    """The scenario that asks the same."""
+    with _context(compare.compare, question, _compared(fields)) as context:
+        return compare.scenario_text(context.params)
+
+
+def _compared(fields: Fields) -> Fields:
+    """The options of a frontier, or of a comparison, as those of a comparison."""
+    named = {{"model": "models", "hardware": "on"}.get(name, name): value for name, value in fields.items()}
+    repeated = {_name(parameter): _repeats(parameter) for parameter in compare.compare.params}
+    return {
+        name: [value] if repeated[name] and not isinstance(value, list) else value
+        for name, value in named.items()
+        if name in repeated
+    }
 
 
 def _context(command: click.Command, name: str, fields: Fields) -> click.Context:
@@ -166,13 +212,12 @@ def _question(name: str, command: click.Command) -> Question:
 def _option(parameter: click.Parameter) -> Option:
     kind, default = _type(parameter), parameter.to_info_dict().get("default")
     plain = default if isinstance(default, (bool, int, float, str)) else None
-    required = parameter.required or (parameter.name == "hardware" and isinstance(parameter, click.Argument))
     return Option(
         _name(parameter),
         bool if isinstance(parameter, click.Option) and parameter.is_flag else _kind(kind),
         _described(parameter),
-        None if required else plain,
-        required,
+        None if parameter.required else plain,
+        parameter.required,
         _limits(kind),
         _repeats(parameter),
         next((group for group, names in OPTIONS.items() if parameter.name in names), "Options"),

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import extras
 from .help import Command, example
 
 if TYPE_CHECKING:
     from inference_econ.explorer import Application, Limits
+
+
+#: What loads all that answers need.
+_READY = (f"{__package__}.ready",)
 
 
 def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Application:
@@ -18,15 +23,31 @@ def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Ap
 
     from . import questions
 
-    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits)
+    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=_READY)
 
 
 @click.command(cls=Command, epilog=example("inference-econ serve", "inference-econ serve --port 8000"))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; this machine by default.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True, help="Port to listen at.")
-def serve(host: str, port: int) -> None:
-    """Serve a page to explore, and a JSON API, to the browser of this machine."""
-    from inference_econ import explorer
+@click.option("--quiet", is_flag=True, help="Do not print the address.")
+def serve(host: str, port: int, quiet: bool) -> None:
+    """Serve a page to explore with the browser of this machine, and a JSON API (/openapi.json), until Ctrl-C.
 
-    click.echo(f"http://{host}:{port}/")
-    explorer.run(application((host,)), host, port)
+    Nobody else reaches it, unless --host gives another address than 127.0.0.1: it asks for no password.
+    """
+    with extras.needed("explorer"):
+        from inference_econ.explorer import is_loopback, listening, prepare, run
+
+        prepare(_READY)
+        with listening(host, port) as listener:
+            if not is_loopback(host):
+                click.echo(
+                    f"Warning: --host {host} lets everybody who reaches this machine ask, without a password; give "
+                    "127.0.0.1 for yourself alone",
+                    err=True,
+                )
+            app = application((host,))
+            if not quiet:
+                name = f"[{host}]" if ":" in host else host
+                click.echo(f"http://{name}:{port}/  (Ctrl-C ends it)")
+            run(app, listener)

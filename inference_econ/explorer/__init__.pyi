@@ -2,11 +2,16 @@
 
 from .application import Application as Application
 from .application import application as application
+from .questions import WARM_UP as WARM_UP
 from .questions import Answer as Answer
 from .questions import Answering as Answering
 from .questions import Fields as Fields
 from .questions import Option as Option
 from .questions import Question as Question
 from .questions import RefusedError as RefusedError
+from .replies import reply as reply
+from .server import is_loopback as is_loopback
+from .server import listening as listening
 from .server import run as run
 from .workers import Limits as Limits
+from .workers import prepare as prepare

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from inference_econ.explorer import asking, guards, openapi, page, requests
+from inference_econ.explorer import asking, guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import MEDIA, Form, Reply, reply
@@ -44,11 +44,17 @@ class _Explorer:
         Answers it.
     limits : Limits
         How much of it.
+    ready : sequence of str
+        Modules that load what answers need.
     """
 
-    def __init__(self, questions: Sequence[Question], answering: Answering, limits: Limits) -> None:
+    def __init__(
+        self, questions: Sequence[Question], answering: Answering, limits: Limits, ready: Sequence[str]
+    ) -> None:
         self.questions = {question.name: question for question in questions}
-        self.answering, self.limits = answering, limits
+        self.answering, self.limits, self.ready = answering, limits, ready
+        self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
+        self.texts = recent.Texts(limits.kept_bytes)
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
@@ -61,10 +67,11 @@ class _Explorer:
         return page.choices(self.questions.values())
 
     @asynccontextmanager
-    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         """Processes that answer, as long as the server runs."""
-        self.workers = Workers(self.limits)
+        self.workers = Workers(self.limits, self.ready)
         yield
+        self.workers.close()
 
     async def question(self, request: Request) -> Response:
         """Answer the question of an address."""
@@ -89,7 +96,19 @@ class _Explorer:
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
-        return await requests.while_connected(request, self.workers.run, reply, self.answering, name, fields, form, {})
+        key = recent.key(name, fields, form)
+        known = self.replies.get(key)
+        if known is not None:
+            return known
+        arguments = self.answering, name, fields, form, self.texts.named(fields)
+        made: Reply = await requests.while_connected(request, self.workers, reply, *arguments)
+        self.replies.put(key, made, len(made.body))
+        return made
+
+    async def keep(self, request: Request) -> Response:
+        """Keep a text that somebody sends, under a name that options may have."""
+        content = await requests.body(request, self.limits.upload_bytes)
+        return JSONResponse({"name": self.texts.keep(content)})
 
     def page(self, request: Request) -> Response:
         """The page for people, with its controls set as the address says."""
@@ -101,7 +120,12 @@ class _Explorer:
 
 
 def application(
-    questions: Sequence[Question], answering: Answering, *, hosts: Sequence[str] = (), limits: Limits | None = None
+    questions: Sequence[Question],
+    answering: Answering,
+    *,
+    hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    ready: Sequence[str] = (),
 ) -> Application:
     """Questions and their answers over HTTP, as an ASGI application.
 
@@ -115,14 +139,17 @@ def application(
         Names that the server goes by, beside those of this machine for itself.
     limits : Limits, optional
         How much is done at most.
+    ready : sequence of str
+        Modules whose import loads what answers need, for processes that are copied then.
     """
-    explorer = _Explorer(questions, answering, Limits() if limits is None else limits)
+    explorer = _Explorer(questions, answering, Limits() if limits is None else limits, ready)
     routes = [
         Route("/", explorer.page),
         Route("/view/{question}", explorer.view),
         Route("/static/vega.js", _drawing),
         Mount("/static", StaticFiles(packages=[("inference_econ.explorer", "static")])),
         Route("/openapi.json", explorer.openapi),
+        Route("/api/v1/texts", explorer.keep, methods=["POST"]),
         Route("/api/v1/{question}", explorer.question, methods=["GET", "POST"]),
     ]
     return Starlette(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Names that a machine goes by for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+#: All addresses of a machine.
+EVERYWHERE = frozenset({"0.0.0.0", "::"})
 #: Scripts only from files of this server, nothing from elsewhere, and no page around it.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -38,8 +42,13 @@ _RETRY_SECONDS = "2"
 
 
 def middleware(hosts: Sequence[str]) -> list[Middleware]:
-    """What stands before an application that goes by some names beside those of loopback."""
-    return [Middleware(Guard, hosts=frozenset((*LOOPBACK, *hosts)))]
+    """What stands before an application that goes by some names beside those of loopback.
+
+    One that listens at all addresses of a machine goes by each of them, and by the name of the machine.
+    """
+    everywhere = bool(EVERYWHERE & set(hosts))
+    named = (socket.gethostname().lower(), socket.getfqdn().lower()) if everywhere else ()
+    return [Middleware(Guard, hosts=frozenset((*LOOPBACK, *hosts, *named)), addresses=everywhere)]
 
 
 class Guard:
@@ -50,11 +59,13 @@ class Guard:
     app : ASGI application
         Behind it.
     hosts : frozenset of str
-        Names that the server goes by; ``*`` allows all.
+        Names that the server goes by.
+    addresses : bool
+        Whether it goes by every address, which no other page can make its own as it can a name.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], *, addresses: bool = False) -> None:
+        self.app, self.hosts, self.addresses = app, hosts, addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -74,7 +85,7 @@ class Guard:
         """Why a request is not passed on; empty if it is."""
         host = headers.get("host", "")
         name = _host_name(host)
-        if "*" not in self.hosts and name not in self.hosts:
+        if name not in self.hosts and not (self.addresses and _is_address(name)):
             return "this server answers at the address that it was started at, under no other name"
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
@@ -90,6 +101,14 @@ def _host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def error(status: int, message: str, field: str | None = None, headers: Mapping[str, str] | None = None) -> Response:

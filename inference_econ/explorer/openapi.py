@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import models_json_schema
 
 from inference_econ.explorer.questions import Option, Question
-from inference_econ.explorer.replies import MEDIA, Form
+from inference_econ.explorer.replies import MEDIA
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_SCHEMAS = "#/components/schemas/"
+_SCHEMAS, _PARAMETERS = "#/components/schemas/", "#/components/parameters/"
 _ERROR: Mapping[str, Any] = {
     "type": "object",
     "required": ["error"],
@@ -29,8 +29,20 @@ _ERROR: Mapping[str, Any] = {
         }
     },
 }
+_ANSWER: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["command", "text"],
+    "properties": {
+        "command": {"type": "string", "description": "What one types to ask the same."},
+        "text": {"type": "string", "description": "A script or manifest, where that is the answer."},
+        "answer": {"type": "object", "description": "All numbers, in base units."},
+        "tables": {"type": "array", "items": {"type": "object"}, "description": "The answer for people."},
+    },
+}
+_FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "schema": {"enum": list(MEDIA)}}
 _ERRORS: Mapping[str, str] = {
     "400": "No valid request, or one of another page.",
+    "404": "Nothing of that name.",
     "413": "More than can be sent.",
     "415": "Not said to be JSON.",
     "422": "An option that cannot be used, nothing that fits, or too much to calculate.",
@@ -38,18 +50,28 @@ _ERRORS: Mapping[str, str] = {
 }
 
 
+#: What a text that somebody sends is called from then on.
+_TEXT: Mapping[str, Any] = {
+    "operationId": "keep_text",
+    "summary": "Keep a configuration, a benchmark result or a saved answer, under a name that options may have.",
+    "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
+}
+_NAMED: Mapping[str, Any] = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+
+
 def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
     """The document, as plain data."""
-    refs, schemas = models_json_schema(
+    _, schemas = models_json_schema(
         [(model, "validation") for model in models.values()], ref_template=f"{_SCHEMAS}{{model}}"
     )
-    schema_of = {name: refs[models[name], "validation"] for name in models}
-    paths: dict[str, Any] = {}
-    for name, question in questions.items():
-        properties = schemas["$defs"][models[name].__name__]["properties"]
-        for form in MEDIA:
-            ending = "" if form == "json" else f".{form}"
-            paths[f"/api/v1/{name}{ending}"] = _path(question, form, schema_of[name], properties)
+    paths: dict[str, Any] = {"/api/v1/texts": {"post": {**_TEXT, "responses": _replies("application/json", _NAMED)}}}
+    parameters: dict[str, Any] = {}
+    for question in questions.values():
+        schema = models[question.name].__name__
+        properties = schemas["$defs"][schema]["properties"]
+        named = {_key(question, option): _parameter(option, properties[option.name]) for option in question.options}
+        parameters |= named
+        paths |= _paths(question, schema, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -58,37 +80,41 @@ def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseMo
             "description": "What it costs, and how fast it goes, to serve language models.",
         },
         "paths": paths,
-        "components": {"schemas": {**schemas["$defs"], "Error": dict(_ERROR)}},
+        "components": {"schemas": {**schemas["$defs"], "Error": dict(_ERROR)}, "parameters": parameters},
     }
 
 
-def _path(question: Question, form: Form, schema: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """An address of a question: its options in the address, or as JSON."""
-    operation = f"{question.name}_{form}"
-    responses = {"200": {"description": "The answer.", "content": {_media(form): {}}}, **_problems()}
+def _key(question: Question, option: Option) -> str:
+    return f"{question.name}.{option.name}"
+
+
+def _paths(question: Question, schema: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
+    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{schema}"}}}
+    said = {"summary": question.summary, "description": question.description}
+    body = {"requestBody": {"required": True, "content": content}}
+    responses = _replies("application/json", _ANSWER)
+    got = {"operationId": f"get_{question.name}", **said, "parameters": parameters, "responses": responses}
+    asked = {"operationId": f"ask_{question.name}", **said, **body, "responses": responses}
+    file = {
+        "operationId": f"file_{question.name}",
+        **said,
+        "parameters": [dict(_FORM), *parameters],
+        "responses": _replies(*sorted({media.partition(";")[0] for media in MEDIA.values()})),
+    }
     return {
-        "get": {
-            "operationId": f"get_{operation}",
-            "summary": question.summary,
-            "parameters": [_parameter(option, properties[option.name]) for option in question.options],
-            "responses": responses,
-        },
-        "post": {
-            "operationId": f"post_{operation}",
-            "summary": question.summary,
-            "requestBody": {"required": True, "content": {"application/json": {"schema": dict(schema)}}},
-            "responses": responses,
-        },
+        f"/api/v1/{question.name}": {"get": got, "post": asked},
+        f"/api/v1/{question.name}.{{form}}": {"get": file},
     }
 
 
-def _media(form: Form) -> str:
-    return MEDIA[form].partition(";")[0]
-
-
-def _problems(codes: Iterable[str] = _ERRORS) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
-    return {code: {"description": _ERRORS[code], "content": content} for code in codes}
+def _replies(*media: Any) -> dict[str, Any]:
+    """What comes back: types of media, the last perhaps followed by its schema; or an error."""
+    schema = media[-1] if isinstance(media[-1], Mapping) else {}
+    types = [each for each in media if isinstance(each, str)]
+    error = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
+    answered = {"200": {"description": "The answer.", "content": {each: {"schema": dict(schema)} for each in types}}}
+    return answered | {code: {"description": said, "content": error} for code, said in _ERRORS.items()}
 
 
 def _parameter(option: Option, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: Options of a question by name, as JSON has them.
 Fields: TypeAlias = Mapping[str, Any]
 
+#: A question whose answer loads what others need too.
+WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -88,12 +91,15 @@ class Answer:
         A script or manifest, where that is the answer.
     asked : mapping
         What was asked, for answers that other commands take up.
+    scenario : callable or None
+        Gives the file of the same question; None of questions that files do not hold.
     """
 
     command: str
     page: Page | None = None
     text: str = ""
     asked: Mapping[str, object] = field(default_factory=dict)
+    scenario: Callable[[], str] | None = None
 
 
 #: Answers a question by its name; a function of a module, so that other processes can call it.

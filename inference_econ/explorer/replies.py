@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
     from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
-Form = Literal["json", "csv", "md", "txt", "svg", "png", "html", "yaml"]
+Form = Literal["json", "csv", "md", "txt", "yaml", "html", "svg", "png"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
     "txt": "text/plain; charset=utf-8",
+    "yaml": "application/yaml; charset=utf-8",
+    "html": "text/html; charset=utf-8",
     "svg": "image/svg+xml",
     "png": "image/png",
-    "html": "text/html; charset=utf-8",
-    "yaml": "application/yaml",
 }
 
 
@@ -51,7 +52,7 @@ class Reply:
 
 
 def reply(
-    answering: Answering, question: str, fields: Fields, form: Form | Literal["view"], models: Mapping[str, str]
+    answering: Answering, question: str, fields: Fields, form: Form | Literal["view"], texts: Mapping[str, str]
 ) -> Reply:
     """Answer a question, or say what is wrong with it; runs in a process of its own.
 
@@ -65,18 +66,25 @@ def reply(
         Its options.
     form : str
         How the answer is wanted; ``view`` is what the page shows.
-    models : mapping of str to str
-        Texts of configurations that may be named beside the catalogue.
+    texts : mapping of str to str
+        Texts that may be named beside the catalogue.
     """
     from inference_econ.inputs import catalog
 
     try:
-        with catalog.names_only(models):
+        with catalog.names_only(texts):
             return _sent(question, fields, answering(question, fields), form)
     except RefusedError as error:
         return Reply(b"", "", str(error), error.field)
     except (InputError, NothingFitsError) as error:
         return Reply(b"", "", str(error))
+
+
+def _json(answer: Answer) -> str:
+    """The answer as data and as tables."""
+    from inference_econ.report.page import json_text
+
+    return json_text(_document(answer))
 
 
 def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
@@ -86,16 +94,13 @@ def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["v
     return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
 
 
-def _document(answer: Answer) -> str:
-    """Everything that a page says of an answer, as JSON."""
-    from inference_econ.report.page import json_text
-
+def _document(answer: Answer) -> dict[str, Any]:
     page = answer.page
     document: dict[str, Any] = {"command": answer.command, "text": answer.text}
     if page is not None:
         tables = [_table(table) for table in page.tables()]
         document |= {"answer": {**answer.asked, **page.plain()}, "tables": tables}
-    return json_text(document)
+    return document
 
 
 def _table(table: Table) -> Mapping[str, object]:
@@ -119,6 +124,32 @@ def _text(answer: Answer) -> str:
     return answer.text or f"{answer.command}\n"
 
 
+def _yaml(answer: Answer) -> str:
+    """The question as a scenario.
+
+    Raises
+    ------
+    RefusedError
+        If scenarios do not hold such questions.
+    """
+    if answer.scenario is None:
+        raise RefusedError("scenarios hold questions of frontier and compare: ask this one as .json or .txt")
+    return answer.scenario()
+
+
+def _report(answer: Answer) -> str:
+    """The answer as a file to mail."""
+    from inference_econ.report import web
+
+    asked: Any = answer.asked.get("asked", {})
+    options = asked.get("options", {})
+    engine, burstiness = options.get("engine"), options.get("arrival_scv") or 1.0
+    named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
+    section = web.section(web.Asked(_page(answer), answer.command, (), burstiness, named))
+    question = answer.command.removeprefix("inference-econ ")
+    return web.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
+
+
 def _picture(answer: Answer, ending: str) -> bytes:
     """The first chart of an answer as a file.
 
@@ -135,36 +166,13 @@ def _picture(answer: Answer, ending: str) -> bytes:
     return charts.drawn(next(iter(shown.values())), ending)
 
 
-def _report(answer: Answer) -> str:
-    from inference_econ.report import web
-
-    return web.text([web.section(web.Asked(_page(answer), answer.command))], answer.command)
-
-
-def _scenario(answer: Answer) -> str:
-    """The scenario that asks the same.
-
-    Raises
-    ------
-    RefusedError
-        If it is no comparison.
-    """
-    from inference_econ.inputs import spec_text
-    from inference_econ.report.compare import ComparisonPage
-
-    page = _page(answer)
-    if not isinstance(page, ComparisonPage):
-        raise RefusedError("only comparisons are had as a scenario: ask 'compare'")
-    return spec_text(page.result.scenario)
-
-
 _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
-    "json": _document,
+    "json": _json,
     "csv": _csv,
     "md": lambda answer: _page(answer).markdown(),
     "txt": _text,
+    "yaml": _yaml,
+    "html": _report,
     "svg": lambda answer: _picture(answer, ".svg"),
     "png": lambda answer: _picture(answer, ".png"),
-    "html": _report,
-    "yaml": _scenario,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.replies import MEDIA, Form
+from inference_econ.explorer.workers import Workers
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -98,8 +99,10 @@ async def body(request: Request, most_bytes: int) -> bytes:
     return bytes(content)
 
 
-async def while_connected(request: Request, work: Callable[..., Awaitable[T]], *arguments: object) -> T:
+async def while_connected(request: Request, workers: Workers, work: Callable[..., T], *arguments: object) -> T:
     """What some work gives, which is stopped when nobody waits for it any more.
+
+    It does not begin then; what has begun has some time to end, since the same is often asked again.
 
     Raises
     ------
@@ -107,10 +110,19 @@ async def while_connected(request: Request, work: Callable[..., Awaitable[T]], *
         :data:`GONE` if nobody does.
     """
     results: list[T | Exception] = []
+    begun = anyio.Event()
+
+    async def until_gone(scope: anyio.CancelScope) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        if begun.is_set():
+            await anyio.sleep(workers.limits.grace_seconds)
+        scope.cancel()
+
     async with anyio.create_task_group() as group:
-        group.start_soon(_until_gone, request, group.cancel_scope)
+        group.start_soon(until_gone, group.cancel_scope)
         try:
-            results.append(await work(*arguments))
+            results.append(await workers.run(work, *arguments, begun=begun))
         except Exception as error:  # a group would wrap it
             results.append(error)
         group.cancel_scope.cancel()
@@ -119,9 +131,3 @@ async def while_connected(request: Request, work: Callable[..., Awaitable[T]], *
     if isinstance(results[0], Exception):
         raise results[0]
     return results[0]
-
-
-async def _until_gone(request: Request, scope: anyio.CancelScope) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

@@ -12,8 +12,6 @@ from inference_econ.explorer.questions import Answer, Fields
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from inference_econ.report.page import Page
-
 
 @functools.cache
 def templates() -> Environment:
@@ -90,17 +88,15 @@ def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, s
             text=answer.text,
             tables=tables,
             command=answer.command,
-            links={form: address(question, fields, form) for form in _forms(answer.page, pictures=bool(figures))},
+            links={form: address(question, fields, form) for form in _forms(answer, pictures=bool(figures))},
             notes=[note for table in tables for note in table.notes],
         )
     )
 
 
-def _forms(page: Page | None, *, pictures: bool) -> Sequence[str]:
+def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:
     """How an answer can be had beside what is shown."""
-    from inference_econ.report.compare import ComparisonPage
-
-    if page is None:
+    if answer.page is None:
         return ("txt",)
-    scenario = ("yaml",) if isinstance(page, ComparisonPage) else ()
+    scenario = () if answer.scenario is None else ("yaml",)
     return ("csv", "json", *scenario, *(("svg", "png", "html") if pictures else ()))

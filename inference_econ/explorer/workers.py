@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar, cast
 
 import anyio
-import anyio.to_process
+import anyio.to_thread
 
 from inference_econ.explorer.questions import RefusedError
 
 T = TypeVar("T")
+#: Libraries that would start a thread for each core in every process.
+_SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class BusyError(Exception):
@@ -31,46 +36,152 @@ class Limits:
         Questions that wait for their turn [1].
     seconds : float
         For one answer [s].
+    grace_seconds : float
+        For an answer that nobody waits for any more, since the next question is often the same [s].
     upload_bytes : int
         Of a request [B].
+    kept_bytes : int
+        Of answers that are kept for whoever asks the same, and as much of texts that people sent [B].
     """
 
     processes: int = os.cpu_count() or 2
     waiting: int = 200
     seconds: float = 30.0
+    grace_seconds: float = 1.0
     upload_bytes: int = 1_000_000
+    kept_bytes: int = 64_000_000
+
+
+def prepare(ready: Sequence[str]) -> Any:
+    """Begin to load what answers need in a process that others are copies of, so that one that was ended is soon back.
+
+    Parameters
+    ----------
+    ready : sequence of str
+        Modules that load it.
+
+    Returns
+    -------
+    context
+        Makes processes. Where they cannot be copied (Windows), each loads what it needs for itself.
+    """
+    for name in _SINGLE:
+        os.environ.setdefault(name, "1")
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *ready])
+    forkserver.ensure_running()
+    return context
 
 
 class Workers:
-    """Processes that answer questions; made inside of a running event loop."""
+    """Processes that answer questions; made inside of a running event loop.
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self._turns = anyio.CapacityLimiter(limits.processes)
+    Parameters
+    ----------
+    limits : Limits
+        How many, and how long.
+    ready : sequence of str
+        Modules that load what answers need.
+    """
 
-    async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """What a function gives in another process, which is killed if it takes too long or nobody waits any more.
+    def __init__(self, limits: Limits, ready: Sequence[str] = ()) -> None:
+        self.limits, self._context = limits, prepare(ready)
+        self._turns, self._idle = anyio.CapacityLimiter(limits.processes), list[_Worker]()
+
+    async def run(self, work: Callable[..., T], *arguments: object, begun: anyio.Event | None = None) -> T:
+        """What a function gives in another process, which is ended if it takes too long or the call is cancelled.
+
+        Parameters
+        ----------
+        work : callable
+            A function of a module.
+        *arguments
+            Of it.
+        begun : Event, optional
+            Set when its turn has come.
 
         Raises
         ------
         BusyError
             If too many others wait.
         RefusedError
-            If it takes too long.
+            If it takes too long, or more memory than there is.
         """
         if self._turns.statistics().tasks_waiting >= self.limits.waiting:
             raise BusyError
         async with self._turns:
+            if begun is not None:
+                begun.set()
+            worker = self._idle.pop() if self._idle else await anyio.to_thread.run_sync(_Worker, self._context)
             try:
                 with anyio.fail_after(self.limits.seconds):
-                    return await anyio.to_process.run_sync(work, *arguments, cancellable=True, limiter=_one())
+                    result = await anyio.to_thread.run_sync(worker.ask, work, arguments, abandon_on_cancel=True)
             except TimeoutError:
+                worker.end()
                 raise RefusedError(
                     f"this takes longer than the {self.limits.seconds:g} s that an answer may; ask for less, for "
                     "example with fewer degrees left open"
                 ) from None
+            except EOFError:
+                worker.end()
+                raise RefusedError(
+                    "the process that answers was ended, as it is where memory runs out; ask for less"
+                ) from None
+            except BaseException:
+                worker.end()
+                raise
+            self._idle.append(worker)
+        if isinstance(result, Exception):
+            raise result
+        return cast("T", result)
+
+    def close(self) -> None:
+        """End all processes that wait for work."""
+        while self._idle:
+            self._idle.pop().end()
 
 
-def _one() -> anyio.CapacityLimiter:
-    """A limit of its own for each call: turns are taken before the clock starts."""
-    return anyio.CapacityLimiter(1)
+class _Worker:
+    """One process, and the pipe to it."""
+
+    def __init__(self, context: Any) -> None:
+        self._pipe, far = context.Pipe()
+        self._process = context.Process(target=_answer, args=(far,), daemon=True)
+        self._process.start()
+        far.close()
+
+    def ask(self, work: Callable[..., object], arguments: Sequence[object]) -> object:
+        """What a function gives there, or the error that it raises.
+
+        Raises
+        ------
+        EOFError
+            If the process ends before.
+        """
+        try:
+            self._pipe.send((work, arguments))
+            return self._pipe.recv()
+        except OSError as error:
+            raise EOFError from error
+
+    def end(self) -> None:
+        """End the process at once; who asks it gets an error."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+
+def _answer(pipe: Connection) -> None:
+    """Do what comes through a pipe until it is closed."""
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            work, arguments = pipe.recv()
+            try:
+                result = work(*arguments)
+            except Exception as error:  # for whoever asked
+                result = error
+            pipe.send(result)

@@ -22,7 +22,7 @@ from inference_econ.inputs.places import Part as Part
 from inference_econ.inputs.places import folder as folder
 from inference_econ.inputs.places import names as names
 from inference_econ.inputs.places import part_names as part_names
-from inference_econ.inputs.scope import configuration, files_allowed
+from inference_econ.inputs.scope import files_allowed, text_of
 from inference_econ.inputs.scope import names_only as names_only
 from inference_econ.inputs.what_if import parsed_value
 
@@ -112,7 +112,7 @@ def meaning(kind: Kind, name: str) -> Meaning:
     known = names(kind)
     if name not in known and f"profiles/{name}" in known:  # fitted presets go by their bare names too
         return Meaning(f"profiles/{name}")
-    if name in known or (kind == "models" and configuration(name) is not None) or _own_file(kind, name) is not None:
+    if name in known or (kind == "models" and text_of(name) is not None) or _own_file(kind, name) is not None:
         return Meaning(name)
     from inference_econ.inputs.names import meant
 
@@ -338,7 +338,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) ->
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     from inference_econ.inputs import _yaml
 
-    text = configuration(name) if kind == "models" else None
+    text = text_of(name) if kind == "models" else None
     if text is not None:
         from inference_econ.inputs import huggingface
 

@@ -42,6 +42,11 @@ def folder(kind: Kind) -> Path:
     raise InputError(f"the folder {below!r} is missing: neither {installed} nor {checkout} (in a checkout) is there")
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a path is inside of the catalogue, as it is written: no link is followed and no file is looked at."""
+    return ".." not in path.parts and any(path.is_relative_to(folder(kind)) for kind in get_args(Kind))
+
+
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
     """Every name of one kind that comes with the package, sorted."""

@@ -6,31 +6,31 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Texts of models' configurations by name, where files are out of reach; None where names may be paths.
-_MODELS: ContextVar[Mapping[str, str] | None] = ContextVar("models", default=None)
+#: Texts that came along, by name, where files are out of reach; None where names may be paths.
+_TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
 
 
 @contextmanager
-def names_only(models: Mapping[str, str]) -> Iterator[None]:
+def names_only(texts: Mapping[str, str]) -> Iterator[None]:
     """Have no name mean a file: requests of others say what they like.
 
     Parameters
     ----------
-    models : mapping of str to str
-        Texts of published ``config.json`` files, by the names that models go by beside those of the catalogue.
+    texts : mapping of str to str
+        Texts that take the place of files: configurations of models, results of load generators, saved answers.
     """
-    token = _MODELS.set(models)
+    token = _TEXTS.set(texts)
     try:
         yield
     finally:
-        _MODELS.reset(token)
+        _TEXTS.reset(token)
 
 
 def files_allowed() -> bool:
     """Whether names may be paths."""
-    return _MODELS.get() is None
+    return _TEXTS.get() is None
 
 
-def configuration(name: str) -> str | None:
-    """The text of a configuration that came along; None of all other names."""
-    return (_MODELS.get() or {}).get(name)
+def text_of(name: str) -> str | None:
+    """A text that came along; None of all other names."""
+    return (_TEXTS.get() or {}).get(name)

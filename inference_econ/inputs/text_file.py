@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.places import is_shipped
+from inference_econ.inputs.scope import files_allowed, text_of
 
 #: Most that is read of a file of measurements, of log-probabilities or of a saved answer [B].
 MOST_BYTES = 100_000_000
@@ -30,7 +32,12 @@ def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str =
     UnicodeDecodeError
         If it is no text; what it should have been is the caller's to say.
     """
+    text = text_of(str(path))
+    if text is not None:
+        return text
     file = Path(path)
+    if not (files_allowed() or is_shipped(file)):
+        raise InputError(f"{path}: files are not read here; send the text of it")
     try:
         mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

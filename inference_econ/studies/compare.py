@@ -65,10 +65,22 @@ def compare(
     >>> [curve.label for curve in result.curves]
     ['h100_sxm', 'h200_sxm']
     """
-    compared = {"model": models, "hardware": hardware, **{name: settings.pop(name, ()) for name in _COMPARED}}
-    axes = {name: [values] if isinstance(values, str) else list(values) for name, values in compared.items()}
-    scenario = comparison_scenario(axes, price, {} if series is None else series, settings)
+    scenario = asked_scenario(models, hardware, price, series, settings)
     return run(scenario, keep_going=True, progress=progress)
+
+
+def asked_scenario(
+    models: str | Sequence[str],
+    hardware: str | Sequence[str],
+    price: Rate | Mapping[str, Rate] | None,
+    series: Mapping[str, Settings] | None,
+    settings: Mapping[str, Any],
+) -> Scenario:
+    """The scenario that :func:`compare` answers; see there."""
+    compared = {"model": models, "hardware": hardware, **{name: settings.get(name, ()) for name in _COMPARED}}
+    axes = {name: [values] if isinstance(values, str) else list(values) for name, values in compared.items()}
+    common = {name: value for name, value in settings.items() if name not in _COMPARED}
+    return comparison_scenario(axes, price, {} if series is None else series, common)
 
 
 def comparison_scenario(

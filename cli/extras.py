@@ -1,0 +1,31 @@
+"""Packages that only some commands need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from inference_econ.errors import InputError
+
+#: Packages by the extra that installs them.
+_EXTRAS = {"explorer": ("starlette", "uvicorn", "anyio"), "mcp": ("mcp",)}
+
+
+@contextmanager
+def needed(extra: str) -> Iterator[None]:
+    """Load what an extra installs.
+
+    Raises
+    ------
+    InputError
+        If it is not installed, with what to type.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS[extra]:
+            raise
+        raise InputError(
+            f"{missing} is not installed, which this command needs: pip install 'inference-econ[{extra}]'"
+        ) from error

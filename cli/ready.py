@@ -1,0 +1,9 @@
+"""Importing this module loads what answers and their charts need: for processes that are copied once it is there."""
+
+from __future__ import annotations
+
+from inference_econ.explorer import WARM_UP, reply
+
+from .questions import answer
+
+reply(answer, *WARM_UP, "view", {})
