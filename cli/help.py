@@ -11,7 +11,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "Ask": ("frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost"),
     "Compare": ("compare",),
     "Plan": ("recommend", "load", "disaggregate", "launch"),
-    "Show": ("report", "serve"),
+    "Show": ("report", "serve", "mcp"),
     "Measure": ("validate", "calibrate"),
     "Study": ("run", "table", "figure", "reproduce", "speculate-check"),
     "Catalogue": ("hardware", "models", "scenarios", "assumptions", "engines", "schema", "import-model"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -85,6 +85,7 @@ def answer(question: str, fields: Fields) -> Answer:
         If an option cannot be used, or nothing fits.
     """
     command = COMMANDS[question]
+    remarks = [remark for parameter in _asked(command) for remark in _meant(parameter, fields.get(_name(parameter)))]
     with warnings.catch_warnings():
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
         warnings.simplefilter("error", RuntimeWarning)
@@ -92,7 +93,7 @@ def answer(question: str, fields: Fields) -> Answer:
             taken = show.taken(lambda: _run(context))
     typed = shlex.join(["inference-econ", question, *_words(command, fields)])
     file = partial(_scenario, question, fields) if question in _OF_SCENARIOS else None
-    return Answer(typed, taken.page, taken.text, taken.asked, file)
+    return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
 
 
 def _scenario(question: str, fields: Fields) -> str:
@@ -114,10 +115,9 @@ def _compared(fields: Fields) -> Fields:
 
 def _context(command: click.Command, name: str, fields: Fields) -> click.Context:
     """The command with its options, checked as those that are typed are."""
-    for parameter in _asked(command):
-        _check_names(parameter, fields.get(_name(parameter)))
+    quiet = ["--quiet"] if any(parameter.name == "quiet" for parameter in command.params) else []
     try:
-        return command.make_context(name, _words(command, fields))
+        return command.make_context(name, [*quiet, *_words(command, fields)])
     except click.UsageError as error:
         raise _refused(error) from error
     except InputError as error:
@@ -132,16 +132,24 @@ def _refused(error: click.UsageError) -> RefusedError:
     return RefusedError(f"{_spelled(parameter)}: {error.message}", _name(parameter))
 
 
-def _check_names(parameter: click.Parameter, value: object) -> None:
-    """Refuse a name that the catalogue does not have."""
+def _meant(parameter: click.Parameter, value: object) -> Iterator[str]:
+    """What the names of an option were taken for, where that is not plain.
+
+    Raises
+    ------
+    RefusedError
+        If the catalogue does not have one.
+    """
     kind = _type(parameter)
     if not isinstance(kind, Name) or value is None:
         return
     for name in value if isinstance(value, list) else [value]:
         try:
-            catalog.meaning(kind.kind, str(name))
+            meaning = catalog.meaning(kind.kind, str(name))
         except InputError as error:
             raise RefusedError(str(error), _name(parameter)) from error
+        if meaning.remark:
+            yield meaning.remark
 
 
 def _run(context: click.Context) -> None:

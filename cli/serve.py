@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 #: What loads all that answers need.
-_READY = (f"{__package__}.ready",)
+READY = (f"{__package__}.ready",)
 
 
 def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Application:
@@ -23,7 +23,7 @@ def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Ap
 
     from . import questions
 
-    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=_READY)
+    return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=READY)
 
 
 @click.command(cls=Command, epilog=example("inference-econ serve", "inference-econ serve --port 8000"))
@@ -38,7 +38,7 @@ def serve(host: str, port: int, quiet: bool) -> None:
     with extras.needed("explorer"):
         from inference_econ.explorer import is_loopback, listening, prepare, run
 
-        prepare(_READY)
+        prepare(READY)
         with listening(host, port) as listener:
             if not is_loopback(host):
                 click.echo(

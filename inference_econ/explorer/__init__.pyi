@@ -13,5 +13,7 @@ from .replies import reply as reply
 from .server import is_loopback as is_loopback
 from .server import listening as listening
 from .server import run as run
+from .tools import talk as talk
+from .tools import tools as tools
 from .workers import Limits as Limits
 from .workers import prepare as prepare

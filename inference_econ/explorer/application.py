@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from inference_econ.explorer import asking, guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
-from inference_econ.explorer.replies import MEDIA, Form, Reply, reply
+from inference_econ.explorer.replies import FILES, Form, Reply, reply
 from inference_econ.explorer.state import state
 from inference_econ.explorer.workers import Limits, Workers
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _DAY_SECONDS = 86_400
 #: How names begin that say which deployment is looked at.
 _AT = "at."
-#: What browsers show and do not run.
-_DATA = (MEDIA["json"], MEDIA["txt"])
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -81,18 +79,20 @@ class _Explorer:
         else:
             given = requests.texts(request, self.questions[name])
         fields = checked(self.models[name], given, texts=request.method != "POST")
-        return _response(await self.answer(request, name, fields, form), f"{name}.{form}")
+        answer = await self.answer(request, name, fields, form)
+        named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
+        return _response(answer, named)
 
     async def view(self, request: Request) -> Response:
         """What a panel of the page shows, of the state of the page."""
         name, shown = request.path_params["question"], request.query_params
-        if name not in self.questions:
-            raise HTTPException(404, f"no question {name[:40]!r}")
+        if name not in page.ASKED:
+            raise HTTPException(404, f"no panel asks {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
         rows = [int(row) for row in shown.getlist("row") if row.isdecimal()]
         given = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
         fields = checked(self.models[name], given, texts=True)
-        return _response(await self.answer(request, name, fields, "view"), "")
+        return _response(await self.answer(request, name, fields, "view"), {})
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
@@ -166,9 +166,7 @@ def _drawing(_: Request) -> Response:
     return Response(page.drawing(), media_type="text/javascript; charset=utf-8", headers=headers)
 
 
-def _response(answer: Reply, name: str) -> Response:
-    """An answer, or why there is none; documents are saved and not opened here, where they could ask in our name."""
+def _response(answer: Reply, headers: Mapping[str, str]) -> Response:
     if answer.refused:
         raise RefusedError(answer.refused, answer.field)
-    saved = {} if answer.media in _DATA else {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(answer.body, media_type=answer.media, headers=saved)
+    return Response(answer.body, media_type=answer.media, headers=dict(headers))

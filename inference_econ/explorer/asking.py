@@ -24,7 +24,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     rows : sequence of int
         Which series it is about; the first, if it is about one.
     point : mapping of str to str
-        Degrees, ``batch`` and ``engine`` of the deployment that is looked at, if it is about one.
+        Degrees, ``batch`` and ``engine`` of the deployment that is looked at, if it is about one; ``file``: the name of
+        what was measured.
     """
     options = {option.name: option for option in question.options}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
@@ -64,4 +65,9 @@ def _deployment(row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, s
     degrees = {name: point.get(name, "") for name in DEGREES}
     # Of all that can start it the first is shown.
     engine = (row["engine"] or point.get("engine", "")).replace("@", ",").partition(",")[0]
-    return {**degrees, "batch": point.get("batch", ""), "to": engine if point else ""}
+    return {
+        **degrees,
+        "batch": point.get("batch", ""),
+        "to": engine if point else "",
+        "datasets": point.get("file", ""),
+    }

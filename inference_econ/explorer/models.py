@@ -43,6 +43,23 @@ def _field(option: Option) -> Any:
     return Field(default, description=option.description, json_schema_extra=dict(extra))
 
 
+def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a model for a reader that pays by the word: without titles, and without what is left out."""
+    schema = model.model_json_schema()
+    properties = {name: _brief(about) for name, about in schema["properties"].items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False} | {
+        key: schema[key] for key in ("required",) if key in schema
+    }
+
+
+def _brief(about: dict[str, Any]) -> dict[str, Any]:
+    kinds = [kind for kind in about.get("anyOf", ()) if kind != {"type": "null"}]
+    single = kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}
+    plain = {key: about[key] for key in ("type", "enum", "items", "description") if key in about}
+    default = {} if about.get("default") is None else {"default": about["default"]}
+    return {**single, **plain, **default}
+
+
 def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> Fields:
     """The options that a request gives, checked against the model of its question.
 

@@ -35,6 +35,7 @@ _ANSWER: Mapping[str, Any] = {
     "properties": {
         "command": {"type": "string", "description": "What one types to ask the same."},
         "text": {"type": "string", "description": "A script or manifest, where that is the answer."},
+        "remarks": {"type": "array", "items": {"type": "string"}, "description": "What names were taken for."},
         "answer": {"type": "object", "description": "All numbers, in base units."},
         "tables": {"type": "array", "items": {"type": "object"}, "description": "The answer for people."},
     },

@@ -39,6 +39,10 @@ PANELS = (
 )
 
 
+#: What panels ask, and how they find out which series is at fault.
+ASKED = frozenset({"compare", "frontier", "validate", *(panel.question for panel in PANELS)})
+
+
 def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
     """The page with its controls set as an address says.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -87,6 +87,8 @@ class Answer:
         What one types to ask the same.
     page : Page or None
         What can be shown of it.
+    remarks : sequence of str
+        What names were taken for, where that is not plain.
     text : str
         A script or manifest, where that is the answer.
     asked : mapping
@@ -98,6 +100,7 @@ class Answer:
     command: str
     page: Page | None = None
     text: str = ""
+    remarks: Sequence[str] = ()
     asked: Mapping[str, object] = field(default_factory=dict)
     scenario: Callable[[], str] | None = None
 

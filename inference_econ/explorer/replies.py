@@ -27,6 +27,8 @@ MEDIA: Mapping[Form, str] = {
     "svg": "image/svg+xml",
     "png": "image/png",
 }
+#: Forms that a browser saves. Reports have scripts of their own, which no page of this server runs.
+FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["v
 
 def _document(answer: Answer) -> dict[str, Any]:
     page = answer.page
-    document: dict[str, Any] = {"command": answer.command, "text": answer.text}
+    document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
     if page is not None:
         tables = [_table(table) for table in page.tables()]
         document |= {"answer": {**answer.asked, **page.plain()}, "tables": tables}
@@ -118,6 +120,17 @@ def _csv(answer: Answer) -> str:
     from inference_econ.report.page import csv_text
 
     return csv_text(_page(answer).frame())
+
+
+def _markdown(answer: Answer) -> str:
+    """The answer for people and assistants, below what asks it."""
+    said = "".join(f"{remark}\n\n" for remark in answer.remarks)
+    shown = f"```sh\n{answer.text}\n```\n" if answer.page is None else _titled(answer.page)
+    return f"`{answer.command}`\n\n{said}{shown}"
+
+
+def _titled(page: Page) -> str:
+    return f"{page.tables()[0].title}\n\n{page.markdown()}"
 
 
 def _text(answer: Answer) -> str:
@@ -169,7 +182,7 @@ def _picture(answer: Answer, ending: str) -> bytes:
 _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
     "json": _json,
     "csv": _csv,
-    "md": lambda answer: _page(answer).markdown(),
+    "md": _markdown,
     "txt": _text,
     "yaml": _yaml,
     "html": _report,

@@ -23,7 +23,7 @@ def templates() -> Environment:
 
 
 def text(question: str, fields: Fields, answer: Answer) -> str:
-    """The answer as JSON: ``html``, ``charts`` by name, and ``series`` with what can be chosen of frontiers."""
+    """The answer as JSON: ``html``, ``charts`` by name, ``series`` to choose from, and ``runs`` that were measured."""
     from inference_econ.report import charts
     from inference_econ.report.page import json_text
 
@@ -35,7 +35,8 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
         {
             "html": _html(question, fields, answer, titles),
             "charts": specifications,
-            "series": [_series(each) for each in record.get("series", [])],
+            "series": [_series(each) for each in record.get("series", [])] if question == "compare" else [],
+            "runs": _runs(record["rows"]) if question == "validate" else [],
         }
     )
 
@@ -44,11 +45,19 @@ def _series(record: Mapping[str, Any]) -> Mapping[str, object]:
     """A frontier as one chooses from it: its points, and the preferred one; or why nothing fits."""
     points = [_point(each) for each in record["points"]]
     preferred = record["preferred"]["tokens_per_second_per_user"] if points else None
-    return {"label": record["label"], "reason": record.get("reason", ""), "points": points, "preferred": preferred}
+    price = record.get("dollars_per_accelerator_hour")
+    label, reason = record["label"], record.get("reason", "")
+    return {"label": label, "reason": reason, "points": points, "preferred": preferred, "price": price}
+
+
+def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
+    """Measured servers: tokens per second of a user and of an accelerator."""
+    runs = [run for record in records for run in record["rows"]]
+    known = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
+    return [{"speed": 1e3 / run["measured_tpot_ms"], "rate": run["measured_output_tok_per_s_per_gpu"]} for run in known]
 
 
 def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
-    from inference_econ.report.service import milliseconds
     from inference_econ.report.table import amount, layout_label, size
 
     layout = record["layout"]
@@ -63,7 +72,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
         "low": low,
         "high": high,
         "cells": [
-            f"{milliseconds(record['ttft_seconds'])} ms",
+            f"{amount(1e3 * record['ttft_seconds'])} ms",
             size(record["accelerators"]),
             layout_label(layout),
             amount(record["concurrency"]),

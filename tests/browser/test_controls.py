@@ -179,7 +179,7 @@ def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, se
 
     typed(page, "Output tokens", "300")
 
-    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    expect(page.locator("#lost")).to_contain_text("The server does not answer", timeout=PATIENCE_MS)
     page.context.set_offline(False)
     typed(page, "Output tokens", "301")
     expect(commands(page, "compare")).to_contain_text("--osl 301", timeout=PATIENCE_MS)

@@ -6,16 +6,12 @@
  */
 
 /**
- * @typedef {object} Point  a deployment of a series
- * @property {number} speed  of a user [tokens/s]
- * @property {number} dollars  per million output tokens, with its low and high end [USD]
- * @property {number} low
- * @property {number} high
- * @property {string[]} cells  what a table says of it
- * @property {Record<string, string>} at  what panels ask of it
+ * A deployment: tokens/s of a user, USD per million output tokens with their ends, what a table says of it, and what
+ * panels ask of it.
+ * @typedef {{speed: number, dollars: number, low: number, high: number, cells: string[], at: object}} Point
  */
-/** @typedef {{label: string, points: Point[], preferred: number | null, reason: string}} Series */
-/** @typedef {{html: string, charts: Record<string, any>, series: Series[]}} Answer */
+/** @typedef {{label: string, points: Point[], preferred: number | null, price: number, reason: string}} Series */
+/** @typedef {{html: string, charts: Record<string, any>, series: Series[], runs: {speed: number, rate: number}[]}} Answer */
 
 /** What the server refuses, with the option that caused it. */
 class Refused extends Error {
@@ -69,9 +65,7 @@ function address(question, rows, at) {
 /** What the server replies. @param {string} url @param {RequestInit} [how] @returns {Promise<any>} */
 async function fetched(url, how) {
   const reply = await fetch(url, how).catch(() => null);
-  const lost = byId("lost");
-  lost.textContent = reply ? "" : lost.dataset.text;
-  lost.hidden = reply !== null;
+  byId("lost").textContent = reply ? "" : byId("lost").dataset.text;
   if (!reply) throw new Refused("No answer from the server.", null);
   const problem = { error: { message: `The server replied ${reply.status}.`, field: null } };
   const content = await reply.json().catch(() => problem);
@@ -82,7 +76,8 @@ async function fetched(url, how) {
 /** The control of an option: that of a series if each has its own. @param {string | null} field @param {number} row */
 function controlOf(field, row) {
   const selector = `[name="${field}"], [data-options~="${field}"]`;
-  return fieldsets()[row]?.querySelector(selector) ?? form.querySelector(`fieldset:not(.series) :is(${selector})`);
+  const shared = [...document.querySelectorAll(selector)].find((control) => !control.closest(".series"));
+  return fieldsets()[row]?.querySelector(selector) ?? shared;
 }
 
 /** Say beside a control what is wrong. @param {Element} control @param {string} message @param {string} by  a panel */
@@ -106,19 +101,18 @@ function forgive(by) {
 
 /** Draw a picture as wide as its place, in the reader's theme. @param {any} spec @param {HTMLElement} place */
 async function draw(spec, place) {
-  const width = Math.max(260, place.clientWidth - 4);
-  /** @type {any[] | undefined} */
-  const panels = spec.concat;
+  const width = Math.max(240, place.clientWidth - parseFloat(getComputedStyle(place).paddingRight) - 4);
+  const panels = /** @type {any[] | undefined} */ (spec.concat);
   const across = width < 640 ? 1 : (panels?.length ?? 1);
   const theme = structuredClone(dark.matches ? themes.dark : themes.light);
   if (width < 640) theme.legend = { ...theme.legend, columns: 1, labelLimit: width - 60 };
   const sized = panels
     ? { ...spec, columns: across, concat: panels.map((each) => ({ ...each, width: width / across - 75 })) }
     : { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
-  const plain = { ast: true, actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true } };
-  const options = { ...plain, renderer: "svg", logLevel: 1 };
+  const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", logLevel: 1 };
   const drawn = { ...sized, title: undefined, config: theme };
-  return (await /** @type {any} */ (window).vegaEmbed(place, drawn, options)).view;
+  const { vegaEmbed } = /** @type {any} */ (window);
+  return (await vegaEmbed(place, drawn, { ...options, tooltip: { disableDefaultStyle: true } })).view;
 }
 
 /** A part of the page that asks one question and shows the answer. */
@@ -160,8 +154,7 @@ class Panel {
     if (control) complain(control, error.message, this.question);
     this.answer = null;
     this.views = [];
-    const said = control ? "Not answered: see what is marked among the controls." : error.message;
-    this.place.replaceChildren(make("p", { className: control ? "help" : "error" }, said));
+    this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see what is marked." : error.message));
     byId("status").textContent = error.message;
   }
 
@@ -190,11 +183,14 @@ class Frontier extends Panel {
     return this.answer?.series ?? [];
   }
 
-  /** With rings, whose places the view is told later. @param {any} spec */
+  /** With rings and crosses, whose places the view is told later. @param {any} spec */
   prepared(spec) {
     const { x, y } = spec.layer[0].encoding;
-    const mark = { type: "point", size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
-    return { ...spec, layer: [...spec.layer, { data: { name: "rings", values: [] }, mark, encoding: { x, y } }] };
+    const style = { type: "point", size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
+    const marks = [["rings", "circle"], ["runs", "cross"]].map(([name, shape]) => {
+      return { data: { name, values: [] }, mark: { ...style, shape }, encoding: { x, y } };
+    });
+    return { ...spec, layer: [...spec.layer, ...marks] };
   }
 
   /** Ask for the frontiers of some series of the form. @param {number[]} rows */
@@ -206,7 +202,7 @@ class Frontier extends Panel {
   /** Say beside series what is wrong with them, and ask for the others. @param {Refused} error */
   async refuse(error) {
     await super.refuse(error);
-    if (controlOf(error.field, 0) || !byId("lost").hidden) return;
+    if (controlOf(error.field, 0) || byId("lost").textContent) return;
     const rows = this.rows;
     const alone = rows.map((row) => fetched(address("frontier", [row], {})));
     const wrong = (await Promise.allSettled(alone)).map((each) => (each.status === "rejected" ? each.reason : null));
@@ -241,7 +237,8 @@ class Frontier extends Panel {
     const index = this.series.findIndex(({ points }) => points.some(at));
     if (index < 0) return;
     byId("chosen").value = this.rows[index];
-    choose(String(datum.x));
+    slider.value = datum.x;
+    slider.dispatchEvent(new Event("change"));
   }
 
   /** The cheapest deployment of each series that is as fast as the slider says or faster. */
@@ -268,7 +265,9 @@ class Frontier extends Panel {
     byId("bars").replaceChildren(...lines);
     byId("at").textContent = digits(Number(slider.value));
     const rings = points.flatMap((point) => (point ? [{ x: point.speed, y: point.dollars }] : []));
-    this.views[0]?.data("rings", rings).runAsync();
+    const price = this.series[this.rows.indexOf(chosen())]?.price;
+    const runs = measured.answer?.runs.map(({ speed, rate }) => ({ x: speed, y: (price / 3600 / rate) * 1e6 })) ?? [];
+    this.views[0]?.data("rings", rings).data("runs", runs).runAsync();
   }
 
   /** The deployment that is looked at. */
@@ -279,7 +278,8 @@ class Frontier extends Panel {
 
 const sections = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-question]"));
 const frontier = new Frontier(sections[0]);
-const others = [...sections].slice(1).map((section) => new Panel(section));
+const others = [...sections].slice(1, -1).map((section) => new Panel(section));
+const measured = new Panel(sections[sections.length - 1]);
 
 /** Ask about the chosen deployment what the panels below ask; last what is played step by step and takes a second. */
 async function look() {
@@ -293,13 +293,6 @@ async function look() {
   const ask = (/** @type {Panel} */ panel) => panel.ask(address(panel.question, [chosen()], point.at));
   await Promise.all(others.slice(0, -1).map(ask));
   if (point === frontier.pick()) ask(others[others.length - 1]);
-}
-
-/** Look at what another speed chooses. @param {string} speed */
-function choose(speed) {
-  slider.value = speed;
-  slider.dataset.set = "by hand";
-  changed();
 }
 
 /** Keep the state in the address, and answer what it asks. */
@@ -332,10 +325,26 @@ form.addEventListener("click", (/** @type {any} */ { target }) => {
 document.addEventListener("click", (/** @type {any} */ { target }) => {
   if (target.matches(".copy")) navigator.clipboard.writeText(target.previousElementSibling.textContent);
 });
+byId("paste").addEventListener("click", async () => {
+  forgive("pasted");
+  const body = byId("pasted").value;
+  const kept = await fetched("/api/v1/texts", { method: "POST", body }).catch((error) => error);
+  if (kept instanceof Refused) return complain(byId("pasted"), kept.message, "pasted");
+  if (!/"(model_type|architectures)"/.test(body)) {
+    await measured.ask(address("validate", [chosen()], { ...frontier.pick()?.at, file: kept.name }));
+    return frontier.bars();
+  }
+  const select = /** @type {HTMLSelectElement} */ (fieldsets()[chosen()].querySelector("[name=model]"));
+  select.add(new Option(kept.name, kept.name, false, true));
+  changed();
+});
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("change", () => changed());
 slider.addEventListener("input", () => frontier.answer && frontier.bars());
-slider.addEventListener("change", () => choose(slider.value));
+slider.addEventListener("change", () => {
+  slider.dataset.set = "by hand";
+  changed();
+});
 byId("bars").addEventListener("change", (/** @type {any} */ { target }) => {
   byId("chosen").value = target.value;
   changed();

@@ -1,0 +1,120 @@
+"""Requests that nobody would think of, made from the explorer's OpenAPI document: none may make the server fail.
+
+``python -m benchmarks.explorer_fuzz --cases 10000`` takes an hour; a test tries some hundreds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis import Case, GenerationMode
+from starlette.testclient import TestClient
+
+from inference_econ.explorer import Limits
+
+ADDRESS = "http://127.0.0.1:8765"
+#: Names that get a request past its first check, by kind.
+_NAMES = {
+    "models": ["llama_3_8b", "mixtral_8x7b", "deepseek_v3"],
+    "hardware": ["h100_sxm", "h200_sxm", "l40s"],
+    "assumptions": ["ideal", "deployable"],
+    "engines": ["vllm", "sglang"],
+    "scenarios": ["examples/opening_question"],
+}
+#: Seconds that an answer may take here [s].
+_SECONDS = 10.0
+
+
+def application() -> Any:
+    """The application as it is served, with less time for each answer."""
+    return importlib.import_module("inference_econ_cli.serve").application(limits=Limits(seconds=_SECONDS))
+
+
+def tried(client: TestClient, cases: int) -> Counter[int]:
+    """Replies by status, to about so many requests over all addresses and methods.
+
+    Raises
+    ------
+    AssertionError
+        With the request that made the server fail.
+    """
+    document = _with_names(client.get("/openapi.json").json())
+    operations = [each.ok() for each in schemathesis.openapi.from_dict(document).get_all_operations()]
+    statuses: Counter[int] = Counter()
+    for operation in operations:
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+            count = max(cases // len(operations) // 2, 1)
+            statuses += _replies(client, operation.as_strategy(generation_mode=mode), count)
+    return statuses
+
+
+def _replies(client: TestClient, requests: Any, cases: int) -> Counter[int]:
+    statuses: Counter[int] = Counter()
+
+    @seed(cases)
+    @settings(
+        max_examples=cases,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=requests)
+    def ask(case: Case) -> None:
+        sent = case.as_transport_kwargs(base_url=ADDRESS)
+        about = {name: sent[name] for name in ("method", "url", "params", "json", "headers") if sent.get(name)}
+        reply = client.request(**about, content=sent.get("data"))
+        statuses[reply.status_code] += 1
+        assert reply.status_code < 500, (reply.status_code, about, str(sent.get("data"))[:500])
+
+    ask()
+    return statuses
+
+
+def _with_names(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with some names of the catalogue beside any text."""
+    named = copy.deepcopy(document)
+    for schema in _named(named):
+        text = {"anyOf": [{"enum": _NAMES[schema.pop("x-catalogue")]}, {"type": "string", "maxLength": 20}]}
+        many = schema.get("type") == "array" or any(kind.get("type") == "array" for kind in schema.get("anyOf", ()))
+        schema.pop("anyOf", None)
+        schema |= {"type": "array", "items": text, "maxItems": 3} if many else text
+        if not many:
+            schema.pop("type", None)
+            schema["anyOf"] = text["anyOf"]
+    return named
+
+
+def _named(value: Any) -> Iterator[dict[str, Any]]:
+    """Every schema of a name."""
+    if isinstance(value, dict):
+        if "x-catalogue" in value:
+            yield value
+        for item in list(value.values()):
+            yield from _named(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _named(item)
+
+
+def main() -> int:
+    """Try requests and print the replies by status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000, help="Requests [10000].")
+    cases = parser.parse_args().cases
+    with TestClient(application(), base_url=ADDRESS) as client:
+        statuses = tried(client, cases)
+    print(f"{sum(statuses.values())} requests, none made the server fail:", dict(sorted(statuses.items())))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

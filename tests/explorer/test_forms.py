@@ -1,0 +1,80 @@
+"""Answers in every form, from the address that says the state of a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from inference_econ.inputs import Scenario
+from inference_econ.inputs._yaml import parse
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+ASKED = "model=llama_3_8b&hardware=h100_sxm&max_instance_gpus=2&isl=1000"
+
+
+@pytest.mark.parametrize(
+    ("form", "media", "begins"),
+    [
+        ("csv", "text/csv; charset=utf-8", b"tokens_per_second_per_user,"),
+        ("md", "text/markdown; charset=utf-8", b"`inference-econ frontier llama_3_8b h100_sxm --isl 1000"),
+        ("txt", "text/plain; charset=utf-8", b"inference-econ frontier"),
+        ("svg", "image/svg+xml", b"<svg"),
+        ("png", "image/png", b"\x89PNG"),
+        ("html", "text/html; charset=utf-8", b"<!doctype html>"),
+    ],
+)
+def test_forms(client: TestClient, form: str, media: str, begins: bytes) -> None:
+    reply = client.get(f"/api/v1/frontier.{form}?{ASKED}")
+    assert reply.status_code == 200
+    assert reply.headers["content-type"] == media
+    assert reply.content.startswith(begins)
+    kept = f'attachment; filename="frontier.{form}"'
+    assert reply.headers.get("content-disposition") == (None if form in ("md", "txt") else kept)
+
+
+def test_the_rows_of_a_file_are_the_points_of_the_answer(client: TestClient) -> None:
+    rows = list(csv.DictReader(io.StringIO(client.get(f"/api/v1/frontier.csv?{ASKED}").text)))
+    points = client.get(f"/api/v1/frontier?{ASKED}").json()["answer"]["points"]
+    speeds = [point["tokens_per_second_per_user"] for point in points]
+    assert [float(row["tokens_per_second_per_user"]) for row in rows] == pytest.approx(speeds, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("address", "series"),
+    [
+        (f"frontier.yaml?{ASKED}", 1),
+        ("compare.yaml?models=llama_3_8b&on=h100_sxm&on=h200_sxm&price=h100_sxm=2&price=h200_sxm=3&weights=fp8", 2),
+    ],
+)
+def test_a_scenario_asks_the_same(client: TestClient, address: str, series: int) -> None:
+    document = parse(client.get(f"/api/v1/{address}").text, "scenario")
+    scenario = Scenario.from_document(document)
+    assert scenario.ask.kind == "frontier"
+    assert len(scenario.ask.series) == series
+
+
+def test_what_has_no_such_form_says_so(client: TestClient) -> None:
+    reply = client.get("/api/v1/explain.yaml?model=llama_3_8b&hardware=h100_sxm")
+    assert reply.status_code == 422
+    assert "scenarios hold questions of frontier and compare" in reply.json()["error"]["message"]
+    reply = client.get("/api/v1/launch.csv?model=llama_3_8b&hardware=h100_sxm&to=vllm")
+    assert "ask for it as .txt or .json" in reply.json()["error"]["message"]
+    assert client.get("/api/v1/models.svg").status_code == 422
+
+
+def test_a_question_asked_again_is_answered_from_memory(client: TestClient) -> None:
+    first = client.post("/api/v1/explain", json={"model": "llama_3_8b", "hardware": "h100_sxm", "batch": 7})
+    again = client.post("/api/v1/explain", json={"batch": 7, "hardware": "h100_sxm", "model": "llama_3_8b"})
+    assert first.content == again.content
+    assert json.loads(first.content)["command"].endswith("--batch 7")
+
+
+def test_names_that_are_not_plain_are_said(client: TestClient) -> None:
+    (remark,) = client.get("/api/v1/explain?model=llama_3_8b&hardware=H100").json()["remarks"]
+    assert "'H100' is taken as h100_sxm" in remark

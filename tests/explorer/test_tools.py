@@ -1,0 +1,71 @@
+"""Questions as tools of an assistant, asked by the client of the protocol's package."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import anyio
+import jsonschema
+import pytest
+from mcp import Client
+
+from inference_econ.explorer import Limits
+
+SUBJECT = {"model": "llama_3_8b", "hardware": "h100_sxm"}
+
+
+async def _asked(*calls: tuple[str, dict[str, Any]]) -> tuple[list[Any], list[tuple[bool, str]]]:
+    server = importlib.import_module("inference_econ_cli.mcp").server(Limits(processes=1, seconds=120))
+    async with Client(server) as client:
+        tools = (await client.list_tools()).tools
+        replies = [await client.call_tool(name, arguments) for name, arguments in calls]
+    return tools, [(reply.is_error, _text(reply.content)) for reply in replies]
+
+
+def _text(content: list[Any]) -> str:
+    (said,) = content
+    return str(said.text)
+
+
+@pytest.fixture(scope="module")
+def outcome() -> tuple[list[Any], list[tuple[bool, str]]]:
+    return anyio.run(
+        lambda: _asked(
+            ("explain", {**SUBJECT, "tp": 2, "batch": 8}),
+            ("launch", {**SUBJECT, "to": "vllm"}),
+            ("explain", {**SUBJECT, "tp": 0}),
+            ("explain", {**SUBJECT, "model": "/etc/passwd"}),
+            ("explain", {**SUBJECT, "colour": "red"}),
+            ("write", {}),
+        )
+    )
+
+
+def test_every_question_is_a_tool_with_its_options(outcome: Any) -> None:
+    tools = {tool.name: tool for tool in outcome[0]}
+    questions = importlib.import_module("inference_econ_cli.questions").questions()
+    assert set(tools) == {question.name for question in questions}
+    for question in questions:
+        schema = tools[question.name].input_schema
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert list(schema["properties"]) == [option.name for option in question.options]
+    assert tools["frontier"].input_schema["required"] == ["model", "hardware"]
+
+
+def test_answers_are_tables_below_the_command_that_asks_the_same(outcome: Any) -> None:
+    (refused, text), (_, script), *_ = outcome[1]
+    assert not refused
+    assert text.startswith("`inference-econ explain llama_3_8b h100_sxm --tp 2 --batch 8`")
+    assert "| --- |" in text
+    assert "vllm serve" in script
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [(2, "greater than or equal to 1"), (3, "unknown model '/etc/passwd'"), (4, "no option of this"), (5, "no tool")],
+)
+def test_what_cannot_be_answered_is_said(outcome: Any, index: int, message: str) -> None:
+    refused, text = outcome[1][index]
+    assert refused
+    assert message in text

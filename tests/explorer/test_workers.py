@@ -1,0 +1,73 @@
+"""Work in other processes: bounded in seconds and waiting, ended when nobody waits, and going on after that."""
+
+from __future__ import annotations
+
+import operator
+import os
+import time
+from functools import partial
+
+import anyio
+import pytest
+
+from inference_econ.explorer.questions import RefusedError
+from inference_econ.explorer.workers import BusyError, Limits, Workers
+
+
+async def _limited() -> None:
+    workers = Workers(Limits(processes=1, waiting=1, seconds=3))
+    with pytest.raises(RefusedError, match=r"longer than the 3 s"):
+        await workers.run(time.sleep, 60)
+    assert await workers.run(operator.neg, 4) == -4
+    with pytest.raises(RefusedError, match="memory runs out"):
+        await workers.run(os._exit, 1)
+    assert await workers.run(operator.neg, 5) == -5
+    with pytest.raises(ZeroDivisionError):
+        await workers.run(operator.truediv, 1, 0)
+    workers.close()
+
+
+def test_what_takes_too_long_or_vanishes_is_refused_and_the_next_answered() -> None:
+    anyio.run(_limited)
+
+
+async def _cancelled() -> tuple[int, int, float]:
+    workers = Workers(Limits(processes=1))
+    before = await workers.run(os.getpid)
+    start = time.monotonic()
+    with anyio.move_on_after(0.2):
+        await workers.run(time.sleep, 60)
+    after = await workers.run(os.getpid)
+    seconds = time.monotonic() - start
+    workers.close()
+    return before, after, seconds
+
+
+def test_a_process_ends_with_the_call_that_is_cancelled() -> None:
+    before, after, seconds = anyio.run(_cancelled)
+    assert before != after
+    assert seconds < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(before, 0)
+
+
+async def _busy() -> list[str]:
+    workers, outcomes = Workers(Limits(processes=1, waiting=2, seconds=60)), []
+
+    async def ask(seconds: float) -> None:
+        try:
+            await workers.run(time.sleep, seconds)
+            outcomes.append("answered")
+        except BusyError:
+            outcomes.append("busy")
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(partial(ask, 0.2))
+    workers.close()
+    return outcomes
+
+
+def test_more_than_may_wait_are_sent_away() -> None:
+    outcomes = anyio.run(_busy)
+    assert (outcomes.count("answered"), outcomes.count("busy")) == (3, 2)
