@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -21,7 +22,7 @@ from tests.browser.explorer import (
 )
 
 CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")
-SIX = "&".join(f"model=llama_3_8b&hardware={chip}&weights=" for chip in CHIPS)
+SIX = "?" + "&".join(f"model=llama_3_8b&hardware={chip}&weights=" for chip in CHIPS)
 
 
 def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to_start(page: Page, server: str) -> None:
@@ -74,7 +75,7 @@ def test_every_control_is_asked_and_stands_in_the_address(page: Page, server: st
 
 
 def test_six_series_stand_in_one_picture_and_a_seventh_is_not_offered(page: Page, server: str) -> None:
-    open_page(page, server, f"?{SIX}")
+    open_page(page, server, SIX)
 
     expect(page.locator("#bars tr")).to_have_count(6)
     expect(page.get_by_role("button", name="Add a series")).to_be_disabled()
@@ -116,8 +117,9 @@ def test_a_click_on_a_curve_chooses_its_deployment(page: Page, server: str) -> N
     open_page(page, server)
     before = page.locator("#chosen-said").text_content()
 
-    points = panel(page, "compare").locator("figure svg .mark-symbol path")
-    points.nth(3).dispatch_event("click")
+    picture = panel(page, "compare").locator("figure svg").bounding_box()
+    assert picture is not None
+    page.mouse.click(picture["x"] + 0.2 * picture["width"], picture["y"] + 0.5 * picture["height"])
 
     expect(page.locator("#chosen-said")).not_to_have_text(str(before), timeout=PATIENCE_MS)
     assert "speed" in address(page)
@@ -145,10 +147,11 @@ def test_a_what_if_of_nothing_is_said_beside_the_what_ifs(page: Page, server: st
 
 
 def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page: Page, server: str) -> None:
-    open_page(page, server, f"{QUICK}&model=llama_3_405b&hardware=l4&weights=bf16")
+    open_page(page, server, f"{SIX}&engine=&engine=&engine=&engine=trtllm")
 
-    assert wrong(page.get_by_role("group", name="Series B").locator("select").nth(1))
-    expect(page.locator("#bars tr")).to_have_count(2)
+    assert "trtllm" in wrong(page.get_by_role("group", name="Series D").locator("[name=engine]"))
+    expect(page.locator("#bars tr")).to_have_count(5, timeout=PATIENCE_MS)
+    expect(page.locator(".error")).to_have_count(1)
 
 
 def test_the_state_is_read_from_the_address_again(page: Page, server: str) -> None:
@@ -214,3 +217,55 @@ def test_nothing_is_asked_while_nothing_has_changed(page: Page, server: str) -> 
     page.wait_for_timeout(300)
 
     assert asked == []
+
+
+RESULT = {
+    "model_id": "meta-llama/Meta-Llama-3.1-8B", "request_rate": "inf", "max_concurrency": 16, "completed": 200,
+    "duration": 40.0, "total_input_tokens": 200_000, "total_output_tokens": 40_000, "output_throughput": 1000.0,
+    "mean_ttft_ms": 80.0, "median_ttft_ms": 75.0, "mean_tpot_ms": 8.0, "median_tpot_ms": 8.0,
+}  # fmt: skip
+CONFIG = {
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 24,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "torch_dtype": "bfloat16",
+    "tie_word_embeddings": False, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+def _paste(page: Page, text: str) -> None:
+    page.locator("#pasted").fill(text)
+    page.get_by_role("button", name="Read it").click()
+
+
+def test_a_result_of_ones_own_is_held_against_the_chosen_deployment(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    _paste(page, json.dumps(RESULT))
+
+    expect(commands(page, "validate")).to_contain_text("--hardware h100_sxm", timeout=PATIENCE_MS)
+    expect(panel(page, "validate")).to_contain_text("interval")
+
+
+def test_a_configuration_of_ones_own_becomes_the_model(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    _paste(page, json.dumps(CONFIG))
+
+    expect(commands(page, "compare")).to_contain_text("model=own/", timeout=PATIENCE_MS)
+    assert address(page)["model"][0].startswith("own/")
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "JSON"), ('{"a": 1}', "no result of a known load generator")])
+def test_what_is_pasted_and_not_understood_is_said_beside_it(page: Page, server: str, text: str, said: str) -> None:
+    open_page(page, server)
+
+    _paste(page, text)
+
+    assert said in wrong(page.locator("#pasted"))
+
+
+def test_a_configuration_that_is_not_understood_is_said_beside_the_model(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    _paste(page, json.dumps({**CONFIG, "model_type": "unheard_of"}))
+
+    assert "unheard_of" in wrong(page.get_by_role("group", name="Series A").locator("[name=model]"))

@@ -11,7 +11,7 @@
  * @typedef {{speed: number, dollars: number, low: number, high: number, cells: string[], at: object}} Point
  */
 /** @typedef {{label: string, points: Point[], preferred: number | null, price: number, reason: string}} Series */
-/** @typedef {{html: string, charts: Record<string, any>, series: Series[], runs: {speed: number, rate: number}[]}} Answer */
+/** @typedef {{html: string, charts: object, series: Series[], runs: {speed: number, rate: number}[]}} Answer */
 
 /** What the server refuses, with the option that caused it. */
 class Refused extends Error {
@@ -56,10 +56,10 @@ function state(picked) {
   return `?${all}`;
 }
 
-/** What is asked about some series, and of a deployment. @param {string} question @param {number[]} rows @param {object} at */
+/** What is asked about series, and of a deployment. @param {string} question @param {number[]} rows @param {object} at */
 function address(question, rows, at) {
-  const pairs = [...rows.map((row) => ["row", row]), ...Object.entries(at).map(([name, value]) => [`at.${name}`, value])];
-  return `/view/${question}${state(false)}&${new URLSearchParams(/** @type {any} */ (pairs))}`;
+  const pairs = Object.entries(at).map(([name, value]) => [`at.${name}`, value]);
+  return `/view/${question}${state(false)}&${new URLSearchParams([...rows.map((row) => ["row", `${row}`]), ...pairs])}`;
 }
 
 /** What the server replies. @param {string} url @param {RequestInit} [how] @returns {Promise<any>} */
@@ -154,7 +154,7 @@ class Panel {
     if (control) complain(control, error.message, this.question);
     this.answer = null;
     this.views = [];
-    this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see what is marked." : error.message));
+    this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see above." : error.message));
     byId("status").textContent = error.message;
   }
 
@@ -201,14 +201,14 @@ class Frontier extends Panel {
 
   /** Say beside series what is wrong with them, and ask for the others. @param {Refused} error */
   async refuse(error) {
-    await super.refuse(error);
-    if (controlOf(error.field, 0) || byId("lost").textContent) return;
+    if (controlOf(error.field, -1) || byId("lost").textContent) return super.refuse(error);
     const rows = this.rows;
     const alone = rows.map((row) => fetched(address("frontier", [row], {})));
     const wrong = (await Promise.allSettled(alone)).map((each) => (each.status === "rejected" ? each.reason : null));
     for (const [index, reason] of wrong.entries()) if (reason) this.blame(rows[index], reason);
     const well = rows.filter((_, index) => !wrong[index]);
-    if (well.length && well.length < rows.length) this.compare(well);
+    if (well.length && well.length < rows.length) return this.compare(well);
+    return super.refuse(new Refused(error.message, null));
   }
 
   /** @param {number} row @param {Refused} error */
@@ -228,12 +228,13 @@ class Frontier extends Panel {
     if (!slider.dataset.set && preferred) slider.value = String(preferred);
     byId("status").textContent = `${this.series.length} series, ${speeds.length} deployments that nothing beats.`;
     for (const view of this.views)
-      view.addEventListener("click", (/** @type {Event} */ _, /** @type {any} */ item) => this.clicked(item?.datum));
+      view.addEventListener("click", (/** @type {Event} */ _, /** @type {any} */ item) => this.clicked(item?.datum?.datum ?? item?.datum));
   }
 
   /** Choose what somebody clicked, if it is a deployment. @param {any} datum */
   clicked(datum) {
-    const at = (/** @type {Point} */ { speed, dollars }) => speed === datum?.x && dollars === datum?.y;
+    const is = (/** @type {number} */ a, /** @type {number} */ b) => Math.abs(a / b - 1) < 1e-5; // pictures round
+    const at = (/** @type {Point} */ { speed, dollars }) => is(speed, datum?.x) && is(dollars, datum?.y);
     const index = this.series.findIndex(({ points }) => points.some(at));
     if (index < 0) return;
     byId("chosen").value = this.rows[index];
