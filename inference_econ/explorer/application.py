@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from inference_econ.explorer import guards, openapi, page, recent, requests
+from inference_econ.explorer import asking, guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import FILES, Form, Reply, reply
+from inference_econ.explorer.state import state
 from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _DAY_SECONDS = 86_400
 #: What an answer that is kept takes beside its body, about [B].
 _HEAD_BYTES = 1_000
+#: How names begin that say which deployment is looked at.
+_AT = "at."
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -83,7 +87,18 @@ class _Explorer:
         named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
         return _response(answer, named)
 
-    async def answer(self, request: Request, name: str, fields: Fields, form: Form) -> Reply:
+    async def view(self, request: Request) -> Response:
+        """What a panel of the page shows, of the state of the page."""
+        name, shown = request.path_params["question"], request.query_params
+        if name not in page.ASKED:
+            raise HTTPException(404, f"no panel asks {name[:40]!r}")
+        point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
+        rows = [int(row) for row in shown.getlist("row") if row.isdecimal()]
+        given = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
+        fields = checked(self.models[name], given, texts=True)
+        return _response(await self.answer(request, name, fields, "view"), {})
+
+    async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
         key = recent.key(name, fields, form)
         while True:
@@ -148,6 +163,7 @@ def application(
     explorer = _Explorer(questions, answering, Limits() if limits is None else limits, ready)
     routes = [
         Route("/", explorer.page),
+        Route("/view/{question}", explorer.view),
         Route("/static/vega.js", _drawing),
         Mount("/static", StaticFiles(packages=[("inference_econ.explorer", "static")])),
         Route("/openapi.json", explorer.openapi),

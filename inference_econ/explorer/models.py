@@ -93,4 +93,5 @@ def _refused(error: ValidationError) -> RefusedError:
     first = error.errors(include_url=False, include_context=False)[0]
     field = str(first["loc"][0]) if first["loc"] else None
     told = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
-    return RefusedError(f"{field or 'request'}: {told or first['msg']}", field)
+    given = "" if told else f"got {str(first['input'])[:60]!r}; "
+    return RefusedError(f"{field or 'request'}: {given}{told or first['msg']}", field)

@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, get_args
 
+from inference_econ.explorer import view
 from inference_econ.explorer.questions import Question
+from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-#: Series that a picture holds.
-MOST_SERIES = 6
-#: Settings that each series has of its own; the names of options, as in the address.
-OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
-#: What is shown where an address says nothing.
-_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
-#: Controls that all series share, and their values where an address says nothing.
-_SHARED: Mapping[str, str] = {
-    "isl": "2000",
-    "osl": "500",
-    "request_rate": "5",
-    "ttft": "",
-    "tpot": "",
-    "percentile": "p90",
-    "price": "",
-    "set": "",
-    "speculation": "",
-    "acceptance": "",
-    "speed": "",
-    "chosen": "0",
-}
 #: Who may propose tokens: flags of questions.
 _PROPOSERS = ("mtp", "eagle", "ngram")
 #: Kinds of prices.
@@ -45,61 +21,26 @@ class Panel(NamedTuple):
 
     Attributes
     ----------
-    name : str
-        In the page.
     question : str
-        What it asks.
+        What it asks; so it is called.
     title : str
         Above it.
     """
 
-    name: str
     question: str
     title: str
 
 
 PANELS = (
-    Panel("step", "explain", "Where a step goes"),
-    Panel("price", "price", "What tokens cost at this traffic"),
-    Panel("load", "load", "Under load"),
-    Panel("launch", "launch", "How to start it"),
+    Panel("explain", "Where a step goes"),
+    Panel("price", "What tokens cost at this traffic"),
+    Panel("launch", "How to start it"),
+    Panel("load", "Under load"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the controls are set to.
-
-    Attributes
-    ----------
-    series : sequence of mapping
-        Settings of each series by option.
-    shared : mapping of str to str
-        Of the others.
-    """
-
-    series: Sequence[Mapping[str, str]]
-    shared: Mapping[str, str] = field(default_factory=dict)
-
-
-def state(address: Iterable[tuple[str, str]]) -> State:
-    """The state that the query of an address says; what it does not name is as at the start.
-
-    Parameters
-    ----------
-    address : iterable of (str, str)
-        Names and values in their order; those of series repeat.
-    """
-    given: dict[str, list[str]] = {}
-    for name, value in address:
-        given.setdefault(name, []).append(value)
-    columns = {name: given[name] for name in OF_SERIES if name in given} or {
-        name: [value] for name, value in _FIRST.items()
-    }
-    rows = zip_longest(*columns.values(), fillvalue="")
-    series = [{**dict.fromkeys(OF_SERIES, ""), **dict(zip(columns, row, strict=True))} for row in rows]
-    start = dict.fromkeys(_SHARED, "") | {"percentile": "p90", "chosen": "0"} if given else _SHARED
-    return State(series[:MOST_SERIES], {name: given.get(name, [value])[0] for name, value in start.items()})
+#: What panels ask, and how they find out which series is at fault.
+ASKED = frozenset({"compare", "frontier", "validate", *(panel.question for panel in PANELS)})
 
 
 def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
@@ -113,7 +54,9 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
         Names and values of its query.
     """
     shown = state(address)
-    return _template().render(**offered, state={**shown.shared, "series": shown.series})
+    spare = [dict.fromkeys(OF_SERIES, "")] * (MOST_SERIES - len(shown.series))
+    controls = {**shown.shared, "series": [*shown.series, *spare], "shown": len(shown.series)}
+    return view.templates().get_template("page.html.j2").render(**offered, state=controls)
 
 
 @functools.cache
@@ -122,15 +65,6 @@ def drawing() -> str:
     from inference_econ.report import charts
 
     return charts.javascript()
-
-
-@functools.cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, undefined=StrictUndefined
-    ).get_template("page.html.j2")
 
 
 def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
@@ -146,20 +80,13 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
 
     options = {question.name: question.options for question in questions}
     words = {(name, option.name): get_args(option.kind) for name, each in options.items() for option in each}
-    engines = words["launch", "to"]
-    facts = {
-        "questions": {name: [option.name for option in each] for name, each in options.items()},
-        "themes": {"light": charts.config(), "dark": charts.config(dark=True)},
-        "most_series": MOST_SERIES,
-        "engines": engines,
-    }
     return {
-        "facts": facts,
+        "themes": {"light": charts.config(), "dark": charts.config(dark=True)},
         "described": {name: {option.name: option.description for option in each} for name, each in options.items()},
         "panels": PANELS,
         "models": catalog.names("models"),
         "chips": catalog.names("hardware"),
-        "engines": engines,
+        "engines": words["launch", "to"],
         "formats": words["explain", "weights"],
         "percentiles": words["price", "percentile"],
         "prices": _PRICES,

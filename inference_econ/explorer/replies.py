@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.explorer import view
 from inference_econ.explorer.questions import Answer, Answering, Fields, RefusedError
 
 if TYPE_CHECKING:
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
     from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
-Form = Literal["json", "view", "csv", "md", "txt", "yaml", "html", "svg", "png"]
+Form = Literal["json", "csv", "md", "txt", "yaml", "html", "svg", "png"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
-    "view": "application/json",
     "csv": "text/csv; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
     "txt": "text/plain; charset=utf-8",
@@ -53,7 +53,9 @@ class Reply:
     field: str | None = None
 
 
-def reply(answering: Answering, question: str, fields: Fields, form: Form, texts: Mapping[str, str]) -> Reply:
+def reply(
+    answering: Answering, question: str, fields: Fields, form: Form | Literal["view"], texts: Mapping[str, str]
+) -> Reply:
     """Answer a question, or say what is wrong with it; runs in a process of its own.
 
     Parameters
@@ -65,7 +67,7 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, texts
     fields : mapping
         Its options.
     form : str
-        How the answer is wanted.
+        How the answer is wanted; ``view`` is what the page shows.
     texts : mapping of str to str
         Texts that may be named beside the catalogue.
     """
@@ -73,8 +75,7 @@ def reply(answering: Answering, question: str, fields: Fields, form: Form, texts
 
     try:
         with catalog.names_only(texts):
-            content = _FORMS[form](answering(question, fields))
-            return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
+            return _sent(question, fields, answering(question, fields), form)
     except RefusedError as error:
         return Reply(b"", "", str(error), error.field)
     except (InputError, NothingFitsError) as error:
@@ -88,14 +89,11 @@ def _json(answer: Answer) -> str:
     return json_text(_document(answer))
 
 
-def _view(answer: Answer) -> str:
-    """The same with its charts, as a page shows it."""
-    from inference_econ.report import charts
-    from inference_econ.report.page import json_text
-
-    shown = {} if answer.page is None else answer.page.charts()
-    specifications = {name: charts.specification(chart) for name, chart in shown.items()}
-    return json_text({**_document(answer), "charts": specifications})
+def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
+    if form == "view":
+        return Reply(view.text(question, fields, answer).encode(), MEDIA["json"])
+    content = _FORMS[form](answer)
+    return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
 
 
 def _document(answer: Answer) -> dict[str, Any]:
@@ -183,7 +181,6 @@ def _picture(answer: Answer, ending: str) -> bytes:
 
 _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
     "json": _json,
-    "view": _view,
     "csv": _csv,
     "md": _markdown,
     "txt": _text,

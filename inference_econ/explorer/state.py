@@ -1,0 +1,65 @@
+"""The state of the page: what its controls are set to, as its address says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+#: Series that a picture holds.
+MOST_SERIES = 6
+#: Settings that each series has of its own; the names of options, as in the address.
+OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
+#: What is shown where an address says nothing.
+_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
+#: Controls that all series share, and their values where an address says nothing.
+_SHARED: Mapping[str, str] = {
+    "isl": "2000",
+    "osl": "500",
+    "request_rate": "5",
+    "ttft": "",
+    "tpot": "",
+    "percentile": "p90",
+    "price": "",
+    "set": "",
+    "speculation": "",
+    "acceptance": "",
+    "speed": "",
+    "chosen": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the controls are set to.
+
+    Attributes
+    ----------
+    series : sequence of mapping
+        Settings of each series by option.
+    shared : mapping of str to str
+        Of the others.
+    """
+
+    series: Sequence[Mapping[str, str]]
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+
+def state(address: Iterable[tuple[str, str]]) -> State:
+    """The state that the query of an address says; what it does not name is as at the start.
+
+    Parameters
+    ----------
+    address : iterable of (str, str)
+        Names and values in their order; those of series repeat.
+    """
+    given: dict[str, list[str]] = {}
+    for name, value in address:
+        given.setdefault(name, []).append(value)
+    columns = {name: given[name] for name in OF_SERIES if name in given} or {
+        name: [value] for name, value in _FIRST.items()
+    }
+    rows = zip_longest(*columns.values(), fillvalue="")
+    series = [{**dict.fromkeys(OF_SERIES, ""), **dict(zip(columns, row, strict=True))} for row in rows]
+    start = dict.fromkeys(_SHARED, "") | {"percentile": "p90", "chosen": "0"} if given else _SHARED
+    return State(series[:MOST_SERIES], {name: given.get(name, [value])[0] for name, value in start.items()})

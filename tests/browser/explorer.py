@@ -1,0 +1,59 @@
+"""The page of the explorer as tests speak of it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Locator, Page, expect
+
+#: A question that is answered fast: one small layout space.
+QUICK = "?model=llama_3_8b&hardware=h100_sxm&weights=fp8&isl=1000&osl=200&request_rate=2&percentile=p90"
+#: For whatever is awaited [ms].
+PATIENCE_MS = 30_000
+
+
+def open_page(page: Page, server: str, query: str = QUICK) -> None:
+    """Open the page at a question, and wait for its picture and its bars."""
+    page.goto(f"{server}/{query}")
+    expect(page.locator("#chosen-said")).not_to_be_empty(timeout=PATIENCE_MS)
+
+
+def settled(page: Page) -> None:
+    """Wait until all panels show their answers."""
+    expect(panel(page, "load").locator(".links")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".waiting")).to_have_count(0, timeout=PATIENCE_MS)
+
+
+def panel(page: Page, question: str) -> Locator:
+    """The part of the page that asks a question."""
+    return page.locator(f'[data-question="{question}"]')
+
+
+def command(page: Page, question: str) -> str:
+    """What one types to ask what a panel asks."""
+    return str(commands(page, question).text_content(timeout=PATIENCE_MS))
+
+
+def commands(page: Page, question: str) -> Locator:
+    """Where a panel says what one types to ask the same."""
+    return panel(page, question).locator("details:has(> pre) pre")
+
+
+def address(page: Page) -> dict[str, list[str]]:
+    """What the address says."""
+    return parse_qs(urlsplit(page.url).query, keep_blank_values=True)
+
+
+def typed(page: Page, label: str, value: str) -> None:
+    """Type into a control and leave it."""
+    control = page.get_by_label(re.compile(f"^{label}"))
+    control.fill(value)
+    control.press("Tab")
+
+
+def wrong(control: Locator) -> str:
+    """What is said beside a control that is wrong."""
+    expect(control).to_have_attribute("aria-invalid", "true", timeout=PATIENCE_MS)
+    said = control.get_attribute("aria-describedby")
+    return str(control.page.locator(f"[id='{said}']").text_content())

@@ -1,0 +1,271 @@
+"""Every control of the page, what it changes, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.explorer import (
+    PATIENCE_MS,
+    QUICK,
+    address,
+    command,
+    commands,
+    open_page,
+    panel,
+    settled,
+    typed,
+    wrong,
+)
+
+CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")
+SIX = "?" + "&".join(f"model=llama_3_8b&hardware={chip}&weights=" for chip in CHIPS)
+
+
+def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to_start(page: Page, server: str) -> None:
+    open_page(page, server, "")
+
+    assert "llama_3_70b" in command(page, "compare")
+    expect(page.locator("#bars tr")).to_have_count(1)
+    expect(page.locator("#chosen-said")).to_contain_text("requests in flight")
+    expect(panel(page, "launch").locator("pre").first).to_contain_text("serve")
+    expect(page.locator("#status")).to_contain_text("1 series")
+
+
+#: Controls that are selected, controls that are typed into: a value, and what of it a panel asks.
+SELECTED = {
+    "model": ("qwen3_8b", "compare", "model=qwen3_8b"),
+    "hardware": ("h200_sxm", "explain", "h200_sxm"),
+    "weights": ("bf16", "explain", "--weights bf16"),
+    "kv": ("fp8", "explain", "--kv fp8"),
+    "engine": ("sglang", "launch", "--to sglang"),
+    "percentile": ("p50", "price", "--percentile p50"),
+    "speculation": ("ngram", "price", "--ngram"),
+}
+TYPED = {
+    "isl": ("1500", "compare", "--isl 1500"),
+    "osl": ("300", "explain", "--osl 300"),
+    "request_rate": ("3", "price", "--request-rate 3"),
+    "ttft": ("2 s", "compare", "--ttft '2 s'"),
+    "tpot": ("50", "price", "--tpot 50"),
+    "price": ("2.5", "compare", "--price 2.5"),
+    "set": ("hardware.link_domain=4", "explain", "--set hardware.link_domain=4"),
+    "acceptance": ("0.7", "price", "--acceptance 0.7"),
+}
+
+
+def test_every_control_is_asked_and_stands_in_the_address(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    for name, (value, question, said) in SELECTED.items():
+        page.locator(f"select[name={name}]").first.select_option(value)
+        expect(commands(page, question)).to_contain_text(said, timeout=PATIENCE_MS)
+    for name, (value, question, said) in TYPED.items():
+        page.locator(f"[name={name}]").fill(value)
+        page.keyboard.press("Tab")
+        expect(commands(page, question)).to_contain_text(said, timeout=PATIENCE_MS)
+
+    wanted = {name: value for name, (value, *_) in {**SELECTED, **TYPED}.items()}
+    assert {name: values[0] for name, values in address(page).items() if name in wanted} == wanted
+    controls = page.locator("#question fieldset:not([hidden]) :is(input, select, textarea)").all()
+    assert {control.get_attribute("name") for control in controls} == set(wanted)
+
+
+def test_six_series_stand_in_one_picture_and_a_seventh_is_not_offered(page: Page, server: str) -> None:
+    open_page(page, server, SIX)
+
+    expect(page.locator("#bars tr")).to_have_count(6)
+    expect(page.get_by_role("button", name="Add a series")).to_be_disabled()
+    page.get_by_role("button", name="Remove series B").click()
+    expect(page.locator("#bars tr")).to_have_count(5, timeout=PATIENCE_MS)
+    assert "h200_sxm" not in address(page)["hardware"]
+
+
+def test_a_further_series_begins_as_the_last_one(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    page.get_by_role("button", name="Add a series").click()
+    second = page.get_by_role("group", name="Series B")
+    expect(second.locator("[name=weights]")).to_have_value("fp8")
+    expect(second.locator("[name=hardware]")).to_be_focused()
+    second.locator("[name=hardware]").select_option("h200_sxm")
+
+    expect(page.locator("#bars tr")).to_have_count(2, timeout=PATIENCE_MS)
+    assert address(page)["hardware"] == ["h100_sxm", "h200_sxm"]
+
+
+def test_the_slider_chooses_deployments_of_all_series(page: Page, server: str) -> None:
+    open_page(page, server, f"{QUICK}&model=llama_3_8b&hardware=h200_sxm&weights=fp8")
+    slowest = command(page, "explain")
+
+    page.locator("#speed").focus()
+    page.keyboard.press("Home")
+
+    expect(commands(page, "explain")).not_to_have_text(slowest, timeout=PATIENCE_MS)
+    assert float(address(page)["speed"][0]) == pytest.approx(
+        float(str(page.locator("#speed").get_attribute("min"))), rel=1e-3
+    )
+    page.get_by_role("radio", name=re.compile("h200_sxm")).check()
+    expect(commands(page, "explain")).to_contain_text("h200_sxm", timeout=PATIENCE_MS)
+    assert address(page)["chosen"] == ["1"]
+
+
+def test_a_click_on_a_curve_chooses_its_deployment(page: Page, server: str) -> None:
+    open_page(page, server)
+    before = page.locator("#chosen-said").text_content()
+
+    picture = panel(page, "compare").locator("figure svg").bounding_box()
+    assert picture is not None
+    page.mouse.click(picture["x"] + 0.2 * picture["width"], picture["y"] + 0.5 * picture["height"])
+
+    expect(page.locator("#chosen-said")).not_to_have_text(str(before), timeout=PATIENCE_MS)
+    assert "speed" in address(page)
+
+
+def test_a_mistake_is_said_beside_its_control_until_it_is_mended(page: Page, server: str) -> None:
+    open_page(page, server)
+    control = page.locator("[name=isl]")
+
+    typed(page, "Input tokens", "-5")
+
+    assert "-5" in wrong(control)
+    expect(page.locator("#status")).to_contain_text("-5")
+    typed(page, "Input tokens", "1500")
+    expect(control).not_to_have_attribute("aria-invalid", "true", timeout=PATIENCE_MS)
+    expect(page.locator(".error")).to_have_count(0)
+
+
+def test_a_what_if_of_nothing_is_said_beside_the_what_ifs(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    typed(page, "What-ifs", "hardware.wats=3")
+
+    assert "wats" in wrong(page.locator("[name=set]"))
+
+
+def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page: Page, server: str) -> None:
+    open_page(page, server, f"{SIX}&engine=&engine=&engine=&engine=trtllm")
+
+    assert "trtllm" in wrong(page.get_by_role("group", name="Series D").locator("[name=engine]"))
+    expect(page.locator("#bars tr")).to_have_count(5, timeout=PATIENCE_MS)
+    expect(page.locator(".error")).to_have_count(1)
+
+
+def test_the_state_is_read_from_the_address_again(page: Page, server: str) -> None:
+    open_page(page, server, f"{QUICK}&tpot=50&price=2.5&set=hardware.link_domain%3D4&speed=60&chosen=0")
+    before = {name: command(page, name) for name in ("compare", "explain", "price", "launch")}
+
+    page.reload()
+
+    assert {name: command(page, name) for name in before} == before
+    expect(page.locator("[name=tpot]")).to_have_value("50")
+    expect(page.locator("[name=set]")).to_have_value("hardware.link_domain=4")
+
+
+def test_the_back_button_takes_a_change_back(page: Page, server: str) -> None:
+    open_page(page, server)
+    typed(page, "Output tokens", "300")
+    expect(commands(page, "compare")).to_contain_text("--osl 300", timeout=PATIENCE_MS)
+
+    page.go_back()
+
+    expect(page.locator("[name=osl]")).to_have_value("200", timeout=PATIENCE_MS)
+    expect(commands(page, "compare")).to_contain_text("--osl 200", timeout=PATIENCE_MS)
+
+
+def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, server: str) -> None:
+    open_page(page, server)
+    page.context.set_offline(True)
+
+    typed(page, "Output tokens", "300")
+
+    expect(page.locator("#lost")).to_contain_text("The server does not answer", timeout=PATIENCE_MS)
+    page.context.set_offline(False)
+    typed(page, "Output tokens", "301")
+    expect(commands(page, "compare")).to_contain_text("--osl 301", timeout=PATIENCE_MS)
+    expect(page.locator("#lost")).to_be_hidden()
+
+
+def test_answers_are_saved_as_files(page: Page, server: str) -> None:
+    open_page(page, server)
+    links = panel(page, "compare").get_by_role("list", name="Download").get_by_role("link")
+
+    replies = {
+        str(link.text_content()): page.request.get(server + str(link.get_attribute("href"))) for link in links.all()
+    }
+
+    assert set(replies) == {"CSV", "JSON", "YAML", "SVG", "PNG", "Report"}
+    assert all(reply.ok for reply in replies.values())
+    assert replies["CSV"].text().startswith("series,")
+    assert "kind: frontier" in replies["YAML"].text()
+    assert replies["PNG"].body().startswith(b"\x89PNG")
+    assert replies["SVG"].text().startswith("<svg")
+    assert replies["Report"].text().lower().startswith("<!doctype html>")
+
+
+def test_nothing_is_asked_while_nothing_has_changed(page: Page, server: str) -> None:
+    open_page(page, server)
+    settled(page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    typed(page, "Input tokens", "1000")
+    page.locator("[name=isl]").dispatch_event("change")
+    page.wait_for_timeout(300)
+
+    assert asked == []
+
+
+RESULT = {
+    "model_id": "meta-llama/Meta-Llama-3.1-8B", "request_rate": "inf", "max_concurrency": 16, "completed": 200,
+    "duration": 40.0, "total_input_tokens": 200_000, "total_output_tokens": 40_000, "output_throughput": 1000.0,
+    "mean_ttft_ms": 80.0, "median_ttft_ms": 75.0, "mean_tpot_ms": 8.0, "median_tpot_ms": 8.0,
+}  # fmt: skip
+CONFIG = {
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 24,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "torch_dtype": "bfloat16",
+    "tie_word_embeddings": False, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+def _paste(page: Page, text: str) -> None:
+    page.locator("#pasted").fill(text)
+    page.get_by_role("button", name="Read it").click()
+
+
+def test_a_result_of_ones_own_is_held_against_the_chosen_deployment(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    _paste(page, json.dumps(RESULT))
+
+    expect(commands(page, "validate")).to_contain_text("--hardware h100_sxm", timeout=PATIENCE_MS)
+    expect(panel(page, "validate")).to_contain_text("interval")
+
+
+def test_a_configuration_of_ones_own_becomes_the_model(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    _paste(page, json.dumps(CONFIG))
+
+    expect(commands(page, "compare")).to_contain_text("model=own/", timeout=PATIENCE_MS)
+    assert address(page)["model"][0].startswith("own/")
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "JSON"), ('{"a": 1}', "no result of a known load generator")])
+def test_what_is_pasted_and_not_understood_is_said_beside_it(page: Page, server: str, text: str, said: str) -> None:
+    open_page(page, server)
+
+    _paste(page, text)
+
+    assert said in wrong(page.locator("#pasted"))
+
+
+def test_a_configuration_that_is_not_understood_is_said_beside_the_model(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    _paste(page, json.dumps({**CONFIG, "model_type": "unheard_of"}))
+
+    assert "unheard_of" in wrong(page.get_by_role("group", name="Series A").locator("[name=model]"))
