@@ -12,7 +12,8 @@
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
-#   sh run.sh readme      the commands of README.md and of some documents, with what they print now
+#   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
+#   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -95,14 +96,21 @@ contradictions)
     ;;
 readme)
     set_up ".[dev]" dev
-    .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/importing.md docs/launching.md docs/pictures.md docs/vocabulary.md
+    shift
+    .venv/bin/python -m benchmarks.transcripts "$@"
+    ;;
+docs)
+    set_up ".[docs]" docs
+    # -W: a link that leads nowhere, or a name that is gone, is an error; a notebook that fails too.
+    .venv/bin/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
+    echo "docs/_build/html/index.html"
     ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | readme | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | readme | docs | benchmark" >&2
     exit 2
     ;;
 esac
