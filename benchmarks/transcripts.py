@@ -204,5 +204,5 @@ def documents() -> tuple[Path, ...]:
 
 if __name__ == "__main__":
     for path in [(ROOT / name).resolve() for name in sys.argv[1:]] or documents():
-        print(path.relative_to(ROOT), flush=True)
+        sys.stderr.write(f"{path.relative_to(ROOT)}\n")
         renew(path)

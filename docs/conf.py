@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+import inference_econ
+
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "inference_econ"
@@ -39,6 +41,12 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
 
+# Types of docstrings that are public names are links.
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {name: f"inference_econ.{name}" for name in vars(inference_econ)["__all__"]}
+# numpydoc would look up these words in the documents of other projects, which are not asked.
+numpydoc_xref_aliases |= {word: word for word in ("array_like", "bool", "iterable", "mapping", "sequence", "string")}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
@@ -46,7 +54,7 @@ numpydoc_class_members_toctree = False
 
 add_module_names = False
 
-# A formula or a public name that is referred to and not there is an error; what docstrings tell readers of the code about
-# other modules, and names of other libraries, lead nowhere.
+# A formula or a public name that is referred to and not there is an error; what docstrings tell readers of the code
+# about other modules, and names of other libraries, lead nowhere.
 nitpicky = True
-nitpick_ignore_regex = [(r"py:.*", r"(?!inference_econ\.(formulas\.|\w+$)).*")]
+nitpick_ignore_regex = [("py:mod", ".*"), (r"py:.*", r"(?!inference_econ\.(formulas\.|\w+$)).*")]

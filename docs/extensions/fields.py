@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from inference_econ.inputs import schemas
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 Schema = Mapping[str, Any]
 #: Roles of reStructuredText, which Markdown does not know, and doubled ticks.
@@ -23,7 +26,6 @@ class Fields(SphinxDirective):
     """All fields of one kind of file: what each is, what is allowed, and what holds where it is left out."""
 
     required_arguments = 1
-    option_spec: ClassVar = {}
 
     def run(self) -> list[nodes.Node]:
         """Markdown of the schema, read by the parser of the page."""
@@ -32,7 +34,7 @@ class Fields(SphinxDirective):
         section = nodes.section()
         section.document = self.state.document
         self.state.nested_parse(lines, self.content_offset, section, match_titles=True)
-        return section.children
+        return list(section.children)
 
 
 def _parts(definitions: Mapping[str, Schema]) -> Iterator[str]:
@@ -62,7 +64,9 @@ def _default(field: Schema, *, required: bool) -> str:
     """What holds where a key is left out."""
     if required or "default" not in field:
         return "needed" if required else ""
-    return "none" if field["default"] is None else f"`{field['default']}`"
+    if field["default"] in (None, "", [], {}):
+        return "none"
+    return f"`{json.dumps(field['default'])}`"
 
 
 def _allowed(field: Schema) -> str:
