@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from numpydoc.xref import DEFAULT_LINKS
+
 import inference_econ
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
@@ -20,7 +22,10 @@ html_theme = "furo"
 html_title = "inference_econ"
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
+html_show_copyright = False
 html_show_sourcelink = False
+# Two hyphens begin an option, and are no dash.
+smartquotes = False
 html_copy_source = False
 # A page opened from a disk may not read other pages: the list of hits has their titles only.
 html_show_search_summary = False
@@ -46,7 +51,7 @@ numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"
 numpydoc_xref_aliases = {name: f"inference_econ.{name}" for name in vars(inference_econ)["__all__"]}
 # numpydoc would look up these words in the documents of other projects, which are not asked.
-numpydoc_xref_aliases |= {word: word for word in ("array_like", "bool", "iterable", "mapping", "sequence", "string")}
+numpydoc_xref_aliases |= {word: word for word in DEFAULT_LINKS}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -13,9 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Elements whose addresses a browser fetches by itself, and the attribute that has them.
 FETCHED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
@@ -98,6 +96,13 @@ def test_equations_are_drawn_by_the_browser(built: Path) -> None:
     assert "$" not in re.sub(r"<code.*?</code>|<script.*?</script>", "", page, flags=re.DOTALL)
 
 
+def test_no_markup_is_left_over(built: Path) -> None:
+    """Directives and roles that nobody understood stand in the text as they were typed."""
+    for path in built.rglob("*.html"):
+        shown = re.sub(r"<(code|pre|script).*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"\.\. \w[\w-]*::|\{\w[\w-]*\}\s*<|:::|```", shown), path
+
+
 def test_references_are_made_of_the_code(pages: dict[Path, Page], built: Path) -> None:
     assert "inference_econ.frontier" in pages[built / "reference" / "python.html"].ids
     assert "inference-econ-frontier" in pages[built / "reference" / "cli.html"].ids
@@ -116,6 +121,7 @@ def test_the_notebook_was_run(built: Path) -> None:
 def test_search_works_from_a_disk(built: Path, tmp_path: Path) -> None:
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
     address = f"{(built / 'search.html').as_uri()}?q=touched_fraction"
+    assert BROWSER
     command = [BROWSER, *options, f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000", "--dump-dom", address]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert "reference/formulas.html" in found
