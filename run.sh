@@ -14,7 +14,8 @@
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
 #   sh run.sh versions    the tests under the lowest and the newest dependencies, on every Python that is there
-#   sh run.sh readme      the commands of README.md and of some documents, with what they print now
+#   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
+#   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
 #   sh run.sh benchmark   speed against the naive way
 #   sh run.sh explorer-benchmark  the explorer over HTTP: its start, changed controls, 50 users at once (3 minutes)
 #   sh run.sh explorer-fuzz       10,000 requests made from its OpenAPI document (an hour)
@@ -108,7 +109,14 @@ versions)
     ;;
 readme)
     set_up ".[dev]" dev
-    .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/importing.md docs/launching.md docs/pictures.md docs/vocabulary.md
+    shift
+    .venv/bin/python -m benchmarks.transcripts "$@"
+    ;;
+docs)
+    set_up ".[docs]" docs
+    # -W: a link that leads nowhere, or a name that is gone, is an error; a notebook that fails too.
+    .venv/bin/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
+    echo "docs/_build/html/index.html"
     ;;
 benchmark)
     set_up ".[dev]" dev
@@ -125,7 +133,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | fuzz | versions | readme | benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | fuzz | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -1,9 +1,10 @@
 """Commands of documents and what they print: run again, in the order of the document, and put in place.
 
 A command stands behind ``    $ `` in an indented block, and what it prints below it, up to the next command or the
-end of the block; a backslash at the end of its line goes on in the next. A line ``    ...`` stands for what was cut
-out: as many lines as are above and below it are kept. ``python -m benchmarks.transcripts README.md docs/confidence.md``
-writes what the program prints now.
+end of the block; a backslash at the end of its line goes on in the next. Python stands behind ``    >>> `` and goes on
+behind ``    ... ``; one document is one session. A line ``    ...`` stands for what was cut out: as many lines as are
+above and below it are kept. ``python -m benchmarks.transcripts README.md docs/confidence.md`` writes what is printed
+now, and the pictures that a document shows; without names, all documents that have commands.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +32,11 @@ WIDTH = 100
 INDENT = "    "
 #: What is printed may begin with a dollar too.
 PROMPT = re.compile(rf"{INDENT}\$ (?=(?:inference-econ|cat|sh|pip|eval)\b)")
+#: Python, and how it goes on; a line of cut output has no space at its end.
+PYTHON, MORE = f"{INDENT}>>> ", f"{INDENT}... "
 CUT = "..."
+#: Pictures that a document shows.
+SHOWN = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")
 #: Beginnings of commands that are not run here, and why.
 EXCEPTED = {
     "pip install": "installs the package",
@@ -46,15 +52,19 @@ class Transcript:
     """A command of a document and the lines that stand below it."""
 
     command: str
-    """As typed, in one line."""
+    """As typed, a command of a shell in one line."""
     first: int
     """Index of the first line of what is printed, in the lines of the document."""
     printed: tuple[str, ...]
     """Without indentation, nor empty lines at the end."""
+    python: bool = False
+    """Whether it is Python, not a command of a shell."""
 
     @property
     def excepted(self) -> str | None:
         """Why the command is not run, or None."""
+        if self.python:
+            return None
         return next((why for start, why in EXCEPTED.items() if self.command.startswith(start)), None)
 
     def cut(self, text: str) -> tuple[str, ...]:
@@ -72,29 +82,67 @@ def transcripts(text: str) -> Iterator[Transcript]:
     lines = text.split("\n")
     at = 0
     while at < len(lines):
-        prompt = PROMPT.match(lines[at])
-        if prompt is None:
+        if not _prompted(lines[at]):
             at += 1
             continue
-        command = lines[at][prompt.end() :]
-        while command.endswith("\\"):
-            at += 1
-            command = f"{command[:-1].rstrip()} {lines[at].strip()}"
-        first = at = at + 1
-        while at < len(lines) and (not lines[at] or lines[at].startswith(INDENT)) and not PROMPT.match(lines[at]):
+        python = lines[at].startswith(PYTHON)
+        command, first = (_python if python else _shell)(lines, at)
+        at = first
+        while at < len(lines) and (not lines[at] or lines[at].startswith(INDENT)) and not _prompted(lines[at]):
             at += 1
         printed = "\n".join(line.removeprefix(INDENT) for line in lines[first:at]).rstrip("\n")
-        yield Transcript(command, first, tuple(printed.split("\n")) if printed else ())
+        yield Transcript(command, first, tuple(printed.split("\n")) if printed else (), python)
 
 
-def again(text: str, run: Callable[[str], str]) -> str:
+def _prompted(line: str) -> bool:
+    return line.startswith(PYTHON) or PROMPT.match(line) is not None
+
+
+def _shell(lines: list[str], at: int) -> tuple[str, int]:
+    """A command of a shell that begins in a line, and the line behind it."""
+    command = lines[at].removeprefix(f"{INDENT}$ ")
+    while command.endswith("\\"):
+        at += 1
+        command = f"{command[:-1].rstrip()} {lines[at].strip()}"
+    return command, at + 1
+
+
+def _python(lines: list[str], at: int) -> tuple[str, int]:
+    """A statement of Python that begins in a line, and the line behind it."""
+    source, at = [lines[at].removeprefix(PYTHON)], at + 1
+    while at < len(lines) and lines[at].startswith(MORE):
+        source.append(lines[at].removeprefix(MORE))
+        at += 1
+    return "\n".join(source), at
+
+
+def again(text: str, run: Callable[[Transcript], str]) -> str:
     """A document with what its commands print now, which ``run`` tells of each."""
     lines = text.split("\n")
     # Run in the document's order, but put in place from its end, so that indices stay true.
-    now = [(it, it.printed if it.excepted else it.cut(run(it.command))) for it in transcripts(text)]
+    now = [(it, it.printed if it.excepted else it.cut(run(it))) for it in transcripts(text)]
     for it, printed in reversed(now):
         lines[it.first : it.first + len(it.printed)] = [f"{INDENT}{line}".rstrip() for line in printed]
     return "\n".join(lines)
+
+
+class Session:
+    """What the commands of one document run in: the names that its Python has bound."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, object] = {}
+
+    def __call__(self, transcript: Transcript) -> str:
+        """What a command prints on both streams, in this folder."""
+        if not transcript.python:
+            return run(transcript.command)
+        streams = io.StringIO()
+        with contextlib.redirect_stdout(streams), mock.patch.dict(os.environ, COLUMNS=str(WIDTH)):
+            try:
+                exec(compile(f"{transcript.command}\n", "<document>", "single"), self._names)
+            except Exception as error:
+                streams.write("".join(traceback.format_exception_only(error)))
+        return streams.getvalue()
 
 
 def run(command: str) -> str:
@@ -124,16 +172,37 @@ def furnish(folder: Path) -> None:
     (folder / PICTURES).mkdir(parents=True)
 
 
+def shown(document: Path, text: str, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Pictures of a document that its commands have drawn in a folder, and where the document has them."""
+    for link in SHOWN.findall(text):
+        if (folder / Path(link).name).exists():
+            yield folder / Path(link).name, document.parent / link
+
+
 def renew(document: Path) -> None:
     """Write a document with what its commands print now, and the pictures that they draw for it."""
     text = document.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        furnish(Path(folder))
-        renewed = again(text, run)
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        folder = Path(name)
+        furnish(folder)
+        renewed = again(text, Session())
         shutil.copytree(PICTURES, ROOT / PICTURES, dirs_exist_ok=True)
+        for drawn, kept in shown(document, text, folder):
+            shutil.copyfile(drawn, kept)
     document.write_text(renewed, encoding="utf-8")
 
 
+def documents() -> tuple[Path, ...]:
+    """The README, and all documents in which commands stand, by name."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    return tuple(
+        path
+        for path in (ROOT / "README.md", *pages)
+        if "_build" not in path.parts and any(transcripts(path.read_text(encoding="utf-8")))
+    )
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["README.md"]:
-        renew((ROOT / name).resolve())
+    for path in [(ROOT / name).resolve() for name in sys.argv[1:]] or documents():
+        sys.stderr.write(f"{path.relative_to(ROOT)}\n")
+        renew(path)

@@ -74,9 +74,9 @@ More.
 def test_a_document_is_made_again() -> None:
     printed = {"inference-econ one --more": "1\n$ 2\n\n4\n", "cat two": "\n"}
     cut = DOCUMENT.format("    old\n    ...\n    old")
-    assert transcripts.again(cut, printed.__getitem__) == DOCUMENT.format("    1\n    ...\n    4")
+    assert transcripts.again(cut, lambda it: printed[it.command]) == DOCUMENT.format("    1\n    ...\n    4")
     whole = DOCUMENT.format("    $ old")
-    assert transcripts.again(whole, printed.__getitem__) == DOCUMENT.format("    1\n    $ 2\n\n    4")
+    assert transcripts.again(whole, lambda it: printed[it.command]) == DOCUMENT.format("    1\n    $ 2\n\n    4")
 
 
 def test_an_unknown_program_is_refused() -> None:

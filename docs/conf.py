@@ -1,0 +1,65 @@
+"""How Sphinx makes pages of these documents: ``sh run.sh docs``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+
+from numpydoc.xref import DEFAULT_LINKS
+
+import inference_econ
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+project = "inference_econ"
+author = "the authors of inference_econ"
+version = release = installed("inference-econ")
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_click", "equations", "sessions", "fields", "public"]
+exclude_patterns = ["_build", "extensions", "prices.md"]  # the table of prices is included by a page with a title
+html_theme = "furo"
+html_title = "inference_econ"
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
+html_show_copyright = False
+html_show_sourcelink = False
+# Two hyphens begin an option, and are no dash.
+smartquotes = False
+html_copy_source = False
+# A page opened from a disk may not read other pages: the list of hits has their titles only.
+html_show_search_summary = False
+
+# Indented blocks are sessions of a shell or of Python (extensions/sessions.py), or plain text.
+highlight_language = "text"
+pygments_style = "tango"
+pygments_dark_style = "monokai"
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
+myst_heading_anchors = 3
+
+# Equations that browsers draw by themselves: nothing is loaded, and nothing runs.
+html_math_renderer = "mathml"
+
+# The notebook is run when its page is made; an error in it is an error of the page.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 60
+nb_merge_streams = True
+
+# Types of docstrings that are public names are links.
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {name: f"inference_econ.{name}" for name in vars(inference_econ)["__all__"]}
+# numpydoc would look up these words in the documents of other projects, which are not asked.
+numpydoc_xref_aliases |= {word: word for word in DEFAULT_LINKS}
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+add_module_names = False
+
+# A formula or a public name that is referred to and not there is an error; what docstrings tell readers of the code
+# about other modules, and names of other libraries, lead nowhere.
+nitpicky = True
+nitpick_ignore_regex = [("py:mod", ".*"), (r"py:.*", r"(?!inference_econ\.(formulas\.|\w+$)).*")]

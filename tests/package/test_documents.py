@@ -1,0 +1,110 @@
+"""The documents: commands and Python print what stands below them, and references name all there is."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from benchmarks import transcripts
+from inference_econ import formulas
+
+DOCS = transcripts.ROOT / "docs"
+#: The README has tests of its own.
+DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
+#: Pages that teach: what they show has been run.
+TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
+TRADES = {"serving_engineer", "capacity_planner", "price_setter", "chip_strategist", "model_architect", "researcher"}
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(DOCS).as_posix()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_a_document_shows_what_is_printed_now(document: Path, tmp_path: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    transcripts.furnish(tmp_path / "run")
+    with contextlib.chdir(tmp_path / "run"):
+        assert transcripts.again(text, transcripts.Session()) == text, f"sh run.sh readme docs/{_name(document)}"
+
+
+def test_what_is_taught_is_run() -> None:
+    assert set(DOCUMENTS) >= {path for path in TAUGHT if path.name != "index.md"}
+    assert {path.stem for path in DOCS.glob("tutorials/*.md")} == {*TRADES, "index"}
+
+
+@pytest.mark.parametrize("document", TAUGHT, ids=_name)
+def test_every_command_has_its_prompt(document: Path) -> None:
+    """A command without one would be run by nobody."""
+    text = document.read_text(encoding="utf-8")
+    assert not re.findall(r"^    (?:inference-econ|sh|import|from) .*", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", TAUGHT, ids=_name)
+def test_pictures_are_there(document: Path) -> None:
+    links = transcripts.SHOWN.findall(document.read_text(encoding="utf-8"))
+    assert bool(links) is (document.stem in TRADES)
+    assert all((document.parent / link).exists() for link in links)
+
+
+def test_every_public_formula_has_its_place_in_the_model() -> None:
+    """Those of the page exist, since references that lead nowhere fail the build; here none is missing."""
+    page = (DOCS / "model" / "token.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\{func\}`~(inference_econ\.formulas\.\w+\.\w+)`", page))
+    modules = [
+        importlib.import_module(f"{formulas.__name__}.{it.name}") for it in pkgutil.iter_modules(formulas.__path__)
+    ]
+    public = {
+        f"{module.__name__}.{name}"
+        for module in modules
+        for name, member in inspect.getmembers(module, inspect.isfunction)
+        if not name.startswith("_") and member.__module__ == module.__name__
+    }
+    assert named == public
+
+
+def test_the_references_have_every_name() -> None:
+    page = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\.\. auto\w+:: inference_econ\.(\w+)$", page, flags=re.MULTILINE)
+    assert sorted(names) == sorted(vars(ie)["__all__"])
+    page = (DOCS / "reference" / "formulas.md").read_text(encoding="utf-8")
+    modules = re.findall(r"^\.\. automodule:: inference_econ\.formulas\.(\w+)$", page, flags=re.MULTILINE)
+    assert sorted(modules) == sorted(it.name for it in pkgutil.iter_modules(formulas.__path__))
+
+
+PYTHON = """\
+Text.
+
+    >>> total = 1
+    >>> for more in (1, 2):
+    ...     total += more
+    ...     print(total)
+    2
+    {}
+    >>> total
+    4
+
+    >>> total.nothing
+    old
+"""
+
+
+def test_python_of_a_document_is_one_session() -> None:
+    again = transcripts.again(PYTHON.format("old"), transcripts.Session())
+    assert again == PYTHON.format("4").replace("old", "AttributeError: 'int' object has no attribute 'nothing'")
+
+
+def test_pictures_of_a_document_are_found(tmp_path: Path) -> None:
+    (tmp_path / "step.svg").touch()
+    document = tmp_path / "page.md"
+    text = "![A step](pictures/step.svg) and ![another one](other.svg)"
+    assert list(transcripts.shown(document, text, tmp_path)) == [
+        (tmp_path / "step.svg", tmp_path / "pictures" / "step.svg")
+    ]
