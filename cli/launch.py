@@ -60,6 +60,7 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 @options.layout
 @proposals.proposer
 @click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
+@options.yes
 @click.option("--quiet", is_flag=True, help="No remarks.")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
@@ -76,7 +77,8 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
         report.script, manifests.compose, manifests.kubernetes, manifests.leader_worker_set, manifests.llm_d,
         manifests.dynamo,
     )  # fmt: skip
-    deployment = _deployment(choices)
+    with show.progress_bar(quiet=quiet):
+        deployment = _deployment(choices)
     size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
     show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
 
