@@ -53,6 +53,7 @@ _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
     "--context", type=NON_NEGATIVE, help=f"Cached tokens per sequence: compare decode steps [{MEAN_CONTEXT:g}]."
 )
 @options.picture()
+@options.yes
 @options.output
 def assess(output: options.Output, **choices: Any) -> None:
     """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.

@@ -65,6 +65,7 @@ Examples:
 @proposals.proposer
 @counted.choices
 @options.picture()
+@options.yes
 @options.output
 def compare(
     price: prices.Prices, listed: tuple[str, ...], speeds: tuple[float, ...], output: options.Output, **choices: Any

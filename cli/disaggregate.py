@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 @options.rent
 @options.largest
 @options.picture()
+@options.yes
 @options.output
 def disaggregate(output: options.Output, **choices: Any) -> None:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
@@ -66,7 +67,8 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
     requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
     rate = options.request_rate(choices, requests)
-    answer = disaggregate(_pools(choices, requests), terms, requests_per_second=rate, means=means)
+    with show.progress_bar(quiet=output.quiet):
+        answer = disaggregate(_pools(choices, requests), terms, requests_per_second=rate, means=means)
     show.emit(DisaggregatedPage(answer.comparison, answer.fleet, answer.together), output, provenance.asked())
 
 

@@ -47,15 +47,16 @@ def explain(
 
     options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
     context, spread = _contexts(choices, prefill)
-    explanation = explain(
-        options.setup(choices),
-        options.pins(choices),
-        context=context,
-        prompt=prefill,
-        cut=choices["cut"],
-        shared_prefix=choices["shared_prefix"],
-        spread=spread,
-    )
+    with show.progress_bar(quiet=output.quiet):
+        explanation = explain(
+            options.setup(choices),
+            options.pins(choices),
+            context=context,
+            prompt=prefill,
+            cut=choices["cut"],
+            shared_prefix=choices["shared_prefix"],
+            spread=spread,
+        )
     page = ExplanationPage(explanation, operators)
     show.emit(page, output, provenance.asked())
     if roofline is not None:

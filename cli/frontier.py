@@ -31,6 +31,7 @@ from .help import Command, example
     help="With --decode-only: list dominated plans too (json, csv), and count plans that cannot run.",
 )
 @options.picture()
+@options.yes
 @options.output
 def frontier(output: options.Output, **choices: Any) -> None:
     """Tokens/s per user against $ per million output tokens: what nothing beats in both.

@@ -13,6 +13,7 @@ from .outputs import check_apart
 @click.option(
     "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where files go."
 )
+@options.yes
 @options.output
 def reproduce(folder: str, output: options.Output) -> None:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell."""

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
+
+from inference_econ.errors import InputError, TooMuchError
+
+from . import bounded
 
 #: Commands by what they are for.
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -34,7 +39,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
         *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
         *("draft_length",),
     ),
-    "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "help"),
+    "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help"),
 }
 #: What stands for a number format, of which there are many.
 FORMAT = "FORMAT"
@@ -68,7 +73,15 @@ def _summary(command: click.Command) -> str:
 
 
 class Command(click.Command):
-    """Options under headings, then the number formats, if any option takes one."""
+    """Options under headings, then the number formats, if any option takes one; refusals that name these options."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; what is too much work is refused with the option that makes it less."""
+        try:
+            return super().invoke(ctx)
+        except TooMuchError as error:
+            names = [name for param in self.params for name in param.opts]
+            raise InputError(bounded.refusal(error, names)) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them: first those that only this command has."""

@@ -63,6 +63,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 @options.layout
 @proposals.proposer
 @click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
+@options.yes
 @click.option("--quiet", is_flag=True, help="No remarks.")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
@@ -82,7 +83,8 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     if output is not None:
         endings = _SCRIPT if choices["form"] == "command" else _MANIFEST
         check_ending(output, f"the name of what --as {choices['form']} writes", endings)
-    deployment = _deployment(choices)
+    with show.progress_bar(quiet=quiet):
+        deployment = _deployment(choices)
     size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
     show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
 

@@ -26,6 +26,7 @@ from .parameters import COUNT, Rates
 @click.option("--replicas", type=COUNT, default=1, show_default=True, help="Instances that share the load.")
 @click.option("--simulate", is_flag=True, help="Play every load in a simulation too, request by request.")
 @options.picture("Write a picture of latencies and cost: .svg, .png, .pdf or .html.")
+@options.yes
 @options.output
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.

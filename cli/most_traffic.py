@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 
 from . import options, provenance, show
 
@@ -21,8 +21,9 @@ def run(choices: options.Choices, offers: Sequence[Services], means: Means, most
     from inference_econ.report.most_traffic import MostTrafficPage
 
     targets = options.targets(choices)
-    together = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
-    page = MostTrafficPage(together, _disaggregated(choices, offers, means), means, targets)
+    with show.progress_bar(quiet=output.quiet):
+        together = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
+        page = MostTrafficPage(together, _disaggregated(choices, offers, means), means, targets)
     show.emit(page, output, provenance.asked())
 
 
@@ -45,6 +46,8 @@ def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: 
     terms = Terms(targets, choices["arrival_scv"], fullest(targets))
     try:
         return largest(pools(options.setup(choices), first.requests, space), means, terms)
+    except TooMuchError:
+        raise
     except (NothingFitsError, InputError):
         # Too few chips, promises that no pools keep, or no link between them; all else was refused before.
         return None

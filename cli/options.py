@@ -14,6 +14,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
 
 from . import prices
+from .bounded import yes as yes
 from .decorators import Choices as Choices
 from .decorators import apply as apply
 from .degrees import degrees as degrees

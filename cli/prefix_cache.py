@@ -41,6 +41,7 @@ _HIT_RATE = 0.75
 @click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
 @options.degrees
 @options.picture()
+@options.yes
 @options.output
 def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> None:
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
@@ -59,13 +60,14 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
         for name, usual in (("isl", DEFAULT_ISL), ("hit_rate", _HIT_RATE))
     )
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
-    offloading = offload(
-        options.offer(choices, options.requests(choices, isl=tokens, osl=choices["osl"])),
-        [catalog.tier(name) for name in tiers or catalog.part_names("tiers")],
-        prefix_tokens=prefix,
-        conversation=conversation,
-        requests_per_second=choices["request_rate"],
-    )
+    with show.progress_bar(quiet=output.quiet):
+        offloading = offload(
+            options.offer(choices, options.requests(choices, isl=tokens, osl=choices["osl"])),
+            [catalog.tier(name) for name in tiers or catalog.part_names("tiers")],
+            prefix_tokens=prefix,
+            conversation=conversation,
+            requests_per_second=choices["request_rate"],
+        )
     show.emit(PrefixCachePage(offloading), output, provenance.asked())
 
 

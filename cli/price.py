@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
 )
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
+@options.yes
 @options.output
 def price(api_prices: str | None, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.

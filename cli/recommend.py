@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @proposals.proposer
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
 @click.option("--choices", "most", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
+@options.yes
 @options.output
 def recommend(further: tuple[str, ...], most: int, output: options.Output, **choices: Any) -> None:
     """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.
@@ -47,7 +48,8 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     if means is not None:
         from . import most_traffic
 
-        offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
+        with show.progress_bar(quiet=output.quiet):
+            offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
         most_traffic.run(choices, offers, means, most, output)
         return
     rate = options.request_rate(choices, requests)

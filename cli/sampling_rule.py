@@ -22,6 +22,7 @@ from .help import Command, example
     "--rounds", type=click.IntRange(2, 100_000_000), default=100_000, show_default=True, help="Rounds to draw."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random numbers.")
+@options.yes
 @options.output
 def check(
     file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int, output: options.Output
@@ -41,7 +42,8 @@ def check(
     else:
         target, draft = sampling_rule.read(file)
     try:
-        drawn = sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
+        with show.progress_bar(quiet=output.quiet):
+            drawn = sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
     except InputError as error:
         raise error if file is None else InputError(f"{file}: {error}") from error
     show.emit(SamplingRulePage(drawn), output)

@@ -27,6 +27,7 @@ def _page(name: str, *, quiet: bool) -> ScenarioPage:
 @click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))
 @click.argument("name", type=Name("scenarios"))
 @options.picture("Write a picture: .svg, .png or .pdf.", PICTURE)
+@options.yes
 @options.output
 def run(name: str, output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
@@ -35,6 +36,7 @@ def run(name: str, output: options.Output) -> None:
 
 @click.command(cls=Command, epilog=example("inference-econ table paper/table_4"))
 @click.argument("name", type=Name("scenarios"))
+@options.yes
 @options.output
 def table(name: str, output: options.Output) -> None:
     """Print the table of a scenario, for example paper/table_4."""
@@ -44,6 +46,7 @@ def table(name: str, output: options.Output) -> None:
 @click.command(cls=Command, epilog=example("inference-econ figure paper/figure_6 -o figure_6.svg"))
 @click.argument("name", type=Name("scenarios"))
 @click.option("-o", "--output", "path", type=PICTURE, help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
+@options.yes
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def figure(name: str, path: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""

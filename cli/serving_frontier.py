@@ -24,6 +24,7 @@ def run(choices: options.Choices, output: options.Output) -> None:
         layouts = options.offer(asked, requests, speculation=proposals.speculation(asked))
         return service_frontier(layouts, promises)
 
-    front, started = answer(choices), options.among_startable(choices, answer)
+    with show.progress_bar(quiet=output.quiet):
+        front, started = answer(choices), options.among_startable(choices, answer)
     page = ServingFrontierPage(front, choices["y"] or "cost", saved_by(front, started))
     show.emit(page, output, provenance.asked())

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -82,12 +82,25 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     asked : mapping, optional
         What was asked, for the head of JSON (:func:`.provenance.asked`).
     """
-    from inference_econ.report.page import csv_text, json_text
-
     kept = _kept()
     if kept is not None:
         kept.page, kept.asked = page, asked or {}
         return
+    with progress_bar(quiet=output.quiet):
+        text, beside = _made(page, output, asked)
+        if output.picture is not None:
+            page.draw(output.picture)
+    if beside:
+        click.echo(beside, color=coloured())
+    put(text, output.path, quiet=output.quiet)
+    if output.picture is not None:
+        remark(f"wrote {output.picture}", quiet=output.quiet)
+
+
+def _made(page: Page, output: Output, asked: Mapping[str, object] | None) -> tuple[str, str]:
+    """The text of an answer, and what is printed beside a file of it."""
+    from inference_econ.report.page import csv_text, json_text
+
     beside = ""
     if output.form == "json":
         record = page.record()
@@ -100,13 +113,7 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         text = page.markdown()
     else:
         text = _terminal_text(page.blocks(), output)
-    if output.picture is not None:
-        page.draw(output.picture)
-    if beside:
-        click.echo(beside, color=coloured())
-    put(text, output.path, quiet=output.quiet)
-    if output.picture is not None:
-        remark(f"wrote {output.picture}", quiet=output.quiet)
+    return text, beside
 
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:
@@ -266,25 +273,68 @@ def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
-    """A callback that shows a bar on the error stream once the work has lasted a second."""
-    if quiet or not sys.stderr.isatty():
+    """A callback that moves a bar on the error stream, which is there once the work has lasted a second.
+
+    It lives in a thread of its own, so that it is seen in work that calls nothing back, too.
+    """
+    if quiet or _kept() is not None or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    start = time.monotonic()
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    )
-    task = bar.add_task("", total=1.0)
-
-    def report(share: float, what: str) -> None:
-        if not bar.live.is_started and time.monotonic() - start > _BAR_AFTER_SECONDS:
-            bar.start()
-        bar.update(task, completed=share, description=what)
-
+    bar = _Bar()
+    timer = threading.Timer(_BAR_AFTER_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
     try:
-        yield report
+        yield bar.report
     finally:
+        timer.cancel()
         bar.stop()
+
+
+class _Bar:
+    """What is done of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
+
+    def __init__(self) -> None:
+        self.lock, self.shown, self.stopped = threading.Lock(), False, False
+        self.share: float | None = None
+        self.what = ""
+
+    def report(self, share: float, what: str) -> None:
+        """Note the share of the work done, and what is being done."""
+        with self.lock:
+            self.share, self.what = share, what
+            if self.shown:
+                self._update()
+
+    def start(self) -> None:
+        """Show it, unless the work is done; only then is loaded what draws it."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with self.lock:
+            if self.stopped:
+                return
+            columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+            # What is printed meanwhile goes where it would go without a bar.
+            self.bar = Progress(
+                *columns,
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self.task = self.bar.add_task("", total=None)
+            self.shown = True
+            self._update()
+            self.bar.start()
+
+    def _update(self) -> None:
+        total = None if self.share is None else 1.0
+        self.bar.update(self.task, total=total, completed=self.share, description=self.what)
+
+    def stop(self) -> None:
+        """Take it away."""
+        with self.lock:
+            self.stopped = True
+            if self.shown:
+                self.bar.stop()

@@ -19,6 +19,7 @@ from .help import Command, example
 @options.degrees
 @options.lengths
 @options.picture("Write a picture of speed-up and draft length: .svg, .png, .pdf or .html.")
+@options.yes
 @options.output
 def speculate(output: options.Output, **choices: Any) -> None:
     """TPOT and cost of one deployment with and without speculation, by requests in flight, and where it stops paying.
@@ -32,5 +33,6 @@ def speculate(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.speculate import speculate
     from inference_econ.report.speculate import SpeculationPage
 
-    speculated = speculate(options.setup(choices), options.requests(choices), speculation, options.pins(choices))
+    with show.progress_bar(quiet=output.quiet):
+        speculated = speculate(options.setup(choices), options.requests(choices), speculation, options.pins(choices))
     show.emit(SpeculationPage(speculated), output, provenance.asked())

@@ -1,5 +1,6 @@
 """The public names, each once: type checkers read them here, and :mod:`lazy_loader` loads them on first use."""
 
+from ._work import allow as allow
 from .answers.assess import assess as assess
 from .answers.assessment import Assessment as Assessment
 from .answers.cache import cache as cache
@@ -42,6 +43,7 @@ from .errors import InferenceEconError as InferenceEconError
 from .errors import InputError as InputError
 from .errors import NothingFitsError as NothingFitsError
 from .errors import SpecError as SpecError
+from .errors import TooMuchError as TooMuchError
 from .inputs.assumptions import Assumptions as Assumptions
 from .inputs.catalog import assumptions as assumptions
 from .inputs.catalog import hardware as hardware

@@ -44,5 +44,25 @@ class SpecError(InputError):
         super().__init__(message)
 
 
+class TooMuchError(InputError):
+    """A question is more work than is done unasked; the message says how much, how long, and what makes it smaller.
+
+    Parameters
+    ----------
+    work : str
+        How much, in words.
+    smaller : str
+        The parameter that makes it smaller.
+    seconds : float or None
+        What it would take [s]; None of what cannot be allowed.
+    """
+
+    def __init__(self, work: str, smaller: str, seconds: float | None = None) -> None:
+        self.work, self.smaller, self.seconds = work, smaller, seconds
+        # Twice the estimate, so that whoever allows what the message says is not refused for a rounding.
+        allowed = "" if seconds is None else f", or allow it: with inference_econ.allow(seconds={2.0 * seconds:.0f})"
+        super().__init__(f"{work}; reduce {smaller}{allowed}")
+
+
 class NothingFitsError(InferenceEconError):
     """No deployment of the grid is feasible; the message counts the reasons."""

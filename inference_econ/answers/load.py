@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._shown import Shown
+from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness
 from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.picks import Pick
@@ -20,8 +22,11 @@ from inference_econ.serving.simulation import play
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
-#: Called with the share of the work done, 0 to 1, and what is being done.
-Progress = Callable[[float, str], None]
+#: What makes a question about loads smaller.
+_LOADS = "requests_per_second"
+#: What the closed forms of a load take, and in addition for each request in flight [s]; what is kept of each request
+#: that is simulated [B].
+_SECONDS, _SLOT_SECONDS, _BYTES = 0.03, 3e-6, 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +196,8 @@ def sweep(
     ------
     InputError
         If a rate is not positive, or there is none.
+    TooMuchError
+        If there are too many of them.
     """
     if requests_per_second is None:
         most = replicas * service.most_requests_per_second
@@ -202,10 +209,19 @@ def sweep(
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
     wanted = Targets() if targets is None else targets
     promised = wanted.predicted(service)
-    points = []
-    for index, rate in enumerate(requests_per_second):
+    count, points = len(requests_per_second), []
+    work = f"{count:,} loads of up to {service.slots:,} requests in flight"
+    _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
+    every = [loaded(service, rate / replicas, arrival_scv=arrival_scv) for rate in requests_per_second]
+    unproven = [is_unproven(service, closed) for closed in every]
+    number = count if simulate else sum(unproven)
+    played_each = play.requests_of_a_rehearsal(service)
+    work = f"{number:,} loads of {played_each:,} simulated requests each"
+    seconds, size = number * play.rehearsal_seconds(service), number * played_each * _BYTES
+    _work.check(work, seconds=seconds, size=size, smaller=_LOADS)
+    for index, (rate, closed) in enumerate(zip(requests_per_second, every, strict=True)):
         if progress is not None:
-            progress(index / len(requests_per_second), f"{rate:g} requests/s")
+            progress(index / count, f"{rate:g} requests/s")
         each = rate / replicas
         kept = None
         if promised.given:
@@ -217,10 +233,8 @@ def sweep(
                 e2e_seconds=promised.e2e_seconds,
                 arrival_scv=arrival_scv,
             )
-        closed = loaded(service, each, arrival_scv=arrival_scv)
-        unproven = is_unproven(service, closed)
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or unproven else None
-        load = seen(closed, played) if unproven and played is not None else closed
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or unproven[index] else None
+        load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
             kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
         bill = sheet(service, rate, replicas=replicas, load=load)

@@ -153,7 +153,7 @@ def recommend(
     bounds = []
     for which, layouts in enumerate(offers):
         rates = promised_rates(layouts, targets)
-        replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
+        replicas = np.ceil(np.divide(requests_per_second, rates, out=np.ones_like(rates), where=rates > 0.0))
         sizes = layouts.plans.accelerators
         cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +53,15 @@ class Prefill:
         """The prompts of some layouts, by their place on the first axis."""
         seconds, busy, full = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
         return Prefill(seconds, busy, full, self.chunks, self.chip_share[index])
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Prefill]) -> Prefill:
+        """The prompts of some layouts, and of others after them; of one length."""
+        seconds, busy, full, chips = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("seconds", "busy_seconds", "full_seconds", "chip_share")
+        )
+        return cls(seconds, busy, full, parts[0].chunks, chips)
 
 
 def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,6 +116,15 @@ class PromptTimes:
         return replace(
             self, seconds=self.seconds[index], chip_seconds=self.chip_seconds[index], mean=self.mean.take(index)
         )
+
+    @classmethod
+    def stacked(cls, parts: Sequence[PromptTimes]) -> PromptTimes:
+        """Of some layouts, and of others after them; of the same lengths."""
+        seconds, chips = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("seconds", "chip_seconds")
+        )
+        mean = Prefill.stacked([part.mean for part in parts])
+        return replace(parts[0], seconds=seconds, chip_seconds=chips, mean=mean)
 
     def beyond_mean(self, tokens: Array, beside: Array) -> Array:
         """What prompts of one layout take longer from start to first token than the average one [s].

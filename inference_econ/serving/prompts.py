@@ -103,8 +103,9 @@ def in_shared_steps(requests: Requests, each: Added, decode: Array, steps: Array
     least = np.finfo(float).tiny
     mean, part = decode / np.maximum(1.0 - working, TINY), working * each.following / np.maximum(each.chips, least)
     step = through_gates(each.following, mean * (1.0 - part), part, requests)
-    ahead = np.minimum(part * step, others * each.following) * each.joining / np.maximum(each.following, least)
-    return ahead, step + decode / np.maximum(1.0 - share, TINY) - mean
+    # Divided first: the number of those before is at most that of all others, however short what each adds.
+    before = np.minimum(part * step, others * each.following) / np.maximum(each.following, least)
+    return before * each.joining, step + decode / np.maximum(1.0 - share, TINY) - mean
 
 
 def beside(
@@ -190,8 +191,9 @@ def beside(
     following = parts.number * (chance * (more - work)).sum(axis=-1) * further
     joined = parts.number * np.maximum((found * more).sum(axis=-1) - more[..., 0], 0.0)
     mean = np.maximum(mean, least * parts.number * waiting / groups)
-    # One more takes no more than each of all does; formats of messages may change in between.
-    several = Added(mean, chips, np.minimum(following, chips), np.minimum(joined * grown, chips), joined)
+    # One more takes no more than each of all does, and no less than nothing; formats of messages may change in
+    # between.
+    several = Added(mean, chips, np.clip(following, 0.0, chips), np.minimum(joined * grown, chips), joined)
     return _where_alone(groups, single, several) if parts.number > 1 else several
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import _work
 from inference_econ._types import Array, Indices
 from inference_econ.engine import (
     PROPOSERS,
@@ -32,6 +33,12 @@ from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Batches per layout, from one request to a full cache in equal ratios.
 _BATCHES = 48
+#: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
+_MOST_SLOTS = 2.0**18
+#: Layouts whose states are calculated together: arrays of about 0.5 MB for each [1].
+_TOGETHER = 256
+#: What the states of a layout take, 0.07 to 3 ms where it was measured [s], and the arrays that are kept of them [B].
+_SECONDS, _BYTES = 2.5e-3, 13 * 8.0 * _BATCHES
 
 
 @dataclass(frozen=True)
@@ -205,12 +212,16 @@ def every_service(setup: Setup, requests: Requests, grid: Grid, speculation: Spe
         If the speculation does not go with the model.
     NothingFitsError
         If no layout holds the weights and the cache of one request.
+    TooMuchError
+        If there are too many layouts to be looked at.
     """
     plans = layouts(setup, grid)
     slots = slots_of(setup, plans, speculation)
     kept = np.flatnonzero(slots >= 1.0)
     if not kept.size:
         raise NothingFitsError(_nothing(setup, plans, grid, speculation))
+    work = f"{kept.size:,} layouts with {_BATCHES} batches each"
+    _work.check(work, seconds=kept.size * _SECONDS, size=kept.size * _BYTES, smaller="max_accelerators")
     return services(setup, requests, plans.at((kept,)), slots[kept], speculation=speculation)
 
 
@@ -240,17 +251,34 @@ def services(
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
-    slots = np.minimum(slots, _begun(setup, requests, plans))
-    each = plans.column(slots[:, None] ** (np.arange(batches) / (batches - 1.0)))
+    slots = np.minimum(np.minimum(slots, _MOST_SLOTS), _begun(setup, requests, plans))
+    each = slots[:, None] ** (np.arange(batches) / (batches - 1.0))
 
     def states() -> Steady:
-        return steady(setup, each, requests, speculation)
+        return states_of(setup, plans, each, requests, speculation)
 
     def decoding() -> tuple[Array, Array]:
-        seconds, tokens = decode_steps(setup, each, speculation)
-        return each.batch, seconds / tokens
+        parts = (decode_steps(setup, some, speculation) for some in _portions(plans, each))
+        return each, np.concatenate([seconds / tokens for seconds, tokens in parts])
 
     return Services(setup, requests, plans, slots, states, decoding, speculation)
+
+
+def states_of(
+    setup: Setup, plans: Plans, batches: Array, requests: Requests, speculation: Speculation | None = None
+) -> Steady:
+    """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
+    return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+
+
+def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
+    """Layouts with batches of their own, few enough for arrays that stay small."""
+    if len(batches) <= _TOGETHER:
+        yield plans.column(batches)
+        return
+    for start in range(0, len(batches), _TOGETHER):
+        rows = np.arange(start, min(start + _TOGETHER, len(batches)))
+        yield plans.at((rows,)).column(batches[rows])
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,6 +94,14 @@ class Steady:
     def among(self, chosen: Indices) -> Steady:
         """Some states of one layout, by their place; arrays of shape (k,)."""
         return self._each(lambda values: values[chosen])
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Steady]) -> Steady:
+        """The states of some layouts, shape (n, k), with those of others below them; at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        together = parts[0]._each(lambda *values: np.concatenate(values), *parts[1:])
+        return replace(together, prompts=PromptTimes.stacked([part.prompts for part in parts]))
 
     def joined(self, other: Steady) -> Steady:
         """These states, shape (n, k), and others of the same layouts after them."""

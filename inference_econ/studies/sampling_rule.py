@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
@@ -21,6 +22,9 @@ from inference_econ.serving import Estimate
 _FEWEST = 5.0
 #: Random numbers that are held at a time [1].
 _AT_ONCE = 4_000_000
+#: What a round takes for each proposal, and for each token of the vocabulary at the positions that usual rounds reach
+#: [s]; and how many these are [1].
+_DRAFT_SECONDS, _TOKEN_SECONDS, _ACCEPTED = 1e-7, 6e-8, 4
 _MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
 #: A line for each token of any vocabulary [B].
 _MAX_BYTES = 10_000_000
@@ -114,6 +118,8 @@ def check(
     ------
     InputError
         If a distribution cannot be, or a number is too small or too large.
+    TooMuchError
+        If so many rounds take too long.
 
     Notes
     -----
@@ -129,6 +135,8 @@ def check(
     random = np.random.default_rng(seed)
     p = np.asarray(target, dtype=float)
     size = p.shape[-1] if p.ndim else 0
+    seconds = rounds * (_DRAFT_SECONDS * draft_length + _TOKEN_SECONDS * size * min(draft_length, _ACCEPTED))
+    _work.check(f"{rounds:,} rounds over {size:,} tokens", seconds=seconds, smaller="rounds")
     counts = np.zeros((draft_length + 1, size), dtype=np.int64)
     lengths = np.zeros(draft_length + 2, dtype=np.int64)
     left = rounds

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import io
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,23 +133,45 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    show = importlib.import_module("inference_econ_cli.show")
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
+    """The error stream, as a terminal that can draw."""
     monkeypatch.setenv("TERM", "xterm-256color")
-    shown = {}
-    for after in (0.0, 1e9):
-        terminal = _Terminal()
-        monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", after)
-        assert command("table", "paper/table_1").code == 0
-        shown[after] = terminal.getvalue()
-    assert "GPT-4" in shown[0.0]  # the last series that was worked on
-    assert shown[1e9] == ""
-    terminal = _Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+    stream = _Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def _lasting(monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
+    """Let scenarios take until a bar is seen, at most some seconds."""
+    from inference_econ.studies import scenario
+
+    answer, show = scenario.run, importlib.import_module("inference_econ_cli.show")
+
+    def lasting(name: str, **told: Any) -> Any:
+        result, until = answer(name, **told), time.monotonic() + 20.0
+        while not terminal.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+        return result
+
+    monkeypatch.setattr(scenario, "run", lasting)
     monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", 0.0)
-    assert command("table", "paper/table_1", "--quiet").code == 0
-    assert terminal.getvalue() == ""
+
+
+def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
+    _lasting(monkeypatch, terminal)
+    assert command("table", "paper/table_1").code == 0
+    assert "GPT-4" in terminal.getvalue()  # the last series that was worked on
+
+
+def test_a_bar_waits_for_a_second_and_is_never_there_where_it_must_be_quiet(
+    command: Command, monkeypatch: pytest.MonkeyPatch, terminal: _Terminal
+) -> None:
+    show = importlib.import_module("inference_econ_cli.show")
+    for after, arguments in ((1e6, ()), (0.0, ("--quiet",))):
+        monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", after)
+        assert command("table", "paper/table_1", *arguments).code == 0
+        assert terminal.getvalue() == ""
 
 
 def test_the_command_and_the_package_have_one_version(command: Command) -> None:

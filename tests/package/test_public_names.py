@@ -64,7 +64,9 @@ result: ie.Result = ie.run(scenario)
 result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1)
 names: tuple[str, ...] = ie.names("models")
 written: object = ie.reproduce(Path("figures"))
-errors: tuple[type[ie.InferenceEconError], ...] = (ie.InputError, ie.NothingFitsError, ie.SpecError)
+with ie.allow(seconds=600):
+    result = ie.run(scenario)
+errors: tuple[type[ie.InferenceEconError], ...] = (ie.InputError, ie.NothingFitsError, ie.SpecError, ie.TooMuchError)
 """
 
 

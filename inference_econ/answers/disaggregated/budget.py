@@ -12,7 +12,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.fleets import per_request
 from inference_econ.answers.disaggregated.load import Fleet, bill, decoder, rented, under_load
 from inference_econ.answers.disaggregated.pools import Pool, Pools
-from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
+from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, check_instances
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.means import Means
 from inference_econ.errors import NothingFitsError
@@ -21,6 +21,8 @@ from inference_econ.errors import NothingFitsError
 _HALVINGS = 24
 #: What is left of a rate whose waits, added up, break the promise, and how often that is taken [1].
 _LESS, _ATTEMPTS = 0.98, 60
+#: What the search takes for each prefill instance that there may be: 1 to 5 ms [s].
+_SECONDS = 5e-3
 
 
 def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
@@ -45,6 +47,8 @@ def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
     ------
     NothingFitsError
         If no two instances that keep the promises fit.
+    TooMuchError
+        If a fleet may have too many instances to be looked at.
 
     Notes
     -----
@@ -53,6 +57,8 @@ def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
     number is where the two meet.
     """
     bounds = _bounds(pools, means, terms)
+    least = float(_sizes(pools.prefill, means).min())
+    check_instances(float(means.accelerators or means.dollars_per_hour or 0.0) / least, _SECONDS, "means")
     search, best = _Budget(pools, means, terms.predicted(pools)), None
     for index in np.argsort(-bounds, axis=None, kind="stable"):
         reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
@@ -160,8 +166,9 @@ class _Budget:
             return None
         count = max(rates, key=lambda count: (rates[count], -count))
         rate = rates[count]
-        # No more instances than the rate needs.
-        fewer = counts[bisect_left(counts, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
+        # No more instances than the rate needs; those that it was found for are enough.
+        enough = range(1, count + 1)
+        fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
         needed = max(math.ceil(rate / each * (1.0 - 1e-12)), ratios.fewest_decoders(fewer))
         count, groups = (fewer, needed) if needed <= ratios.most_decoders(fewer) else (count, room(count))
         return self._kept((reader, writer), (count, groups), rate)

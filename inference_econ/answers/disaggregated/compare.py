@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier, aggregated, disaggregated
-from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.pools import Pools, check_pairs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.engine import Instances
 from inference_econ.errors import NothingFitsError
@@ -127,6 +127,8 @@ def compare(pools: Pools, terms: Terms | None = None) -> Comparison:
     ------
     NothingFitsError
         If no pair of layouts keeps the promises.
+    TooMuchError
+        If there are too many pairs to be looked at.
 
     Notes
     -----
@@ -141,6 +143,7 @@ def compare(pools: Pools, terms: Terms | None = None) -> Comparison:
     queue that would hold, but a pool in which nobody waits for long is idle for the more of its time the fewer
     instances it has, and whole numbers of them seldom match.
     """
+    check_pairs(pools)
     terms = Terms() if terms is None else terms
     kept = terms.predicted(pools)
     apart = disaggregated(pools, kept)

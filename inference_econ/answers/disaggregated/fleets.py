@@ -13,7 +13,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, together
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.prefill_pools import prefill_costs
+from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import Choice, recommend
@@ -23,6 +23,8 @@ from inference_econ.serving import Loaded, check_rate
 
 #: No fleet has more instances of one kind [1].
 _MOST = 10**7
+#: What the search takes for each prefill instance that there must be: 0.15 to 0.3 s [s].
+_SECONDS = 0.2
 
 
 def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
@@ -49,6 +51,8 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
         If the rate is not positive.
     NothingFitsError
         If no pair of layouts keeps the promises.
+    TooMuchError
+        If a fleet must have too many instances to be looked at.
 
     Notes
     -----
@@ -57,6 +61,7 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
     """
     check_rate(requests_per_second)
     search = _Search(pools, requests_per_second, terms.predicted(pools))
+    check_instances(search.fewest_readers, _SECONDS, "requests_per_second")
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
         limit = math.inf if best is None else best.dollars_per_hour
@@ -135,6 +140,12 @@ class _Search:
         self.least = np.floor(rate * self.busy) + 1.0
         self.alone, self.queue, self.answers = cache(self._alone), cache(self._queue), cache(self._answers)
         self.decoder = cache(partial(decoder, pools))
+
+    @property
+    def fewest_readers(self) -> float:
+        """Prefill instances of the layout that needs the fewest; none where no layout keeps the promises [1]."""
+        finite = self.least[np.isfinite(self.least)]
+        return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
         """Bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""

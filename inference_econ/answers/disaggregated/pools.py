@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.offer import offer
 from inference_econ.engine import (
@@ -26,10 +27,12 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Length, Requests
 from inference_econ.serving import Services, Steady
-from inference_econ.serving.steady import steady
+from inference_econ.serving.services import states_of
 
 #: Numbers of prompts on an instance that are looked at [1].
 _SHARED = 12
+#: What a layout takes of the search for pairs, which looks at few of them: 4 to 20 ms [s]; and arrays over pairs [B].
+_SECONDS, _BYTES = 20e-3, 15 * 8.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Pool:
         services, states = self.services, self.services.states
         rows = zip(services.slots, states.concurrency, states.batch, strict=True)
         batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in rows]
-        return steady(services.setup, services.plans.column(np.array(batch)[:, None]), services.requests)
+        return states_of(services.setup, services.plans, np.array(batch)[:, None], services.requests)
 
     @cached_property
     def states(self) -> Steady:
@@ -250,6 +253,23 @@ def pools(
         return Pools(reading, both, (both,), layer_by_layer)
     decoding = _usable(offer(decode, requests, space))
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
+
+
+def check_pairs(pools: Pools) -> None:
+    """Refuse more pairs of layouts than are looked at; see :mod:`inference_econ._work`.
+
+    Raises
+    ------
+    TooMuchError
+        With how many there are.
+    """
+    reading, decoding = (len(pool.services) for pool in (pools.prefill, pools.decode))
+    _work.check(
+        f"{reading * decoding:,} pairs of {reading:,} layouts that read prompts and {decoding:,} that decode",
+        seconds=_SECONDS * (reading + sum(len(pool.services) for pool in pools.aggregated)),
+        size=_BYTES * reading * decoding,
+        smaller="max_accelerators",
+    )
 
 
 def _usable(every: Services) -> Pool:

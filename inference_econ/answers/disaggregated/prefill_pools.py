@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.load import (
     prefill_queue,
@@ -25,6 +26,8 @@ _LOADS = 24
 #: A larger group, or a dearer layout, is taken only if prefill costs less than with those before it by 2 %: 3P1D is
 #: deployed where 16P5D saves a percent [1].
 _CHEAPER = 0.98
+#: Arrays over prompts in a pool, for each of its instances [B].
+_BYTES = 4e3
 
 
 def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
@@ -48,6 +51,27 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
     in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(moved.seconds)
     with np.errstate(invalid="ignore"):
         return busy, np.where(in_time, busy * reading.dollars_per_second[:, None], np.inf)
+
+
+def check_instances(instances: float, seconds: float, smaller: str) -> None:
+    """Refuse to look at more prefill instances than can be; see :mod:`inference_econ._work`.
+
+    Parameters
+    ----------
+    instances : float
+        That a fleet must or may have [1].
+    seconds : float
+        What a search takes for each [s].
+    smaller : str
+        The parameter that makes them fewer.
+
+    Raises
+    ------
+    TooMuchError
+        With how many there are.
+    """
+    work = f"fleets of {instances:,.0f} prefill instances"
+    _work.check(work, seconds=seconds * instances, size=_BYTES * instances, smaller=smaller)
 
 
 class Readers(NamedTuple):

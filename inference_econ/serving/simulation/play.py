@@ -32,6 +32,8 @@ _SAVED, _SAVED_PROMPTS = 8, 12
 _NO_LIMIT = 2**17
 #: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
+#: What a request takes, and each part of its prompt and each group of attention ranks in addition, as measured [s].
+_REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS = 3e-5, 3e-6, 7e-7
 
 
 def server(service: Service, lengths: Counts, *, prefill_first: bool = False, look_steps: int = 1) -> Server:
@@ -237,11 +239,24 @@ def rehearse(
     InputError
         If a rate, variation or count is impossible.
     """
-    number = min(_LEAST + _PER_SLOT * service.slots, _MOST) if count is None else count
+    number = requests_of_a_rehearsal(service) if count is None else count
     stream = arrivals.draw(
         number, requests_per_second, _new(service.requests), law(service.requests.osl), scv=arrival_scv, seed=seed
     )
     return play(service, server(service, stream.isl) if simulated is None else simulated, stream)
+
+
+def requests_of_a_rehearsal(service: Service) -> int:
+    """Requests that :func:`rehearse` plays where nobody says how many [1]."""
+    return min(_LEAST + _PER_SLOT * service.slots, _MOST)
+
+
+def rehearsal_seconds(service: Service) -> float:
+    """About what :func:`rehearse` takes: for each request, its parts, and the groups that it is weighed against [s]."""
+    chunk, tokens = service.setup.assumptions.serving.prefill_chunk, service.requests.new_tokens
+    parts, groups = tokens / chunk if chunk else 1.0, float(reading_groups(service.setup, service.plans)[0])
+    each = _REQUEST_SECONDS + _PART_SECONDS * parts + _GROUP_SECONDS * groups
+    return requests_of_a_rehearsal(service) * each
 
 
 def prompts(service: Service, count: int) -> Counts:

@@ -1,0 +1,43 @@
+"""The option that lets a question take longer than a minute, and what is said where it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from inference_econ import allow
+from inference_econ.errors import TooMuchError
+
+#: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
+_OPTIONS: Mapping[str, Sequence[str]] = {
+    "max_accelerators": ("--max-instance-gpus",),
+    "means": ("--gpus", "--budget"),
+    "requests_per_second": ("--rates", "--request-rate"),
+}
+_YES = "--yes"
+
+
+def _allow(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Let the rest of a command take as long as it takes."""
+    del param
+    if value:
+        ctx.with_resource(allow())
+
+
+yes = click.option(
+    _YES,
+    is_flag=True,
+    expose_value=False,
+    callback=_allow,
+    help="Go on where the answer takes longer than a minute.",
+)
+
+
+def refusal(error: TooMuchError, options: Iterable[str]) -> str:
+    """What a command with some options says of a question that is too much work for it."""
+    known = set(options)
+    smaller = [option for option in _OPTIONS.get(error.smaller, [f"--{error.smaller}"]) if option in known]
+    allowed = f", or add {_YES} to wait for it" if error.seconds is not None and _YES in known else ""
+    return f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}"

@@ -1,0 +1,121 @@
+"""What takes too long is refused before it begins, unless it is wanted; an interrupt ends it with one word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_startup import PLAIN
+
+SPARSE_BYTES = 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["disaggregate", "paper/gpt_4", "tpu_v4", "--max-instance-gpus", "1e9"],
+            "layouts that decode take about 13 GB of memory, and 1 GB is the most; reduce --max-instance-gpus\n",
+        ),
+        (
+            ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--gpus", "400000"],
+            "fleets of 400,000 prefill instances take about 33 minutes; reduce --gpus or --budget, or add --yes to ",
+        ),
+        (
+            ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--request-rate", "1e9"],
+            "prefill instances take about 1",
+        ),
+        (
+            ["load", "llama_3_8b", "h100_sxm", "--simulate", "--rates", ",".join(["1"] * 500)],
+            "simulated requests each take about 3 minutes; reduce --rates, or add --yes to wait for it\n",
+        ),
+        (
+            ["speculate-check", "--rounds", "100000000"],
+            "100,000,000 rounds over 20 tokens take about 9 minutes; reduce --rounds, or add --yes to wait for it\n",
+        ),
+    ],
+)
+def test_too_much_work_is_refused_with_what_makes_it_less(refused: Command, arguments: list[str], message: str) -> None:
+    outcome = refused(*arguments)
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inference_econ.studies import sampling_rule
+
+    # So that few rounds count as long.
+    monkeypatch.setattr(sampling_rule, "_DRAFT_SECONDS", 1.0)
+    assert command("speculate-check", "--rounds", "1000").code == 2
+    outcome = command("speculate-check", "--rounds", "1000", "--yes", "--json")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["rounds"] == 1000
+    assert command("speculate-check", "--rounds", "1000").code == 2
+
+
+def _unread(folder: Path, kind: str) -> str:
+    path = folder / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "sparse":
+        with path.open("wb") as stream:
+            stream.truncate(SPARSE_BYTES)
+    else:
+        return f"/dev/{kind}"
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["full", "zero", "pipe", "sparse"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["speculate-check", "{}"],
+        ["frontier", "{}", "h100_sxm"],
+        ["explain", "llama_3_8b", "{}"],
+        ["frontier", "llama_3_8b", "h100_sxm", "--assumptions", "{}"],
+        ["run", "{}"],
+        ["import-model", "{}"],
+        ["calibrate", "{}"],
+        ["validate", "{}"],
+        ["launch", "{}", "--to", "vllm"],
+        ["validate", "results.json", "--against", "{}"],
+        ["speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance-file", "{}"],
+        ["cache", "llama_3_8b", "h100_sxm", "--tier", "{}"],
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else words,
+)
+def test_only_regular_files_of_a_sensible_size_are_read(
+    refused: Command, tmp_path: Path, arguments: list[str], kind: str
+) -> None:
+    path = _unread(tmp_path, kind)
+    if kind != "sparse" and not Path(path).exists():
+        pytest.skip(f"there is no {path}")
+    started = time.monotonic()
+    message = refused(*(word.format(path) for word in arguments)).err
+    assert "no regular file" in message or "is too large; at most" in message or "no such" in message, message
+    assert time.monotonic() - started < 30.0
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.3, 0.6, 1.2, 2.5, 4.0])
+def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: float) -> None:
+    words = ["load", "deepseek_v3", "gb200_nvl72", "--instance-gpus", "64", "--simulate", "--osl", "20000"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PLAIN, *words, "-o", "a.csv", "--plot", "a.png"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+    )
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "stopped\n")
+    assert list(tmp_path.iterdir()) == []

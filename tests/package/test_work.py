@@ -1,0 +1,76 @@
+"""Work that is known before it begins: what is refused, what is not, and what allows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ import _work
+from inference_econ.answers.load import sweep
+from inference_econ.serving import services as rooms
+from inference_econ.studies import sampling_rule
+from tests import asking, offered
+
+ROUNDS = np.full(100, 0.01)
+
+
+def test_a_minute_is_what_is_done_unasked() -> None:
+    _work.check("40 layouts", seconds=59.0, smaller="max_accelerators")
+    with pytest.raises(ie.TooMuchError, match=r"^50 layouts take about 61 s; reduce max_accelerators, or allow it: "):
+        _work.check("50 layouts", seconds=61.0, smaller="max_accelerators")
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(200.0, "3 minutes"), (9e3, "2 hours"), (1e7, "116 days")])
+def test_times_are_said_as_people_say_them(seconds: float, said: str) -> None:
+    with pytest.raises(ie.InputError, match=f"take about {said};"):
+        _work.check("this", seconds=seconds, smaller="it")
+
+
+def test_what_a_block_allows_ends_with_it() -> None:
+    with ie.allow(seconds=500):
+        _work.check("this", seconds=400.0, smaller="it")
+        with ie.allow():
+            _work.check("this", seconds=1e9, smaller="it")
+        with pytest.raises(ie.TooMuchError):
+            _work.check("this", seconds=600.0, smaller="it")
+    with pytest.raises(ie.TooMuchError):
+        _work.check("this", seconds=400.0, smaller="it")
+    with pytest.raises(ie.InputError, match="seconds: a positive time can be allowed, got 0"), ie.allow(0):
+        pass
+
+
+def test_nothing_allows_more_memory_than_a_process_may_have() -> None:
+    with (
+        ie.allow(),
+        pytest.raises(ie.TooMuchError, match=r"take about 2 GB of memory, and 1 GB is the most; reduce it$"),
+    ):
+        _work.check("this", seconds=0.0, size=2e9, smaller="it")
+
+
+def test_python_is_told_which_parameter_makes_it_smaller() -> None:
+    layouts = offered.offer_of()
+    with (
+        ie.allow(1e-3),
+        pytest.raises(ie.TooMuchError, match=r"layouts with 48 batches each .* reduce max_accelerators"),
+    ):
+        asking.offer("llama_3_8b", "h100_sxm", layouts.requests, max_accelerators=4)
+    with pytest.raises(ie.TooMuchError, match=r"10,000 loads of up to .* reduce requests_per_second"):
+        sweep(layouts.service(0), [1.0] * 10_000)
+    with pytest.raises(ie.TooMuchError, match=r"500 loads of .* simulated requests each .* reduce requests_per_second"):
+        sweep(layouts.service(0), [1.0] * 500, simulate=True)
+    with pytest.raises(ie.TooMuchError, match=r"100,000,000 rounds over 100 tokens .* reduce rounds"):
+        sampling_rule.check(ROUNDS, ROUNDS, 4, rounds=100_000_000)
+
+
+def test_states_are_the_same_however_many_are_calculated_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = asking.offer("mixtral_8x7b", "h100_sxm", offered.offer_of().requests, max_accelerators=8)
+    assert len(layouts) > 3
+    monkeypatch.setattr(rooms, "_TOGETHER", 3)
+    again = asking.offer("mixtral_8x7b", "h100_sxm", layouts.requests, max_accelerators=8)
+    for name in ("ttft_seconds", "tpot_seconds", "requests_per_second", "concurrency"):
+        np.testing.assert_allclose(getattr(again.states, name), getattr(layouts.states, name), rtol=1e-12)
+    np.testing.assert_allclose(again.states.prefill.seconds, layouts.states.prefill.seconds, rtol=1e-12)
+    last = len(layouts) - 1
+    assert again.service(last).prefill_seconds == pytest.approx(layouts.service(last).prefill_seconds, rel=1e-12)
+    assert again.service(last).step_seconds(2.0) == pytest.approx(layouts.service(last).step_seconds(2.0), rel=1e-12)
