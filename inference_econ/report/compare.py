@@ -13,7 +13,15 @@ import numpy.typing as npt
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, caveats
-from inference_econ.report.curves import assumed, curve_record, curves_title, measured_lengths, picture_title, warned
+from inference_econ.report.curves import (
+    assumed,
+    curve_record,
+    curves_title,
+    measured_lengths,
+    picture_title,
+    stacked,
+    warned,
+)
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
@@ -217,11 +225,11 @@ def comparison_frame(result: Result) -> pd.DataFrame:
     """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
     import pandas as pd
 
-    frame = pd.concat([_bounded(curve) for curve in result.curves], ignore_index=True).assign(reason="")
+    points = [_bounded(curve).assign(reason="") for curve in result.curves]
     if not result.missing:
-        return frame
+        return stacked(points)
     missing = pd.DataFrame({"series": list(result.missing), "reason": list(result.missing.values())})
-    return pd.concat([frame, missing], ignore_index=True)
+    return stacked([*points, missing])
 
 
 def _bounded(curve: Curve) -> pd.DataFrame:
