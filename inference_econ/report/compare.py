@@ -21,6 +21,7 @@ from inference_econ.report.curves import (
     curves_title,
     measured_lengths,
     picture_title,
+    stacked,
     warned,
 )
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
@@ -230,11 +231,11 @@ def comparison_frame(result: Result) -> pd.DataFrame:
     """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
     import pandas as pd
 
-    frame = pd.concat([_bounded(curve) for curve in result.curves], ignore_index=True).assign(reason="")
+    points = [_bounded(curve).assign(reason="") for curve in result.curves]
     if not result.missing:
-        return frame
+        return stacked(points)
     missing = pd.DataFrame({"series": list(result.missing), "reason": list(result.missing.values())})
-    return pd.concat([frame, missing], ignore_index=True)
+    return stacked([*points, missing])
 
 
 def _bounded(curve: Curve) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Instances
@@ -14,6 +15,9 @@ from inference_econ.report.service import SERVED
 from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.search import Frontier
 from inference_econ.studies.results import AnyFrontier, Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def curves_title(fronts: Sequence[AnyFrontier]) -> str:
@@ -68,6 +72,16 @@ def curve_columns(curve: Curve) -> dict[str, object]:
             "concurrency": front.concurrency,
         }
     return columns
+
+
+def stacked(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of several frames as one; what a frame has no column or no value for is missing.
+
+    Row by row, since releases of pandas differ in what a column becomes that one frame has no value of.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([row for frame in frames for row in frame.to_dict("records")])
 
 
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:

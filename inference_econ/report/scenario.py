@@ -12,7 +12,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
-from inference_econ.report.curves import assumed, curve_columns, curves_title, warned
+from inference_econ.report.curves import assumed, curve_columns, curves_title, stacked, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
@@ -259,8 +259,7 @@ def _curves_frame(curves: Sequence[Curve]) -> pd.DataFrame:
     """Points of some curves, and how far off they may be."""
     import pandas as pd
 
-    frames = [pd.DataFrame(_bounded(curve, dict(curve_frame(curve)))) for curve in curves]
-    return pd.concat(frames, ignore_index=True)
+    return stacked(pd.DataFrame(_bounded(curve, dict(curve_frame(curve)))) for curve in curves)
 
 
 def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
