@@ -144,7 +144,12 @@ def _picture(name: str, chart: Any) -> Picture:
     title = specification.pop("title", {})
     del specification["config"]
     words = title if isinstance(title, dict) else {"text": title}
-    return Picture(name, str(words.get("text", name)), " ".join(words.get("subtitle", ())), specification)
+    return Picture(name, str(words.get("text", name)), _joined(words.get("subtitle", ())), specification)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Lines as one; those that end in a hyphen were broken there."""
+    return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
 
 
 def _sliders(said: Told, tables: Sequence[Table], mix: Mapping[str, float] | None) -> list[Slider]:

@@ -1,0 +1,122 @@
+"""A real server and a real browser: the page as people use it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+#: What distributions call it.
+_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+#: A browser that asks nobody but the server for anything.
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_START_SECONDS = 60.0
+#: For whatever is awaited: a cold process on a busy machine loads for seconds [ms].
+_PATIENCE_MS = 30_000
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Where the browser of the distribution is."""
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is not None:
+        return path
+    missing = "no Chromium on this machine: 'apt-get install chromium' (as root) lets the page be tried in it"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of a server as a user starts it."""
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    command = [str(Path(sys.executable).with_name("inference-econ")), "serve", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        _wait(address, process)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
+    start = time.monotonic()
+    while time.monotonic() - start < _START_SECONDS:
+        assert process.poll() is None, "the server has stopped"
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail(f"no answer from {address}")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=[*_QUIET])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def reader() -> dict[str, Any]:
+    """How somebody reads the page; tests say otherwise by parametrizing it."""
+    return {"viewport": {"width": 1280, "height": 900}}
+
+
+@pytest.fixture
+def context(browser: Browser, reader: dict[str, Any]) -> Iterator[BrowserContext]:
+    opened = browser.new_context(**reader)
+    opened.set_default_timeout(_PATIENCE_MS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, server: str) -> Iterator[Page]:
+    """An empty page, which must not complain, break its policy, or ask anybody but the server."""
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
+    opened.on("request", lambda asked: complaints.append(asked.url) if not _is_own(asked.url, server) else None)
+    yield opened
+    assert complaints == []
+
+
+def _is_complaint(kind: str, text: str) -> bool:
+    """Whether a browser complains; that a reply is an error, and that a server is gone, is said by the page."""
+    return kind == "error" and "Failed to load resource" not in text
+
+
+def _is_own(url: str, server: str) -> bool:
+    return url.startswith((server, "data:", "blob:"))
