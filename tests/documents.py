@@ -25,7 +25,7 @@ class _Reader(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("meta", "input", "link", "br"):
+        if tag in ("meta", "input", "link", "br", "img"):
             self.elements.append((tag, dict(attrs), ""))
         else:
             self.open.append((tag, dict(attrs), []))
@@ -58,12 +58,6 @@ class Document:
     def texts(self, tag: str, **attributes: str) -> list[str]:
         """The texts of such elements, without the space around them."""
         return [" ".join(text.split()) for _, text in self.all(tag, **attributes)]
-
-    def amounts(self, per: str) -> list[float]:
-        """The numbers that follow the price of a chip."""
-        return [float(str(has["value"])) for has, _ in self.all("data", data_per=per)] or [
-            float(str(has["value"])) for has, _ in self.all("data") if has.get("data-per") == per
-        ]
 
     def charts(self) -> list[dict[str, Any]]:
         """Specifications of charts."""

@@ -25,7 +25,7 @@ def test_prices_add_up(command: Command) -> None:
 
 def test_a_throughput_is_a_request_rate(command: Command) -> None:
     both = (record(command, "price", *SMALL, *how) for how in (("--request-rate", 4), ("--throughput", 2000)))
-    one, other = both
+    one, other = ({**answer, "asked": None} for answer in both)
     assert one == other
 
 

@@ -93,6 +93,12 @@ def test_the_engine_that_was_asked_for_starts_it(written: Callable[..., Document
     assert "trtllm-serve" in written(FRONTIER, "--to", "trtllm").text
 
 
+def test_a_scenario_shows_its_figure(written: Callable[..., Document]) -> None:
+    ((figure, _),) = written("paper/figure_6").all("img")
+    assert str(figure["src"]).startswith("data:image/svg+xml;base64,")
+    assert len(written("examples/opening_question").charts()) == 1
+
+
 def test_several_questions_are_in_one_file(written: Callable[..., Document]) -> None:
     document = written(FRONTIER, "examples/opening_question", "inference-econ hour-cost h100_sxm")
     assert len(document.texts("h1")) == 3

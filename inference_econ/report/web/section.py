@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -9,9 +10,12 @@ from typing import Any, NamedTuple
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.report import charts
+from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.heading import formats_title
 from inference_econ.report.page import Page, Remarks
+from inference_econ.report.picture import picture
 from inference_econ.report.price import PricePage
+from inference_econ.report.scenario import ScenarioPage
 from inference_econ.report.table import Amount, Table
 from inference_econ.report.web.start import script
 from inference_econ.report.web.told import Told, told
@@ -105,6 +109,7 @@ class Section:
     asked: Asked
     told: Told
     pictures: Sequence[Picture]
+    still: str
     tables: Sequence[Table]
     sliders: Sequence[Slider]
     mix: Mapping[str, float] | None
@@ -119,11 +124,12 @@ def section(asked: Asked) -> Section:
     page = asked.page
     said = told(page)
     tables = [_without(table, "".join(said.answer)) for table in page.tables()]
-    mix = _mix(page)
+    mix, drawn = _mix(page), _drawn(page)
     return Section(
         asked,
         said,
-        [_picture(name, chart) for name, chart in page.charts().items()],
+        [_picture(name, chart) for name, chart in drawn.charts().items()],
+        _still(drawn),
         tables,
         _sliders(said, tables, mix),
         mix,
@@ -132,6 +138,20 @@ def section(asked: Asked) -> Section:
         list(dict.fromkeys(map(_facts, said.setups))),
         _references(said.used),
     )
+
+
+def _drawn(page: Page) -> Page:
+    """The page whose charts are shown: of a scenario about a measured server, that of the server."""
+    if isinstance(page, ScenarioPage) and page.result.assessment is not None:
+        return AssessmentPage(page.result.assessment)
+    return page
+
+
+def _still(page: Page) -> str:
+    """The figure of a scenario as an address that holds all of it; empty where there is none."""
+    if not isinstance(page, ScenarioPage) or page.result.scenario.figure is None:
+        return ""
+    return f"data:image/svg+xml;base64,{base64.b64encode(picture(page).svg.encode()).decode()}"
 
 
 def _without(table: Table, answer: str) -> Table:
@@ -144,7 +164,12 @@ def _picture(name: str, chart: Any) -> Picture:
     title = specification.pop("title", {})
     del specification["config"]
     words = title if isinstance(title, dict) else {"text": title}
-    return Picture(name, str(words.get("text", name)), " ".join(words.get("subtitle", ())), specification)
+    return Picture(name, str(words.get("text", name)), _joined(words.get("subtitle", ())), specification)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Lines as one; those that end in a hyphen were broken there."""
+    return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
 
 
 def _sliders(said: Told, tables: Sequence[Table], mix: Mapping[str, float] | None) -> list[Slider]:

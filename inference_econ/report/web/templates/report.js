@@ -1,36 +1,25 @@
 // @ts-check
 "use strict";
 (() => {
-  /**
-   * @typedef {Record<string, any>} Spec Vega-Lite, or a part of it.
-   * @typedef {{price: number, use: number, cached: number}} Factors Price over that of the answer; hours in use and
-   *   input cached, as shares.
-   */
-  const library = /** @type {any} */ (window);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 40rem)");
-
+  /** @typedef {Record<string, any>} Spec Vega-Lite, or a part of it. */
+  /** @typedef {{price: number, use: number, cached: number}} Factors Price over the answer's; shares in use, cached. */
+  const [dark, narrow] = ["(prefers-color-scheme: dark)", "(max-width: 40rem)"].map((query) => matchMedia(query));
   /** @type {<T extends Element>(root: ParentNode, selector: string) => T[]} */
   const all = (root, selector) => [...root.querySelectorAll(selector)].map((found) => /** @type {any} */ (found));
-
-  /** Dollars per million tokens with three digits, cents from ten on; bills per hour with cents. @param {number} value @param {string} per */
+  const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  /** Three digits, or cents from ten on; bills with cents. @param {number} value @param {string | undefined} per */
   const written = (value, per) =>
-    per === "hour"
-      ? value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
-      : value >= 10 ? value.toFixed(2) : value.toPrecision(3);
-
+    per === "hour" ? cents.format(value) : value >= 10 ? value.toFixed(2) : value.toPrecision(3);
   /** By what an amount is multiplied. @param {Factors} factors @param {string | undefined} per */
   const factor = (factors, per) => (per === "hour" ? factors.price : factors.price / factors.use);
 
   /** @param {HTMLElement} article @returns {Factors} */
   function chosen(article) {
-    /** @type {Factors} */
     const factors = { price: 1, use: 1, cached: NaN };
-    for (const input of all(article, 'input[type="number"]')) {
-      const box = /** @type {HTMLInputElement} */ (input);
-      const value = box.validity.valid && box.valueAsNumber > 0 ? box.valueAsNumber : Number(box.dataset.base);
+    for (const box of /** @type {HTMLInputElement[]} */ (all(article, 'input[type="number"]'))) {
+      const value = box.checkValidity() && box.value ? box.valueAsNumber : Number(box.dataset.base);
       if (box.dataset.slider === "use") factors.use = value / 100;
-      else if (box.dataset.slider === "cached") factors.cached = (box.validity.valid ? box.valueAsNumber : value) / 100;
+      else if (box.dataset.slider === "cached") factors.cached = value / 100;
       else factors.price = value / Number(box.dataset.base);
     }
     return factors;
@@ -40,75 +29,70 @@
   function rescale(article) {
     const factors = chosen(article);
     for (const amount of /** @type {HTMLDataElement[]} */ (all(article, "data.amount"))) {
-      amount.textContent = written(Number(amount.value) * factor(factors, amount.dataset.per), amount.dataset.per ?? "");
+      const { per } = amount.dataset;
+      amount.textContent = written(Number(amount.value) * factor(factors, per), per);
     }
-    const changed = factors.price !== 1 || factors.use !== 1;
-    article.classList.toggle("changed", changed);
-    for (const said of all(article, ".moved span")) {
-      said.textContent = changed ? "Amounts that have moved are marked; headings, notes and charts that say so are as answered." : "";
-    }
-    for (const place of /** @type {HTMLElement[]} */ (all(article, ".mix"))) mix(place, factors);
-    for (const figure of /** @type {HTMLElement[]} */ (all(article, ".chart"))) draw(figure, factors);
+    article.classList.toggle("changed", factors.price !== 1 || factors.use !== 1);
+    all(article, ".mix").forEach((place) => mix(/** @type {HTMLElement} */ (place), factors));
+    all(article, ".chart").forEach((figure) => draw(/** @type {HTMLElement} */ (figure), factors));
   }
 
   /** What input costs on average, and a thousand requests. @param {HTMLElement} place @param {Factors} factors */
   function mix(place, factors) {
     const costs = JSON.parse(place.dataset.mix ?? "{}");
     const input = costs.input * (1 - factors.cached) + costs.cached_input * factors.cached;
-    const totals = { input, requests: (input * costs.isl + costs.output * costs.osl) / 1e3 };
-    for (const [name, value] of Object.entries(totals)) {
-      for (const out of all(place, `[data-of="${name}"]`)) out.textContent = written(value * factor(factors, "tokens"), "tokens");
-    }
+    const by = factor(factors, "tokens");
+    const totals = [input, (input * costs.isl + costs.output * costs.osl) / 1e3];
+    all(place, "output").forEach((output, index) => (output.textContent = written(totals[index] * by, "tokens")));
   }
 
-  /** @param {HTMLElement} figure @param {Factors} factors @param {boolean} [print] */
-  function specification(figure, factors, print = false) {
-    /** @type {Spec} */
+  /** @param {HTMLElement} figure @param {Factors} factors */
+  function specification(figure, factors) {
     const spec = JSON.parse(figure.querySelector("script")?.textContent ?? "{}");
     figure.classList.toggle("still", !scale(spec, factor(factors, "tokens")));
     const themes = JSON.parse(document.getElementById("themes")?.textContent ?? "{}");
-    spec.config = structuredClone(dark.matches && !print ? themes.dark : themes.light);
-    if (narrow.matches && !print) fit(spec, figure.clientWidth);
+    spec.config = structuredClone(dark.matches ? themes.dark : themes.light);
+    fit(spec, Math.max(figure.clientWidth, 320));
     return spec;
   }
 
-  /** Multiply what is in dollars: axes of that style, and fields that are called so; whether there is any. @param {Spec} spec @param {number} by */
+  /** Multiply axes and fields in dollars; whether there is such an axis. @param {Spec} spec @param {number} by */
   function scale(spec, by) {
-    /** @type {Set<string>} */
     const billed = new Set();
-    /** @param {Spec} view @param {Spec | undefined} data */
-    const visit = (view, data) => {
-      const own = view.data ?? data;
-      if (view.encoding?.y?.axis?.style === "dollars") billed.add(own?.name);
-      for (const part of [view.layer, view.concat, view.hconcat, view.vconcat].flatMap((parts) => parts ?? [])) visit(part, own);
+    /** @param {Spec} view @param {Spec} [data] */
+    const visit = (view, data = view.data) => {
+      if (view.encoding?.y?.axis?.style === "dollars") billed.add(data?.name);
+      for (const part of view.layer ?? view.concat ?? []) visit(part, part.data ?? data);
     };
-    visit(spec, undefined);
+    visit(spec);
     for (const [name, rows] of Object.entries(spec.datasets ?? {})) {
       for (const row of rows) {
         for (const field of Object.keys(row)) {
-          if (typeof row[field] === "number" && (field.startsWith("$/M") || (field === "y" && billed.has(name)))) row[field] *= by;
+          const follows = field.startsWith("$/M") || (field === "y" && billed.has(name));
+          if (follows && typeof row[field] === "number") row[field] *= by;
         }
       }
     }
     return billed.size > 0;
   }
 
-  /** Charts of a width, one below the other. @param {Spec} spec @param {number} width [pixels] */
+  /** Charts as wide as there is room, one below the other on a phone. @param {Spec} spec @param {number} width */
   function fit(spec, width) {
+    const room = Math.min(width - 80, 820);
+    if (spec.width) spec.width = room;
+    if (!narrow.matches) return;
     spec.config.legend = { ...spec.config.legend, columns: 1, labelLimit: width - 60 };
-    for (const panel of [spec, ...(spec.concat ?? spec.hconcat ?? spec.vconcat ?? [])]) {
-      if (panel.width) panel.width = Math.min(panel.width, width - 80);
-    }
+    for (const panel of spec.concat ?? []) if (panel.width) panel.width = room;
     if (spec.concat) spec.columns = 1;
-    if (spec.hconcat) [spec.vconcat, spec.hconcat] = [spec.hconcat, undefined];
   }
 
   /** @param {HTMLElement} figure @param {Factors} factors */
   function draw(figure, factors) {
-    const place = figure.querySelector(".drawing");
-    const options = { actions: false, renderer: "svg" };
-    library.vegaEmbed(place, specification(figure, factors), options).catch((/** @type {Error} */ error) => {
-      if (place) place.textContent = `The chart cannot be drawn: ${error.message}`;
+    const [place] = all(figure, ".drawing");
+    const { vegaEmbed } = /** @type {any} */ (window);
+    const drawn = vegaEmbed(place, specification(figure, factors), { actions: false, renderer: "svg" });
+    drawn.catch((/** @type {Error} */ error) => {
+      place.textContent = `The chart cannot be drawn: ${error.message}`;
     });
   }
 
@@ -118,16 +102,13 @@
     const body = /** @type {HTMLTableElement} */ (head.closest("table")).tBodies[0];
     const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
     /** @param {HTMLTableRowElement} row */
-    const key = (row) => {
-      const text = row.cells[head.cellIndex].textContent ?? "";
-      return { text, number: parseFloat(text.replace(/[,$<>~ ]/g, "")) };
-    };
+    const text = (row) => row.cells[head.cellIndex].textContent ?? "";
+    /** @param {HTMLTableRowElement} row Words come after numbers. */
+    const number = (row) => parseFloat(text(row).replace(/[,$<>~ ]/g, "")) || (/\d/.test(text(row)) ? 0 : Infinity);
     const rows = [...body.rows].sort((one, other) => {
-      const [a, b] = [key(one), key(other)];
-      if (Number.isNaN(a.number) || Number.isNaN(b.number)) {
-        return Number(Number.isNaN(a.number)) - Number(Number.isNaN(b.number)) || sign * a.text.localeCompare(b.text);
-      }
-      return sign * (a.number - b.number);
+      const [a, b] = [number(one), number(other)];
+      if (a === b) return sign * text(one).localeCompare(text(other));
+      return Math.max(a, b) === Infinity ? a - b : sign * (a - b);
     });
     for (const other of all(head.closest("tr") ?? document, "th")) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
@@ -141,13 +122,11 @@
     const text = table
       ? [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent?.trim()).join("\t")).join("\n")
       : block?.textContent ?? "";
-    const area = document.body.appendChild(document.createElement("textarea"));
-    area.value = text;
+    const area = document.body.appendChild(Object.assign(document.createElement("textarea"), { value: text }));
     area.select();
     button.textContent = document.execCommand("copy") ? "Copied" : "Cannot copy";
     area.remove();
     button.focus();
-    setTimeout(() => (button.textContent = "Copy"), 2000);
   }
 
   const articles = /** @type {HTMLElement[]} */ (all(document, "article"));
@@ -155,20 +134,17 @@
   for (const article of articles) {
     article.addEventListener("input", (event) => {
       const moved = /** @type {HTMLInputElement} */ (event.target);
-      for (const twin of /** @type {HTMLInputElement[]} */ (all(article, `[data-slider="${moved.dataset.slider}"]`))) {
-        if (twin !== moved) twin.value = moved.value;
-      }
+      const twins = /** @type {HTMLInputElement[]} */ (all(article, `[data-slider="${moved.dataset.slider}"]`));
+      for (const twin of twins) if (twin !== moved) twin.value = moved.value;
       rescale(article);
     });
     article.addEventListener("reset", () => setTimeout(() => rescale(article)));
-    article.addEventListener("submit", (event) => event.preventDefault());
   }
   document.addEventListener("click", (event) => {
     const button = /** @type {HTMLElement} */ (event.target).closest("button");
     if (button?.classList.contains("sort")) sort(button);
     if (button?.classList.contains("copy")) copy(button);
   });
-  dark.addEventListener("change", redraw);
-  narrow.addEventListener("change", redraw);
+  for (const query of [dark, narrow]) query.addEventListener("change", redraw);
   redraw();
 })();

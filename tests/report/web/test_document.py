@@ -1,0 +1,121 @@
+"""Reports of answers in Python: what follows a price follows it as Python says, and what else is in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.report.pages import page
+from inference_econ.report.table import Amount, dollars, per_hour
+from inference_econ.report.web import Asked, start, write
+from inference_econ.report.web.section import section
+from tests.documents import read
+
+SPACE = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
+REQUESTS = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 500}, origin="test")
+
+
+def _setup(price: float) -> ie.Setup:
+    return ie.Setup.of("llama_3_8b", "h100_sxm", price=price)
+
+
+def _answers(price: float) -> dict[str, object]:
+    layouts = ie.offer(_setup(price), REQUESTS, SPACE)
+    return {
+        "frontier": ie.frontier(_setup(price), REQUESTS, SPACE),
+        "price": ie.price(layouts, 5.0),
+        "recommend": ie.recommend([layouts], 5.0, ie.Targets(0.5)),
+        "load": ie.load(layouts, [2.0, 5.0]),
+        "gpus": ie.most_traffic([layouts], ie.Means(2), ie.Targets()),
+    }
+
+
+def _amounts(answer: object) -> list[Amount]:
+    made = section(Asked(page(answer)))
+    cells = [cell for table in made.tables for row in table.rows for cell in row]
+    return [text for text in (*made.told.answer, *cells) if isinstance(text, Amount)]
+
+
+@pytest.mark.parametrize("kind", ["frontier", "price", "recommend", "load", "gpus"])
+def test_what_has_a_slider_is_in_proportion_to_the_price(kind: str) -> None:
+    cheap, dear = (_amounts(_answers(price)[kind]) for price in (2.0, 5.0))
+    assert cheap
+    for one, other in zip(cheap, dear, strict=True):
+        assert other.value == pytest.approx(2.5 * one.value, rel=1e-12)
+        assert other.per == one.per
+
+
+def test_amounts_are_written_as_they_were() -> None:
+    assert [dollars(value) for value in (0.1234, 9.999, 10.0, 1234.5)] == ["0.123", "10.0", "10.00", "1234.50"]
+    assert per_hour(1234.5) == "1,234.50"
+
+
+def _sliders(answer: object) -> list[str]:
+    return [slider.name for slider in section(Asked(page(answer))).sliders]
+
+
+def test_only_what_is_exact_has_a_slider() -> None:
+    answers = _answers(2.0)
+    assert _sliders(answers["frontier"]) == ["price", "use"]
+    assert _sliders(answers["price"]) == ["price", "use", "cached"]
+    assert _sliders(ie.hour_cost(ie.hardware("h100_sxm"))) == []
+    layouts = ie.offer(_setup(2.0), REQUESTS, SPACE)
+    assert _sliders(ie.most_traffic([layouts], ie.Means(dollars_per_hour=20.0), ie.Targets())) == []
+    several = ie.compare(models="llama_3_8b", hardware=["h100_sxm", "h200_sxm"], tp=1)
+    assert _sliders(several) == ["prices", "use"]
+
+
+def test_margins_are_no_proportion() -> None:
+    from inference_econ.report.price import PricePage
+
+    sheet = _answers(2.0)["price"]
+    assert isinstance(sheet, ie.Sheet)
+    assert section(Asked(PricePage(sheet, {"input": 1.0}))).sliders == []
+
+
+def test_a_report_of_python(tmp_path: Path) -> None:
+    path = tmp_path / "front.html"
+    front = ie.frontier(_setup(2.0), REQUESTS, SPACE)
+    front.report(path)
+    document = read(path)
+    assert document.loaded() == []
+    assert len(document.charts()) == 1
+    assert "in Python, with .report()" in document.text
+    assert re.search(r"From \$[\d.]+ per million output tokens at", document.texts("p", class_="answer")[0])
+    (script,) = (text for _, text in document.all("pre"))
+    assert "vllm serve" in script and "vllm bench serve" in script
+
+
+@pytest.mark.parametrize("path", ["a.pdf", "a", "a.json"])
+def test_other_endings_are_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ie.InputError, match=r"a report is a page for a browser; end its name in \.html"):
+        ie.hour_cost(ie.hardware("h100_sxm")).report(tmp_path / path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_picture_has_tables(tmp_path: Path) -> None:
+    path = tmp_path / "hour.html"
+    write(path, [Asked(page(ie.hour_cost(ie.hardware("h100_sxm"))))])
+    document = read(path)
+    assert document.charts() == []
+    assert "vegaEmbed=" not in document.text
+    assert len(document.text) < 50_000
+    assert document.all("table")
+
+
+def test_what_no_engine_is_known_for_says_so() -> None:
+    nameless = ie.Setup.of(ie.model("llama_3_8b").replace(huggingface_id=None), "h100_sxm")
+    front = ie.frontier(nameless, REQUESTS, SPACE)
+    assert start.script(page(front)).startswith("# No command line: Llama 3.1 8B has no huggingface_id")
+    assert start.script(page(ie.explain(_setup(2.0), ie.Pins(tp=1, batch=4)))) == ""
+
+
+def test_a_load_that_breaks_its_promise_is_not_the_one_described() -> None:
+    layouts = ie.offer(_setup(2.0), REQUESTS, SPACE)
+    curve = ie.load(layouts, [1.0, 5.0, 20.0], targets=ie.Targets(tpot_seconds=0.012))
+    promised = next(point for point in reversed(curve.points) if curve.targets.broken(point.load) is None)
+    answer = "".join(section(Asked(page(curve))).told.answer)
+    assert f"at {promised.requests_per_second:.4g} requests/s" in answer
