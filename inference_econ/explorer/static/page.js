@@ -150,7 +150,7 @@ class Panel {
 
   /** @param {Refused} error */
   async refuse(error) {
-    const control = controlOf(error.field, chosen());
+    const control = controlOf(error.field, chosen()) ?? this.place.parentElement?.querySelector("textarea");
     if (control) complain(control, error.message, this.question);
     this.answer = null;
     this.views = [];
@@ -186,7 +186,7 @@ class Frontier extends Panel {
   /** With rings and crosses, whose places the view is told later. @param {any} spec */
   prepared(spec) {
     const { x, y } = spec.layer[0].encoding;
-    const style = { type: "point", size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
+    const style = { type: "point", aria: false, size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
     const marks = [["rings", "circle"], ["runs", "cross"]].map(([name, shape]) => {
       return { data: { name, values: [] }, mark: { ...style, shape }, encoding: { x, y } };
     });
@@ -213,7 +213,7 @@ class Frontier extends Panel {
 
   /** @param {number} row @param {Refused} error */
   blame(row, error) {
-    const control = controlOf(error.field, row) ?? controlOf("hardware", row);
+    const control = controlOf(error.field, row) ?? controlOf("model", row);
     if (control) complain(control, error.message, "series");
   }
 
@@ -350,6 +350,6 @@ byId("bars").addEventListener("change", (/** @type {any} */ { target }) => {
   byId("chosen").value = target.value;
   changed();
 });
-addEventListener("popstate", () => location.reload());
+addEventListener("popstate", () => location.search !== state(true) && location.reload());
 dark.addEventListener("change", () => location.reload());
 changed();
