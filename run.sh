@@ -44,6 +44,17 @@ set_up() {
     fi
 }
 
+# Chromium for the tests of the page, where it can be installed without a word; those tests say what to do where not.
+set_up_browser() {
+    for name in chromium chromium-browser google-chrome-stable google-chrome; do
+        if command -v "$name" >/dev/null; then return; fi
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu; } >/dev/null 2>&1 && return
+    fi
+    echo "Chromium cannot be installed here: the tests of the page in a browser are skipped, and fail where CI=true; 'apt-get install chromium' as root mends it" >&2
+}
+
 case "${1:-}" in
 demo)
     set_up . package
@@ -51,6 +62,7 @@ demo)
     ;;
 test)
     set_up ".[dev]" dev
+    set_up_browser
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     .venv/bin/mypy

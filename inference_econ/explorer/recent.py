@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,7 @@ T = TypeVar("T")
 OWN = "own/"
 #: Of the digest of a text [hexadecimal digits].
 _DIGITS = 16
+_NAME = re.compile(rf"{OWN}[0-9a-f]{{{_DIGITS}}}\.(?:json|csv)")
 
 
 class Recent(Generic[T]):
@@ -95,11 +97,11 @@ class Texts:
 
 
 def _own_names(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Options with names of texts that people sent."""
+    """Options with names of texts that people sent, alone or among the settings of a series."""
     for field, value in fields.items():
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str) and item.startswith(OWN):
-                yield field, item
+            for name in _NAME.findall(item) if isinstance(item, str) else ():
+                yield field, name
 
 
 def key(*parts: object) -> str:

@@ -26,9 +26,7 @@ class Refused extends Error {
 const byId = (id) => document.getElementById(id);
 /** @type {{light: any, dark: any}} */
 const themes = JSON.parse(byId("themes").textContent);
-/** @type {HTMLFormElement} */
 const form = byId("question");
-/** @type {HTMLInputElement} */
 const slider = byId("speed");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 /** @param {string} tag @param {Record<string, any>} properties @param {(Node | string)[]} children @returns {any} */
@@ -42,8 +40,7 @@ function make(tag, properties, ...children) {
 const line = (cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));
 /** @param {number} value */
 const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
-/** @returns {HTMLFieldSetElement[]} */
-const fieldsets = () => [...form.querySelectorAll(/** @type {any} */ (".series:enabled"))];
+const fieldsets = () => [...form.querySelectorAll(".series:enabled")];
 /** The series whose deployment is looked at. */
 const chosen = () => Math.min(Number(byId("chosen").value) || 0, fieldsets().length - 1);
 
@@ -73,7 +70,7 @@ async function fetched(url, how) {
   throw new Refused(content.error.message, content.error.field);
 }
 
-/** The control of an option: that of a series if each has its own. @param {string | null} field @param {number} row */
+/** The control of an option, of a series or of all. @param {string | null} field @param {number} row @returns {any} */
 function controlOf(field, row) {
   const selector = `[name="${field}"], [data-options~="${field}"]`;
   const shared = [...document.querySelectorAll(selector)].find((control) => !control.closest(".series"));
@@ -111,16 +108,15 @@ async function draw(spec, place) {
     : { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
   const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", logLevel: 1 };
   const drawn = { ...sized, title: undefined, config: theme };
-  const { vegaEmbed } = /** @type {any} */ (window);
-  return (await vegaEmbed(place, drawn, { ...options, tooltip: { disableDefaultStyle: true } })).view;
+  const embedded = { ...options, tooltip: { disableDefaultStyle: true } };
+  return (await /** @type {any} */ (window).vegaEmbed(place, drawn, embedded)).view;
 }
 
 /** A part of the page that asks one question and shows the answer. */
 class Panel {
   /** @type {Answer | null} */ answer = null;
   /** @type {any[]} */ views = [];
-  /** Addresses of what is shown and of what shall be. */
-  shown = "";
+  shown = ""; // the address of what is shown, and of what shall be
   wanted = "";
   running = false;
 
@@ -150,10 +146,9 @@ class Panel {
 
   /** @param {Refused} error */
   async refuse(error) {
-    const control = controlOf(error.field, chosen());
+    const control = controlOf(error.field, chosen()) ?? this.place.parentElement?.querySelector("textarea");
     if (control) complain(control, error.message, this.question);
-    this.answer = null;
-    this.views = [];
+    [this.answer, this.views] = [null, []];
     this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see above." : error.message));
     byId("status").textContent = error.message;
   }
@@ -186,7 +181,7 @@ class Frontier extends Panel {
   /** With rings and crosses, whose places the view is told later. @param {any} spec */
   prepared(spec) {
     const { x, y } = spec.layer[0].encoding;
-    const style = { type: "point", size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
+    const style = { type: "point", aria: false, size: 150, strokeWidth: 2.5, filled: false, style: "whole" };
     const marks = [["rings", "circle"], ["runs", "cross"]].map(([name, shape]) => {
       return { data: { name, values: [] }, mark: { ...style, shape }, encoding: { x, y } };
     });
@@ -213,7 +208,7 @@ class Frontier extends Panel {
 
   /** @param {number} row @param {Refused} error */
   blame(row, error) {
-    const control = controlOf(error.field, row) ?? controlOf("hardware", row);
+    const control = controlOf(error.field, row) ?? controlOf("model", row);
     if (control) complain(control, error.message, "series");
   }
 
@@ -311,11 +306,12 @@ function hide(set, hidden) {
 }
 
 byId("add").addEventListener("click", () => {
-  const last = /** @type {HTMLFieldSetElement} */ (fieldsets().at(-1)).querySelectorAll("select");
-  const spare = /** @type {HTMLFieldSetElement} */ (form.querySelector(".series:disabled"));
+  const last = fieldsets().at(-1).querySelectorAll("select");
+  const spare = form.querySelector(".series:disabled");
   hide(spare, false);
-  for (const [index, control] of spare.querySelectorAll("select").entries()) control.value = last[index].value;
-  spare.querySelectorAll("select")[1].focus();
+  const controls = /** @type {HTMLSelectElement[]} */ ([...spare.querySelectorAll("select")]);
+  for (const [index, control] of controls.entries()) control.value = last[index].value;
+  controls[1].focus();
 });
 form.addEventListener("click", (/** @type {any} */ { target }) => {
   if (!target.matches(".remove")) return;
@@ -335,11 +331,9 @@ byId("paste").addEventListener("click", async () => {
     await measured.ask(address("validate", [chosen()], { ...frontier.pick()?.at, file: kept.name }));
     return frontier.bars();
   }
-  const select = /** @type {HTMLSelectElement} */ (fieldsets()[chosen()].querySelector("[name=model]"));
-  select.add(new Option(kept.name, kept.name, false, true));
+  controlOf("model", chosen()).add(new Option(kept.name, kept.name, false, true));
   changed();
 });
-form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("change", () => changed());
 slider.addEventListener("input", () => frontier.answer && frontier.bars());
 slider.addEventListener("change", () => {
@@ -350,6 +344,6 @@ byId("bars").addEventListener("change", (/** @type {any} */ { target }) => {
   byId("chosen").value = target.value;
   changed();
 });
-addEventListener("popstate", () => location.reload());
-dark.addEventListener("change", () => location.reload());
+addEventListener("popstate", () => location.search !== state(true) && location.reload());
+dark.onchange = () => location.reload();
 changed();

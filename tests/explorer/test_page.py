@@ -1,0 +1,156 @@
+"""The page without a browser: its state, what its panels ask, and what is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from inference_econ.explorer import asking, page
+from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+STATIC = Path(page.__file__).parent / "static"
+ROW = dict.fromkeys(OF_SERIES, "")
+H100 = {**ROW, "model": "llama_3_8b", "hardware": "h100_sxm", "weights": "fp8"}
+QUERY = "model=llama_3_8b&hardware=h100_sxm&weights=fp8&isl=1000&osl=200&request_rate=2&percentile=p90"
+POINT = "row=0&at.tp=2&at.dp=1&at.pp=1&at.ep=1&at.batch=8&at.engine=sglang,%20vllm"
+
+
+def test_an_empty_address_is_a_question_that_can_be_answered() -> None:
+    shown = state([])
+
+    assert shown.series[0]["model"] == "llama_3_70b"
+    assert shown.shared["isl"] == "2000"
+
+
+def test_series_are_the_values_of_an_address_side_by_side() -> None:
+    shown = state(
+        [("model", "a"), ("hardware", "x"), ("model", "b"), ("hardware", "y"), ("weights", "fp8"), ("isl", "")]
+    )
+
+    assert [dict(row) for row in shown.series] == [
+        {**ROW, "model": "a", "hardware": "x", "weights": "fp8"},
+        {**ROW, "model": "b", "hardware": "y"},
+    ]
+    assert shown.shared["isl"] == ""
+    assert shown.shared["osl"] == ""
+
+
+def test_an_address_holds_so_many_series_and_no_more() -> None:
+    assert len(state([("model", str(index)) for index in range(20)]).series) == MOST_SERIES
+
+
+def test_labels_say_what_is_different_and_are_different() -> None:
+    assert asking.labels([H100]) == ["llama_3_8b, h100_sxm"]
+    assert asking.labels([H100, {**H100, "hardware": "b200"}]) == ["h100_sxm", "b200"]
+    assert asking.labels([H100, {**H100, "weights": ""}]) == ["fp8", "weights by default"]
+    assert asking.labels([H100, H100]) == ["llama_3_8b, h100_sxm", "llama_3_8b, h100_sxm (2)"]
+
+
+def test_series_are_written_as_compare_takes_them() -> None:
+    assert asking.series([H100]) == ["llama_3_8b, h100_sxm: model=llama_3_8b, hardware=h100_sxm, weights=fp8"]
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("compare", "compare --series 'llama_3_8b, h100_sxm: model=llama_3_8b, hardware=h100_sxm, weights=fp8'"),
+        ("explain", "explain llama_3_8b h100_sxm --weights fp8 --tp 2 --ep 1 --batch 8"),
+        ("price", "price llama_3_8b h100_sxm --weights fp8"),
+        ("launch", "launch llama_3_8b h100_sxm --to sglang --weights fp8"),
+    ],
+)
+def test_panels_ask_what_the_page_says(client: TestClient, question: str, command: str) -> None:
+    shown = client.get(f"/view/{question}?{QUERY}&{POINT}").raise_for_status().json()
+
+    words = re.sub(r"<[^>]*>", "", shown["html"]).replace("&#39;", "'")
+    assert all(word in words for word in command.split())
+
+
+def test_a_comparison_has_what_can_be_chosen(client: TestClient) -> None:
+    shown = client.get(f"/view/compare?{QUERY}&row=0").raise_for_status().json()
+
+    (series,) = shown["series"]
+    point = series["points"][0]
+    assert series["price"] > 0
+    assert point["low"] <= point["dollars"] <= point["high"]
+    assert series["preferred"] in [each["speed"] for each in series["points"]]
+    assert point["at"]["batch"] % (point["at"]["dp"] * point["at"]["pp"]) == 0
+    assert list(shown["charts"])
+
+
+def test_what_is_said_in_an_address_is_text_and_no_html(client: TestClient) -> None:
+    shown = client.get("/", params={"isl": '"><script>alert(1)</script>', "model": "<b>"}).raise_for_status().text
+
+    assert "<script>alert" not in shown
+    assert "<option selected>&lt;b&gt;</option>" in shown
+
+
+def test_a_panel_that_nobody_has_is_not_found(client: TestClient) -> None:
+    reply = client.get("/view/hardware")
+
+    assert reply.status_code == 404
+    assert reply.json()["error"]["message"] == "no panel asks 'hardware'"
+
+
+def test_a_mistake_names_its_control(client: TestClient) -> None:
+    reply = client.get(f"/view/explain?{QUERY.replace('isl=1000', 'isl=-1')}&{POINT}")
+
+    assert reply.status_code == 422
+    assert reply.json()["error"]["field"] == "isl"
+    assert "got '-1'" in reply.json()["error"]["message"]
+
+
+def test_the_page_offers_what_the_catalogue_has_and_tells_who_has_no_javascript(client: TestClient) -> None:
+    text = client.get("/").raise_for_status().text
+
+    assert text.count("<option>qwen3_8b</option>") == MOST_SERIES
+    assert "<noscript>" in text
+    assert "style=" not in text
+
+
+def test_what_draws_is_served_here_and_kept_by_browsers(client: TestClient) -> None:
+    reply = client.get("/static/vega.js").raise_for_status()
+
+    assert "vegaEmbed" in reply.text
+    assert reply.headers["cache-control"] == "max-age=86400"
+
+
+def test_hand_written_javascript_stays_small() -> None:
+    assert len((STATIC / "page.js").read_text().splitlines()) <= 350
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "-p typescript@5.9 tsc --noEmit --checkJs --allowJs --strict --target es2023 --lib es2023,dom,dom.iterable",
+        "@biomejs/biome@2 lint --error-on-warnings",
+    ],
+    ids=["types", "lint"],
+)
+def test_javascript_is_checked(command: str) -> None:
+    npx = shutil.which("npx")
+    if npx is None:
+        pytest.skip("no npx on this machine: with Node.js the types and the style of page.js are checked")
+    checked = subprocess.run(
+        [npx, "--yes", *command, str(STATIC / "page.js")], capture_output=True, text=True, timeout=300
+    )
+    if "npm error" in checked.stderr.lower():
+        pytest.skip(f"npm cannot fetch what checks page.js: {checked.stderr[:200]}")
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_themes_are_those_of_charts(client: TestClient) -> None:
+    text = client.get("/").text
+    themes = json.loads(text.partition('id="themes">')[2].partition("</script>")[0])
+
+    assert themes["light"]["background"] != themes["dark"]["background"]
