@@ -31,7 +31,7 @@ html_copy_source = False
 html_show_search_summary = False
 
 # Indented blocks are sessions of a shell or of Python (extensions/sessions.py), or plain text.
-highlight_language = "text"
+highlight_language = "none"
 pygments_style = "tango"
 pygments_dark_style = "monokai"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]

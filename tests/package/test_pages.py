@@ -103,6 +103,12 @@ def test_no_markup_is_left_over(built: Path) -> None:
         assert not re.findall(r"\.\. \w[\w-]*::|\{\w[\w-]*\}\s*<|:::|```", shown), path
 
 
+def test_what_is_typed_stands_out(built: Path) -> None:
+    page = (built / "tutorials" / "capacity_planner.html").read_text(encoding="utf-8")
+    assert page.count("highlight-session") + page.count("highlight-pycon") == 6
+    assert page.count('class="gp"') == 7 + 3
+
+
 def test_references_are_made_of_the_code(pages: dict[Path, Page], built: Path) -> None:
     assert "inference_econ.frontier" in pages[built / "reference" / "python.html"].ids
     assert "inference-econ-frontier" in pages[built / "reference" / "cli.html"].ids
