@@ -56,8 +56,19 @@ def example(*lines: str) -> str:
     return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
 
 
+class StoppedError(Exception):
+    """An interrupt on its way out of click, which would print an empty line for it."""
+
+
 class Group(click.Group):
     """Commands under headings, each with its whole first sentence."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise StoppedError from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them; what has no heading comes last."""

@@ -35,7 +35,7 @@ from . import (
     speculate,
     validate,
 )
-from .help import COMPLETION, Group
+from .help import COMPLETION, Group, StoppedError
 from .parameters import UNCOUNTABLE
 
 
@@ -106,9 +106,8 @@ def run() -> None:
         else:
             click.echo(f"Error: {gone}", err=True)
         sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        sys.exit(130)
+    except (click.Abort, StoppedError) as error:
+        raise KeyboardInterrupt from error
     except InputError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)

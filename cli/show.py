@@ -295,46 +295,29 @@ class _Bar:
     """What is done of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
 
     def __init__(self) -> None:
-        self.lock, self.shown, self.stopped = threading.Lock(), False, False
-        self.share: float | None = None
-        self.what = ""
-
-    def report(self, share: float, what: str) -> None:
-        """Note the share of the work done, and what is being done."""
-        with self.lock:
-            self.share, self.what = share, what
-            if self.shown:
-                self._update()
-
-    def start(self) -> None:
-        """Show it, unless the work is done; only then is loaded what draws it."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        with self.lock:
-            if self.stopped:
-                return
-            columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-            # What is printed meanwhile goes where it would go without a bar.
-            self.bar = Progress(
-                *columns,
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self.task = self.bar.add_task("", total=None)
-            self.shown = True
-            self._update()
-            self.bar.start()
+        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+        # What is printed meanwhile goes where it would go without a bar.
+        self.drawn = Progress(
+            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self.task = self.drawn.add_task("", total=None)
+        self.lock, self.ended = threading.Lock(), False
 
-    def _update(self) -> None:
-        total = None if self.share is None else 1.0
-        self.bar.update(self.task, total=total, completed=self.share, description=self.what)
+    def report(self, share: float, what: str) -> None:
+        """Move it to the share of the work done, and say what is being done."""
+        self.drawn.update(self.task, total=1.0, completed=share, description=what)
+
+    def start(self) -> None:
+        """Show it, unless the work is done."""
+        with self.lock:
+            if not self.ended:
+                self.drawn.start()
 
     def stop(self) -> None:
         """Take it away."""
         with self.lock:
-            self.stopped = True
-            if self.shown:
-                self.bar.stop()
+            self.ended = True
+            self.drawn.stop()

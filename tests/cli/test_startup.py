@@ -133,9 +133,8 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
-    """The error stream, as a terminal that can draw."""
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
+    """The error stream, as a terminal that can draw; to be called in the test, since capturing begins anew there."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = _Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -158,15 +157,17 @@ def _lasting(monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
     monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", 0.0)
 
 
-def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
+def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _terminal(monkeypatch)
     _lasting(monkeypatch, terminal)
     assert command("table", "paper/table_1").code == 0
     assert "GPT-4" in terminal.getvalue()  # the last series that was worked on
 
 
 def test_a_bar_waits_for_a_second_and_is_never_there_where_it_must_be_quiet(
-    command: Command, monkeypatch: pytest.MonkeyPatch, terminal: _Terminal
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    terminal = _terminal(monkeypatch)
     show = importlib.import_module("inference_econ_cli.show")
     for after, arguments in ((1e6, ()), (0.0, ("--quiet",))):
         monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", after)

@@ -99,7 +99,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
         (entry,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
-        assert "inference-econ = inference_econ_cli.main:run" in archive.read(entry).decode()
+        assert "inference-econ = inference_econ_cli.start:run" in archive.read(entry).decode()
         assert any(name.endswith("/LICENSE") for name in archive.namelist())
     assert "Requires-Python: >=3.11" in text
     assert "License-Expression: Apache-2.0" in text
