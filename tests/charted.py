@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -63,8 +64,15 @@ def encodings(view: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield channel, one
 
 
+def hovering(view: Spec) -> set[str]:
+    """The fields that hovering over the marks of a view says."""
+    said = view.get("encoding", {}).get("tooltip", {})
+    return set(re.findall(r'datum\)\["(.*?)"\]', said["value"]["expr"])) if "value" in said else set()
+
+
 def _check_fields(view: Spec, rows: Sequence[dict[str, Any]]) -> None:
     assert rows
+    assert hovering(view) <= {name for row in rows for name in row}
     calculated = {step["as"] for step in view.get("transform", ()) if "as" in step}
     for channel, encoding in encodings(view):
         name = encoding["field"]
@@ -80,11 +88,6 @@ def _check_fields(view: Spec, rows: Sequence[dict[str, Any]]) -> None:
             assert all(low * (1 - 1e-5) <= value <= high * (1 + 1e-5) for value in values)
         elif domain is not None:
             assert set(values) <= set(domain)
-
-
-def fields(spec: Spec, channel: str) -> set[str]:
-    """The fields that a channel shows anywhere in a chart."""
-    return {encoding["field"] for view in views(spec) for used, encoding in encodings(view) if used == channel}
 
 
 def legend(spec: Spec) -> set[str]:

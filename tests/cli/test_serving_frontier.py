@@ -86,6 +86,14 @@ def test_the_option_that_is_gone_says_what_to_type(refused: Command) -> None:
     assert "No such option '--serving'" in refused("compare", "llama_3_8b", "--on", "h100_sxm", "--serving").err
 
 
+def test_a_picture_to_point_at_is_a_page_that_loads_nothing(command: Command, tmp_path: Path) -> None:
+    outcome = command(*SERVING, "--plot", "a.html")
+    assert (outcome.code, outcome.err) == (0, "wrote a.html\n")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<title>What do services cost at each speed?</title>" in page
+    assert "https://cdn" not in page
+
+
 def test_promises_leave_points_out_before_the_frontier_is_taken(command: Command) -> None:
     everything, kept = (record(command, *SERVING, *more) for more in ((), ("--ttft", 70, "--tpot", "10 ms")))
     assert kept["promises"] == {

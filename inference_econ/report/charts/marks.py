@@ -9,10 +9,14 @@ from math import isfinite
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from inference_econ.report.charts import theme
 from inference_econ.report.charts.plot import Band, Plot, Series
 
+#: Makes charts of pieces that are not checked against the schema one by one, which takes longer than an answer: tests
+#: check whole charts.
+quickly = debug_mode(False)
 #: A row of data: numbers and texts by field.
 Row = dict[str, Any]
 #: How numbers are written: three digits.
@@ -29,13 +33,16 @@ _RULE = [2, 3]
 _CHARACTER = 5.7
 
 
-def data(rows: Iterable[Row]) -> alt.InlineData:
-    """Rows that a specification carries with it; six digits of numbers are more than ink shows.
+class _Rows(alt.InlineData):
+    """Rows that copies of a chart share, as nobody changes them: copying them takes longer than making them."""
 
-    They are text until the specification is made: Altair copies and checks lists many times, which takes most of the
-    time of a chart.
-    """
-    return alt.InlineData(values=json.dumps([{name: _short(value) for name, value in row.items()} for row in rows]))
+    def __deepcopy__(self, memo: object) -> _Rows:
+        return self
+
+
+def data(rows: Iterable[Row]) -> alt.InlineData:
+    """Rows that a specification carries with it; six digits of numbers are more than ink shows."""
+    return _Rows(values=[{name: _short(value) for name, value in row.items()} for row in rows])
 
 
 def _short(value: object) -> object:
@@ -62,7 +69,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
 
     Parameters
     ----------
-    chart : Chart
+    chart : Plot
         What is drawn.
     name : {"x", "y"}
         Which axis; so is the field of the data called.
@@ -166,6 +173,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
         field="band",
         type="nominal",
         scale=alt.Scale(type="ordinal", domain=[chart.bands], range=[theme.BAND]),
+        sort=[chart.bands],
         legend=alt.Legend(symbolType="square", symbolStrokeWidth=0, symbolSize=220),
         title=None,
     )
@@ -213,23 +221,25 @@ def _known(**encodings: Any) -> dict[str, Any]:
     return {name: value for name, value in encodings.items() if value is not None}
 
 
-def tooltips(chart: Plot, rows: Sequence[Row]) -> list[alt.Tooltip]:
-    """What hovering over a row says: what it is, both axes, and its details."""
-    special = {"series", "kind", "x", "y", "n", "piece", "point"}
-    fields = dict.fromkeys(name for row in rows for name in row if name not in special)
-    what = "kind" if "kind" in rows[0] else "series"
-    return [
-        alt.Tooltip(field=what, type="nominal", title="what"),
-        alt.Tooltip(field="x", type="quantitative", title=chart.x_label, format=DIGITS),
-        alt.Tooltip(field="y", type="quantitative", title=chart.y_label, format=DIGITS),
-        *(_tooltip(name, next(row[name] for row in rows if name in row)) for name in fields),
-    ]
+def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
+    """What hovering over a row says: what it is, both axes, and its details, as far as the row has them.
+
+    Vega-Lite loses texts in lists of fields where the nearest point is meant, whose row is that of a cell around it.
+    """
+    special = {"series", "kind", "x", "y", "n", "piece"}
+    details = dict.fromkeys(name for row in rows for name in row if name not in special)
+    shown = {"": "kind" if "kind" in rows[0] else "series", chart.x_label: "x", chart.y_label: "y"}
+    shown |= {name: name for name in details}
+    said = [f"{json.dumps(title)}: {_said(name, rows)}" for title, name in shown.items()]
+    return alt.value(alt.ExprRef(expr=f"{{{', '.join(said)}}}"))
 
 
-def _tooltip(name: str, value: object) -> alt.Tooltip:
-    if isinstance(value, str):
-        return alt.Tooltip(field=name, type="nominal", title=name)
-    return alt.Tooltip(field=name, type="quantitative", title=name, format=DIGITS)
+def _said(name: str, rows: Sequence[Row]) -> str:
+    """A field of the row that is meant, in words."""
+    field = f"(datum.datum || datum)[{json.dumps(name)}]"
+    if any(isinstance(row.get(name), str) for row in rows):
+        return field
+    return f"isValid({field}) ? format({field}, '{DIGITS}') : {field}"
 
 
 def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
@@ -237,7 +247,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
 
     Parameters
     ----------
-    chart : Chart
+    chart : Plot
         What is drawn.
     labels : sequence of str
         Of all lines that have a colour.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +32,8 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
     dark : bool
         On a dark ground.
     """
-    # Marks were checked when they were made, and tests hold whole specifications against the schema.
     plain: dict[str, Any] = chart.to_dict(validate=False)
-    return {**plain, "datasets": _rows(plain), "config": theme.config(dark=dark)}
-
-
-def _rows(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a chart by name, which :func:`.marks.data` gives as text."""
-    datasets = plain.get("datasets", {})
-    return {name: json.loads(rows) if isinstance(rows, str) else rows for name, rows in datasets.items()}
+    return {**plain, "config": theme.config(dark=dark)}
 
 
 def javascript() -> str:
@@ -101,24 +91,19 @@ def drawn(chart: AnyChart, ending: str) -> bytes:
     return bytes(vl_convert.vegalite_to_png(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
 
 
-#: A page with one chart that loads nothing; light or dark as its reader's system is.
-_HTML = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>%(title)s</title>
-<style>:root { color-scheme: light dark } body { margin: 0; overflow-x: auto; background: %(light)s }
-@media (prefers-color-scheme: dark) { body { background: %(dark)s } }</style>
-<script>%(javascript)s</script></head>
-<body><div id="chart"></div>
-<script>const [chart, dark] = %(data)s;
-if (matchMedia("(prefers-color-scheme: dark)").matches) chart.config = dark;
-vegaEmbed("#chart", chart);</script></body></html>
-"""
-
-
 def _html(chart: AnyChart) -> str:
-    plain, dark = specification(chart), theme.config(dark=True)
-    # What ends a script in a text would end this one.
-    data = json.dumps([plain, dark], allow_nan=False).replace("</", "<\\/")
-    light, title = plain["config"]["background"], html.escape(str(plain["title"]["text"]))
-    parts = {"title": title, "light": light, "dark": dark["background"], "javascript": javascript(), "data": data}
-    return _HTML % parts
+    """A page with one chart that loads nothing; light or dark as its reader's system is, narrow as the screen is."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    loader = PackageLoader("inference_econ.report")
+    template = Environment(autoescape=True, loader=loader, undefined=StrictUndefined).get_template("chart.html.j2")
+    plain = specification(chart)
+    return template.render(
+        title=plain["title"]["text"],
+        light=plain["config"],
+        dark=theme.config(dark=True),
+        # The scripts of the page itself, without anything of the answer in it.
+        javascript=Markup(javascript()),
+        chart=plain,
+    )

@@ -10,7 +10,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier, frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.inputs import Traffic
 from inference_econ.report.serving_frontier import ServingFrontierPage
-from tests.charted import fields, legend, rows_of, sound, views
+from tests.charted import hovering, legend, rows_of, sound, views
 
 
 @cache
@@ -26,7 +26,19 @@ def test_a_frontier_with_its_band_and_measured_servers() -> None:
     said = legend(spec)
     assert {"services that nothing beats", "largest speed³ / cost", "80 % of measured values (profiles/hopper)"} < said
     assert any(text.startswith("measured: vLLM") for text in said)
-    assert {"layout", "GPUs", "engine", "in flight", "batch", "TTFT ms", "TPOT ms", "$/M low"} < fields(spec, "tooltip")
+    details = {
+        "layout",
+        "GPUs",
+        "engine",
+        "in flight",
+        "batch",
+        "TTFT ms",
+        "TPOT ms",
+        "$/M output",
+        "$/M low",
+        "$/M high",
+    }
+    assert any(details < hovering(view) for view in views(spec))
 
 
 def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token() -> None:

@@ -48,9 +48,9 @@ def test_a_page_holds_all_that_it_needs(chart: charts.AnyChart, tmp_path: Path) 
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=", re.sub(r"(?s)<script>.*?</script>", "", text))
     assert "What does &lt;/script&gt; &amp; cost?" in text
-    data = re.search(r"const \[chart, dark\] = (.*);\n", text)
+    data = re.search(r"const chart = (.*), dark = (.*), narrow", text)
     assert data is not None
-    plain, dark = json.loads(data.group(1))
+    plain, dark = map(json.loads, data.groups())
     assert plain["title"]["text"] == "What does </script> & cost?"
     assert dark == charts.config(dark=True)
     assert text.count("</script>") == 2
