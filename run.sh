@@ -14,6 +14,8 @@
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh readme      the commands of README.md and of some documents, with what they print now
 #   sh run.sh benchmark   speed against the naive way
+#   sh run.sh explorer-benchmark  the explorer over HTTP: its start, changed controls, 50 users at once (3 minutes)
+#   sh run.sh explorer-fuzz       10,000 requests made from its OpenAPI document (an hour)
 set -eu
 cd "$(dirname "$0")"
 
@@ -113,8 +115,18 @@ benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
+explorer-benchmark)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m benchmarks.explorer "$@"
+    ;;
+explorer-fuzz)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m benchmarks.explorer_fuzz "$@"
+    ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | readme | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | readme | benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

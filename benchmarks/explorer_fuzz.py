@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from schemathesis import Case, GenerationMode
+from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
 from inference_econ.explorer import Limits
@@ -31,6 +32,8 @@ _NAMES = {
 }
 #: Seconds that an answer may take here [s].
 _SECONDS = 10.0
+#: Addresses beyond are refused by the client itself [characters].
+_LONGEST_ADDRESS = 8_000
 
 
 def application() -> Any:
@@ -47,7 +50,8 @@ def tried(client: TestClient, cases: int) -> Counter[int]:
         With the request that made the server fail.
     """
     document = _with_names(client.get("/openapi.json").json())
-    operations = [each.ok() for each in schemathesis.openapi.from_dict(document).get_all_operations()]
+    found = schemathesis.openapi.from_dict(document).get_all_operations()
+    operations = [each.ok() for each in found if isinstance(each, Ok)]
     statuses: Counter[int] = Counter()
     for operation in operations:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
@@ -68,9 +72,10 @@ def _replies(client: TestClient, requests: Any, cases: int) -> Counter[int]:
         suppress_health_check=list(HealthCheck),
     )
     @given(case=requests)
-    def ask(case: Case) -> None:
+    def ask(case: Case[Any]) -> None:
         sent = case.as_transport_kwargs(base_url=ADDRESS)
         about = {name: sent[name] for name in ("method", "url", "params", "json", "headers") if sent.get(name)}
+        assume(len(str(about.get("params"))) < _LONGEST_ADDRESS)
         reply = client.request(**about, content=sent.get("data"))
         statuses[reply.status_code] += 1
         assert reply.status_code < 500, (reply.status_code, about, str(sent.get("data"))[:500])

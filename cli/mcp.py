@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import extras, serve
-from .help import Command
+from .help import Command, example
 
 if TYPE_CHECKING:
     from inference_econ.explorer import Limits
-
-_SETTINGS = """\b
-An assistant starts it by settings such as these:
-  {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["mcp"]}}}
-"""
 
 
 def server(limits: Limits | None = None) -> Any:
@@ -27,12 +22,19 @@ def server(limits: Limits | None = None) -> Any:
     return explorer.tools(questions.questions(), questions.answer, limits=limits, ready=serve.READY)
 
 
-@click.command(cls=Command, epilog=_SETTINGS)
-def mcp() -> None:
-    """Let an assistant ask: questions as tools of the Model Context Protocol, over standard input and output.
+_HELP = """Let an assistant ask: questions as tools of the Model Context Protocol, over standard input and output.
 
-    Its tools are the questions of this command line with the same options, and answer with tables.
-    """
+Its tools are the questions of this command line with the same options, and answer with tables. An assistant starts it
+by settings such as these:
+
+\b
+  {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["mcp"]}}}
+"""
+
+
+@click.command(cls=Command, help=_HELP, epilog=example("inference-econ mcp"))
+def mcp() -> None:
+    """See the help."""
     with extras.needed("mcp"):
         from inference_econ.explorer import talk
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -17,7 +18,7 @@ from inference_econ.explorer import asking, guards, openapi, page, recent, reque
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import FILES, Form, Reply, reply
-from inference_econ.explorer.state import state
+from inference_econ.explorer.state import MOST_SERIES, state
 from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _DAY_SECONDS = 86_400
+#: What an answer that is kept takes beside its body, about [B].
+_HEAD_BYTES = 1_000
 #: How names begin that say which deployment is looked at.
 _AT = "at."
+#: Which series can be asked about.
+_ROWS = tuple(map(str, range(MOST_SERIES)))
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -53,6 +58,7 @@ class _Explorer:
         self.answering, self.limits, self.ready = answering, limits, ready
         self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
         self.texts = recent.Texts(limits.kept_bytes)
+        self.coming: dict[str, anyio.Event] = {}
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
@@ -89,7 +95,7 @@ class _Explorer:
         if name not in page.ASKED:
             raise HTTPException(404, f"no panel asks {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
-        rows = [int(row) for row in shown.getlist("row") if row.isdecimal()]
+        rows = [int(row) for row in shown.getlist("row") if row in _ROWS]
         given = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
         fields = checked(self.models[name], given, texts=True)
         return _response(await self.answer(request, name, fields, "view"), {})
@@ -97,12 +103,26 @@ class _Explorer:
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
         key = recent.key(name, fields, form)
-        known = self.replies.get(key)
-        if known is not None:
-            return known
+        while True:
+            known = self.replies.get(key)
+            if known is not None:
+                return known
+            coming = self.coming.get(key)
+            if coming is None:
+                break
+            await coming.wait()  # somebody asks the same
         arguments = self.answering, name, fields, form, self.texts.named(fields)
-        made: Reply = await requests.while_connected(request, self.workers, reply, *arguments)
-        self.replies.put(key, made, len(made.body))
+        coming = self.coming[key] = anyio.Event()
+        made: Reply
+        try:
+            made = await requests.while_connected(request, self.workers, reply, *arguments)
+            self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
+        except RefusedError as error:  # it took too long, as it would again
+            made = Reply(b"", "", str(error), error.field)
+            self.replies.put(key, made, _HEAD_BYTES)
+        finally:
+            del self.coming[key]
+            coming.set()
         return made
 
     async def keep(self, request: Request) -> Response:

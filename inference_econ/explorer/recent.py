@@ -76,7 +76,7 @@ class Texts:
             raise RefusedError(f"not a text in UTF-8 ({error.reason})") from error
         ending = "json" if text.lstrip().startswith(("{", "[")) else "csv"
         name = f"{OWN}{hashlib.sha256(content).hexdigest()[:_DIGITS]}.{ending}"
-        self._texts.put(name, text, len(content))
+        self._texts.put(name, text, len(content) + 1)
         return name
 
     def named(self, fields: Fields) -> Mapping[str, str]:

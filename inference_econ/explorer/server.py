@@ -52,7 +52,10 @@ def listening(host: str, port: int) -> socket.socket:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    return socket.create_server((host, port), family=family)
+    listener = socket.create_server((host, port), family=family)
+    # Connections have it from here; a reply in two parts would else wait 40 ms for its reader.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _free(host: str, port: int) -> int:

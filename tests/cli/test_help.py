@@ -49,7 +49,7 @@ def test_each_command_has_an_example_that_can_be_typed(
         assert program == "inference-econ"
         parsed = app.commands[called]
         with parsed.make_context(called, arguments, help_option_names=["-h", "--help"]) as context:
-            assert context.params
+            assert context.params or not arguments
     assert any(shlex.split(line)[1] == name for line in lines)
 
 

@@ -94,6 +94,14 @@ def test_a_text_that_is_forgotten_is_asked_for_again() -> None:
     assert caught.value.field == "model"
 
 
+def test_a_forgotten_text_is_refused_every_time(client: TestClient) -> None:
+    asked = {"model": "own/0123456789abcdef.json", "hardware": "h100_sxm"}
+    for _ in range(2):
+        error = client.post("/api/v1/frontier", json=asked).json()["error"]
+        assert error["field"] == "model"
+        assert "send it again" in error["message"]
+
+
 def test_what_was_used_last_is_kept() -> None:
     recent: Recent[str] = Recent(10)
     recent.put("a", "1", 4)

@@ -84,7 +84,9 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
     measured = [path for suffix in ("csv", "md") for path in (ROOT / "scenarios" / "measured").glob(f"*.{suffix}")]
     assert len(measured) >= 13
     expected |= {f"inference_econ/_catalog/{path.relative_to(ROOT).as_posix()}" for path in measured}
-    code = (path for ending in ("py", "pyi", "j2") for path in (ROOT / "inference_econ").rglob(f"*.{ending}"))
+    code = (
+        path for ending in ("py", "pyi", "j2", "css", "js") for path in (ROOT / "inference_econ").rglob(f"*.{ending}")
+    )
     expected |= {path.relative_to(ROOT).as_posix() for path in code}
     expected |= {f"inference_econ_cli/{path.name}" for path in (ROOT / "cli").glob("*.py")}
     assert files == expected

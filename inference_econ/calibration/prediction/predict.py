@@ -117,7 +117,8 @@ def _predict_groups(
     groups: Sequence[Sequence[Measurement]], assumptions: Sequence[Assumptions], processes: int
 ) -> list[list[Prediction]]:
     """Predictions of deployments, by several processes if these are worth their start."""
-    if processes < 2 or len(groups) < _MANY_DEPLOYMENTS or sys.platform != "linux":
+    alone = sys.platform != "linux" or multiprocessing.current_process().daemon  # which has no processes of its own
+    if processes < 2 or len(groups) < _MANY_DEPLOYMENTS or alone:
         return list(map(_predict_group, groups, assumptions))
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
         return list(pool.map(_predict_group, groups, assumptions, chunksize=_CHUNK))

@@ -1,0 +1,156 @@
+"""The explorer over HTTP: its start, answers to changed controls, and fifty users at once.
+
+``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes two minutes. It reports; that a request is not
+answered is its only failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+PROGRAM = Path(sys.executable).with_name("inference-econ")
+SUBJECTS = (
+    {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"},
+    {"model": "llama_3_70b", "hardware": "h200_sxm"},
+    {"model": "qwen3_32b", "hardware": "h100_sxm"},
+    {"model": "gpt_oss_120b", "hardware": "h100_sxm"},
+    {"model": "deepseek_v3", "hardware": "h200_sxm"},
+)
+#: What a page asks when a control changes, and what a question needs beside its subject.
+PANELS: Mapping[str, Mapping[str, Any]] = {
+    "frontier": {},
+    "explain": {"tp": 8, "batch": 64},
+    "price": {"request_rate": 5},
+    "load": {"tp": 8, "rates": "0.5,1,2"},
+    "launch": {"to": "vllm", "request_rate": 5},
+}
+#: How often people look at each panel [1].
+WEIGHTS = (5, 3, 2, 1, 1)
+#: Seconds between two questions of a user, and input tokens that they try [s], [tokens].
+THINKING, LENGTHS = (2.0, 8.0), (500, 1000, 2000, 4000)
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """A server of its own, as long as it is needed."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([PROGRAM, "serve", "--port", str(port), "--quiet"])
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def first_answer(address: str) -> None:
+    """Wait for the first answer."""
+    asked = {**SUBJECTS[0], "tp": "8"}
+    while True:
+        try:
+            httpx.get(f"{address}/api/v1/explain", params=asked, timeout=120).raise_for_status()
+        except httpx.ConnectError:
+            time.sleep(0.01)
+        else:
+            return
+
+
+def request(panel: str, subject: Mapping[str, Any], isl: float) -> tuple[str, dict[str, Any]]:
+    """The address and the options of a question."""
+    options = {**subject, **PANELS[panel], "isl": isl}
+    if panel == "launch":
+        options["max_model_len"] = 8192
+    return f"/api/v1/{panel}.view", options
+
+
+def milliseconds(client: httpx.Client, panel: str, subject: Mapping[str, Any], isl: float) -> float:
+    """Time of one answer [ms]."""
+    path, options = request(panel, subject, isl)
+    start = time.perf_counter()
+    client.get(path, params=options).raise_for_status()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def warm(address: str, changes: int) -> Table:
+    """Answers to controls that are changed, and to the same asked again."""
+    table = Table("panel", "model", "new p50 ms", "new p95 ms", "again p95 ms", title="One user, charts included")
+    with httpx.Client(base_url=address, timeout=120) as client:
+        for panel in PANELS:
+            for subject in (SUBJECTS[0], SUBJECTS[-1]):
+                milliseconds(client, panel, subject, 1999)
+                new = [milliseconds(client, panel, subject, 1000 + step) for step in range(changes)]
+                again = [milliseconds(client, panel, subject, 1000 + step) for step in range(changes)]
+                shown = (np.percentile(new, 50), np.percentile(new, 95), np.percentile(again, 95))
+                table.add_row(panel, str(subject["model"]), *(f"{value:.0f}" for value in shown))
+    return table
+
+
+async def _user(client: httpx.AsyncClient, number: int, seconds: float, times: list[float], failed: list[str]) -> None:
+    """One user, who looks, thinks and changes something."""
+    choice, end = random.Random(number), time.monotonic() + seconds
+    await asyncio.sleep(choice.uniform(0, THINKING[1]))
+    while time.monotonic() < end:
+        panel = choice.choices(list(PANELS), WEIGHTS)[0]
+        path, options = request(panel, choice.choice(SUBJECTS), choice.choice(LENGTHS))
+        start = time.perf_counter()
+        try:
+            reply = await client.get(path, params=options)
+            if reply.status_code not in (200, 422):
+                failed.append(f"{reply.status_code} {path}")
+        except httpx.HTTPError as error:
+            failed.append(f"{type(error).__name__} {path}")
+        times.append(1e3 * (time.perf_counter() - start))
+        await asyncio.sleep(choice.uniform(*THINKING))
+
+
+async def crowd(address: str, users: int, seconds: float) -> tuple[Sequence[float], Sequence[str]]:
+    """Times of all answers [ms], and what failed."""
+    times: list[float] = []
+    failed: list[str] = []
+    limits = httpx.Limits(max_connections=users)
+    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
+        await asyncio.gather(*(_user(client, number, seconds, times, failed) for number in range(users)))
+    return times, failed
+
+
+def main() -> int:
+    """Run and print all of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--users", type=int, default=50, help="Users at once [50].")
+    parser.add_argument("--seconds", type=float, default=60.0, help="How long they look [60].")
+    parser.add_argument("--changes", type=int, default=20, help="Changes of a control for each panel [20].")
+    asked = parser.parse_args()
+    console = Console()
+    start = time.perf_counter()
+    with served() as address:
+        first_answer(address)
+        console.print(f"start to first answer: {time.perf_counter() - start:.2f} s")
+        console.print(warm(address, asked.changes))
+        times, failed = asyncio.run(crowd(address, asked.users, asked.seconds))
+    p50, p95 = np.percentile(times, (50, 95))
+    console.print(
+        f"{asked.users} users, {len(times)} answers in {asked.seconds:g} s, {len(failed)} failed: "
+        f"p50 {p50:.0f} ms, p95 {p95:.0f} ms, longest {max(times):.0f} ms"
+    )
+    for failure in failed[:5]:
+        console.print(failure)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
