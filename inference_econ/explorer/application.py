@@ -18,7 +18,7 @@ from inference_econ.explorer import asking, guards, openapi, page, recent, reque
 from inference_econ.explorer.models import checked, request_model
 from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
 from inference_econ.explorer.replies import FILES, Form, Reply, reply
-from inference_econ.explorer.state import state
+from inference_econ.explorer.state import MOST_SERIES, state
 from inference_econ.explorer.workers import Limits, Workers
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _DAY_SECONDS = 86_400
 _HEAD_BYTES = 1_000
 #: How names begin that say which deployment is looked at.
 _AT = "at."
+#: Which series can be asked about.
+_ROWS = tuple(map(str, range(MOST_SERIES)))
 #: What is served.
 Application: TypeAlias = Starlette
 
@@ -93,7 +95,7 @@ class _Explorer:
         if name not in page.ASKED:
             raise HTTPException(404, f"no panel asks {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
-        rows = [int(row) for row in shown.getlist("row") if row.isdecimal()]
+        rows = [int(row) for row in shown.getlist("row") if row in _ROWS]
         given = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
         fields = checked(self.models[name], given, texts=True)
         return _response(await self.answer(request, name, fields, "view"), {})
