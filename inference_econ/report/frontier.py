@@ -14,7 +14,7 @@ from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import DECODE_STEPS, heading
-from inference_econ.report.hovering import between, priced
+from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
@@ -160,12 +160,7 @@ def frontier_chart(front: Frontier) -> Plot:
 def point_details(front: Frontier) -> dict[str, list[float | str]]:
     """What hovering over each point says: its deployment, its time per token and its cost, with their ends."""
     points, ends = front.points(), front.ends()
-    details: dict[str, list[float | str]] = {
-        "layout": [layout_label(point.layout) for point in points],
-        "GPUs": [point.accelerators for point in points],
-    }
-    if any("engine" in point.layout for point in points):
-        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    details = deployed(points)
     details["batch"] = [point.batch for point in points]
     details["TPOT ms"] = [between(1e3 / point.tokens_per_second_per_user, ends["milliseconds"]) for point in points]
     costs = [point.dollars_per_million_output_tokens for point in points]

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inference_econ.answers.serving_frontier import ServicePoint
 from inference_econ.report.caveats import Factors
-from inference_econ.report.table import amount
+from inference_econ.report.table import amount, layout_label
+from inference_econ.search import Point
+
+
+def deployed(points: Sequence[ServicePoint | Point]) -> dict[str, list[float | str]]:
+    """The deployment of each point: its layout, its size, and the engines that can start it where that is known."""
+    details: dict[str, list[float | str]] = {
+        "layout": [layout_label(point.layout) for point in points],
+        "GPUs": [point.accelerators for point in points],
+    }
+    if any("engine" in point.layout for point in points):
+        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    return details
 
 
 def between(value: float, factors: Factors) -> str:

@@ -15,7 +15,7 @@ from inference_econ.answers.token_parts import token_parts
 from inference_econ.report import bands, caveats
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import SERVICES, heading, lengths_label
-from inference_econ.report.hovering import between, priced
+from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
@@ -247,12 +247,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
     """What hovering over each point says: its deployment, its times and its cost, with their ends."""
     points, ends = front.points(), front.ends()
-    details: dict[str, list[float | str]] = {
-        "layout": [layout_label(point.layout) for point in points],
-        "GPUs": [point.accelerators for point in points],
-    }
-    if any("engine" in point.layout for point in points):
-        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    details = deployed(points)
     details |= {
         "in flight": [point.concurrency for point in points],
         "batch": [point.batch for point in points],

@@ -5,6 +5,7 @@ from .frontier import frontier_chart as frontier_chart
 from .lines import line_chart as line_chart
 from .lines import line_charts as line_charts
 from .output import AnyChart as AnyChart
+from .output import drawn as drawn
 from .output import javascript as javascript
 from .output import mime_type as mime_type
 from .output import specification as specification

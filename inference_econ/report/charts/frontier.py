@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import numpy as np
 
-from inference_econ.report.charts import lines, marks, theme, waterfall
+from inference_econ.report.charts import lines, marks, waterfall
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 
@@ -37,6 +37,7 @@ class Steps:
     first: int
 
 
+@marks.quickly
 def frontier_chart(charts: Sequence[Plot], title: str, steps: Steps | None) -> alt.ConcatChart | alt.LayerChart:
     """A frontier, what else is known of its points, and the step of the one that is clicked.
 
@@ -61,9 +62,8 @@ def frontier_chart(charts: Sequence[Plot], title: str, steps: Steps | None) -> a
 def _step(steps: Steps, clicked: alt.Parameter) -> alt.LayerChart:
     """The parts of the time per token of the point that is clicked."""
     names, rows = _shown(steps), list(_rows(steps))
-    title = alt.TitleParams(text="Time per token of the ringed point", fontSize=theme.PANEL)
-    layers = alt.LayerChart(layer=waterfall.bars(rows, names, "milliseconds", point=clicked), title=title)
-    return layers.properties(width=theme.NARROW, height=theme.NARROW)
+    title = "Time per token of the ringed point"
+    return lines.panel(waterfall.bars(rows, names, "milliseconds", point=clicked), title)
 
 
 def _shown(steps: Steps) -> list[str]:

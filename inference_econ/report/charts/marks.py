@@ -9,10 +9,14 @@ from math import isfinite
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from inference_econ.report.charts import theme
 from inference_econ.report.charts.plot import Band, Plot, Series
 
+#: Makes charts of pieces that are not checked against the schema one by one, which takes longer than an answer: tests
+#: check whole charts.
+quickly = debug_mode(False)
 #: A row of data: numbers and texts by field.
 Row = dict[str, Any]
 #: How numbers are written: three digits.
@@ -31,9 +35,16 @@ _RULE = [2, 3]
 _CHARACTER = 5.7
 
 
+class _Rows(alt.InlineData):
+    """Rows that copies of a chart share, as nobody changes them: copying them takes longer than making them."""
+
+    def __deepcopy__(self, memo: object) -> _Rows:
+        return self
+
+
 def data(rows: Iterable[Row]) -> alt.InlineData:
     """Rows that a specification carries with it; six digits of numbers are more than ink shows."""
-    return alt.InlineData(values=[{name: _short(value) for name, value in row.items()} for row in rows])
+    return _Rows(values=[{name: _short(value) for name, value in row.items()} for row in rows])
 
 
 def _short(value: object) -> object:
@@ -60,7 +71,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
 
     Parameters
     ----------
-    chart : Chart
+    chart : Plot
         What is drawn.
     name : {"x", "y"}
         Which axis; so is the field of the data called.
@@ -239,7 +250,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
 
     Parameters
     ----------
-    chart : Chart
+    chart : Plot
         What is drawn.
     labels : sequence of str
         Of all lines that have a colour.

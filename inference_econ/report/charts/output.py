@@ -32,7 +32,7 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
     dark : bool
         On a dark ground.
     """
-    plain: dict[str, Any] = chart.to_dict()
+    plain: dict[str, Any] = chart.to_dict(validate=False)
     return {**plain, "config": theme.config(dark=dark)}
 
 
@@ -73,13 +73,13 @@ def write(chart: AnyChart, path: Path | str) -> None:
     InputError
         If the path cannot be written, or is no picture.
     """
-    drawn = _drawn(chart, ending_of(check_picture(path, CHARTS)))
+    content = drawn(chart, ending_of(check_picture(path, CHARTS)))
     with whole_file(path) as temporary:
-        temporary.write_bytes(drawn)
+        temporary.write_bytes(content)
 
 
-def _drawn(chart: AnyChart, ending: str) -> bytes:
-    """A chart in the format of an ending."""
+def drawn(chart: AnyChart, ending: str) -> bytes:
+    """A chart in the format of an ending: .svg, .png, .pdf or .html."""
     import vl_convert
 
     if ending == ".svg":

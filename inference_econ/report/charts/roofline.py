@@ -60,13 +60,14 @@ class _Axes(NamedTuple):
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
 
 
+@marks.quickly
 def roofline_chart(roof: Roofline) -> alt.LayerChart:
     """Achieved arithmetic against intensity; the distance to the roof is time that something else takes."""
     axes = _axes(roof)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
     area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
     title = marks.heading(f"{roof.title}\n{area}", theme.WIDE)
-    return alt.LayerChart(layer=layers).properties(title=title, width=theme.WIDE, height=_HEIGHT)
+    return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=_HEIGHT)
 
 
 def _axes(roof: Roofline) -> _Axes:

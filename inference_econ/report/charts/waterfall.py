@@ -16,12 +16,13 @@ _STEP = 26
 _ROOM = 1.35
 
 
+@marks.quickly
 def waterfall_chart(fall: Waterfall) -> alt.LayerChart:
     """Parts on their way to the whole."""
     rows, names = waterfall_rows(fall), [*(bar.name for bar in fall.bars), fall.whole]
-    layers = alt.LayerChart(layer=[*bars(rows, names, fall.x_label), *_likely(fall, names)])
+    layers = [*bars(rows, names, fall.x_label), *_likely(fall, names)]
     title = marks.heading(fall.title, theme.WIDE)
-    return layers.properties(title=title, width=theme.WIDE, height=_STEP * len(names))
+    return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=_STEP * len(names))
 
 
 def waterfall_rows(fall: Waterfall) -> list[marks.Row]:
