@@ -27,7 +27,7 @@ def test_slots_bind_in_every_service_question(command: Command) -> None:
 def test_a_budget_of_tokens_is_what_a_step_reads(command: Command) -> None:
     by_option = record(command, "load", *ONE, "--rates", 4, "--token-budget", 256)
     by_set = record(command, "load", *ONE, "--rates", 4, "--set", "assumptions.serving.prefill_chunk=256")
-    assert by_option == by_set != record(command, "load", *ONE, "--rates", 4)
+    assert by_option["points"] == by_set["points"] != record(command, "load", *ONE, "--rates", 4)["points"]
     tokens = ("frontier", *ONE, "--token-budget", 256)
     assert record(command, *tokens)["points"] != record(command, *tokens[:-2])["points"]
 
