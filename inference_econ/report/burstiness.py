@@ -75,6 +75,8 @@ def _instead(load: Loaded, other: Loaded, percentile: str) -> str:
 
 def _rounded(seconds: float) -> str:
     """A time with two digits, as random numbers decide on the third."""
+    if math.isinf(seconds):
+        return "without end"
     if seconds >= 1.0:
         return f"{seconds:.2g} s" if seconds < 100.0 else f"{seconds:,.0f} s"
     return f"{float(f'{1e3 * seconds:.2g}'):g} ms"
