@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.explorer import QUICK, address, open_page, panel, typed, wrong
+from tests.browser.explorer import QUICK, address, open_page, panel, settled, typed, wrong
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -32,6 +32,7 @@ def faults(page: Page) -> list[str]:
 )
 def test_accessibility_has_no_serious_fault(page: Page, server: str) -> None:
     open_page(page, server, TWO)
+    settled(page)
     for details in page.locator("summary").all():
         details.click()
 
