@@ -63,9 +63,9 @@ RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gp
 class SamplingSpec(Spec):
     """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
 
-    points: Count
+    points: Annotated[int, Field(gt=0, le=1_000_000)]
     """Latency limits [1]."""
-    decades: Positive
+    decades: Annotated[int | float, Field(gt=0, le=100)]
     """Span of the limits above the fastest point [1]."""
 
 

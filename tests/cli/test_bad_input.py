@@ -165,6 +165,18 @@ def _what_if(change: str) -> list[str]:
                 ["assess", "llama_3_8b", "h100_sxm", "--tokens-per-second", "50", "--batch", "8", "--gpus"],
             )
         ),
+        (
+            [*EXPLAIN, "--redundant-experts", "1" + 310 * "0"],
+            r"'--redundant-experts': 10+ is not in the range 0<=x<=100000",
+        ),
+        (["cache", "llama_3_8b", "h100_sxm", "--turns", "1e300"], r"'--turns': 1e300 cannot be meant; numbers from"),
+        (["hour-cost", "h100_sxm", "--purchase", "1e300"], r"'--purchase': 1e300 cannot be meant; numbers from"),
+        (
+            ["disaggregate", "llama_3_8b", "h100_sxm", "--ratios", "1:1" + 310 * "0" + ",1:1"],
+            r"from 1 to 256 of a kind are possible, got 10",
+        ),
+        (["disaggregate", "llama_3_8b", "h100_sxm", "--arrival-scv", "1e12"], r"is not in the range 0<=x<=1000"),
+        (["load", "llama_3_8b", "h100_sxm", "--rates", "1e-300,1"], r"'--rates': 1e-300 cannot be meant; numbers"),
         (["load", "llama_3_8b", "h100_sxm", "--rates", "1,1e300"], r"'--rates': 1e\+300 cannot be meant; numbers from"),
         (
             ["price", "llama_3_8b", "h100_sxm", "--ttft", "1e300"],

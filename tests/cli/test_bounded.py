@@ -68,6 +68,23 @@ def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("speculate-check", "--rounds", "1000").code == 2
 
 
+@pytest.mark.parametrize(
+    ("sampling", "message"),
+    [
+        ("points: 1000000000, decades: 2", "points must be <= 1e+06, got 1000000000"),
+        ("points: 1000, decades: 1e9", "decades must be <= 100, got 1000000000.0"),
+    ],
+)
+def test_a_scenario_asks_for_no_more_than_can_be_held(
+    refused: Command, tmp_path: Path, sampling: str, message: str
+) -> None:
+    settings = f"model: llama_3_8b, hardware: h100_sxm, decode_only: true, sampling: {{{sampling}}}"
+    series = f"[{{label: a, settings: {{{settings}}}}}]"
+    text = f"name: n\ndescription: d\nask:\n  kind: frontier\n  series: {series}\nsources: {{}}\n"
+    (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
+    assert message in refused("run", "s.yaml").err
+
+
 def _unread(folder: Path, kind: str) -> str:
     path = folder / kind
     if kind == "pipe":
@@ -126,3 +143,19 @@ def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: fl
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "stopped\n")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        # Prompts of one token on many chips: millions of requests would fit the memory.
+        ["price", "llama_3_8b", "h100_sxm", "--isl", "1", "--osl", "1", "--max-instance-gpus", "512"],
+        # Messages change their format from one prompt to the next, so that one more seemed to take less than nothing.
+        ["price", "deepseek_v3", "h200_sxm", "--any-layout", "--instance-gpus", "320", "--osl", "1"],
+    ],
+    ids=lambda words: words[1],
+)
+def test_large_questions_have_answers(command: Command, arguments: list[str]) -> None:
+    outcome = command(*arguments, "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)
