@@ -16,8 +16,11 @@ from tests.cli.conftest import Command
 
 #: What the installed script does, from where the interpreter itself is ready.
 BEGUN = """\
+import signal
 import sys
 from inference_econ_cli.start import run
+# Whoever runs the tests in the background may have interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["inference-econ", *sys.argv[1:]]
 print("begun", flush=True)
 run()
@@ -136,11 +139,14 @@ def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: fl
         cwd=tmp_path,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, out, err) == (130, "", "stopped\n")
     assert list(tmp_path.iterdir()) == []
 
