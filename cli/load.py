@@ -24,7 +24,11 @@ from .parameters import COUNT, Rates
 @proposals.proposer
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")
 @click.option("--replicas", type=COUNT, default=1, show_default=True, help="Instances that share the load.")
-@click.option("--simulate", is_flag=True, help="Play every load in a simulation too, request by request.")
+@click.option(
+    "--simulate/--no-simulate",
+    default=None,
+    help="Play every load in a simulation too, request by request, or none [where closed forms are doubtful].",
+)
 @options.picture("Write a picture of latencies and cost: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
@@ -41,4 +45,6 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
         curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)
-    show.emit(LoadPage(curve.points, curve.targets, curve.bursts, curve.pick), output, provenance.asked())
+    show.emit(
+        LoadPage(curve.points, curve.targets, curve.arrival_scv, curve.bursts, curve.pick), output, provenance.asked()
+    )

@@ -90,15 +90,18 @@ class LoadCurve(Shown):
         One per load.
     targets : Targets
         What is promised.
-    bursts : Burstiness
-        The fleet under arrivals as assumed and under others.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals, as assumed [1].
+    bursts : Burstiness or None
+        The fleet under arrivals as assumed and under others; None if nothing is played.
     pick : Pick
         How the layout was chosen.
     """
 
     points: tuple[LoadPoint, ...]
     targets: Targets
-    bursts: Burstiness
+    arrival_scv: float
+    bursts: Burstiness | None
     pick: Pick
 
 
@@ -109,7 +112,7 @@ def load(
     replicas: int = 1,
     targets: Targets | None = None,
     arrival_scv: float = 1.0,
-    simulate: bool = False,
+    simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
     """The fleet of the cheapest layout per token under some loads (``inference_econ.load``).
@@ -124,7 +127,7 @@ def load(
     Returns
     -------
     LoadCurve
-        In the order of the loads, with what bursts would do.
+        In the order of the loads, with what bursts would do unless nothing is played.
 
     Raises
     ------
@@ -142,8 +145,8 @@ def load(
         simulate=simulate,
         progress=progress,
     )
-    bursts = burstiness(service, replicas=replicas, arrival_scv=arrival_scv)
-    return LoadCurve(tuple(points), promised, bursts, pick)
+    bursts = None if simulate is False else burstiness(service, replicas=replicas, arrival_scv=arrival_scv)
+    return LoadCurve(tuple(points), promised, arrival_scv, bursts, pick)
 
 
 def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
@@ -164,7 +167,7 @@ def sweep(
     replicas: int = 1,
     targets: Targets | None = None,
     arrival_scv: float = 1.0,
-    simulate: bool = False,
+    simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> list[LoadPoint]:
     """A fleet under some loads.
@@ -181,9 +184,9 @@ def sweep(
         Promises; their percentile counts for their probability, not for the share that keeps them.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1].
-    simulate : bool
-        Play every load through the simulation too, half a second or so for each; otherwise only those for which
-        :func:`inference_econ.serving.proven.is_unproven` holds.
+    simulate : bool, optional
+        Play every load through the simulation too, half a second or so for each, or none; by default only those for
+        which :func:`inference_econ.serving.proven.is_unproven` holds.
     progress : callable, optional
         Told the share of the work done.
 
@@ -213,7 +216,7 @@ def sweep(
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
     every = [loaded(service, rate / replicas, arrival_scv=arrival_scv) for rate in requests_per_second]
-    unproven = [is_unproven(service, closed) for closed in every]
+    unproven = [simulate is not False and is_unproven(service, closed) for closed in every]
     number = count if simulate else sum(unproven)
     played_each = play.requests_of_a_rehearsal(service)
     work = f"{number:,} loads of {played_each:,} simulated requests each"

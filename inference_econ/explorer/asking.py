@@ -57,7 +57,9 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
     proposer = values["speculation"]
     proposed = {proposer: "true"} if proposer else {"acceptance": ""}
     changes = [line.strip() for line in values["set"].splitlines() if line.strip()]
-    return {**{name: value.strip() for name, value in values.items()}, **proposed, "set": changes}
+    # Closed forms are there at once; to play loads takes seconds.
+    played = values["simulate"] or "false"
+    return {**{name: value.strip() for name, value in values.items()}, **proposed, "simulate": played, "set": changes}
 
 
 def _deployment(row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:

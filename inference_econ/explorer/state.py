@@ -24,6 +24,7 @@ _SHARED: Mapping[str, str] = {
     "set": "",
     "speculation": "",
     "acceptance": "",
+    "simulate": "",
     "speed": "",
     "chosen": "0",
 }

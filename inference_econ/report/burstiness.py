@@ -21,7 +21,7 @@ def burstiness_note(compared: Burstiness, percentile: str = "p90") -> str:
 
 def promises_note(compared: Burstiness, targets: Targets) -> str:
     """The same of a fleet that keeps some promises, and whether it would still; without promises the same."""
-    if min(targets.ttft_seconds, targets.tpot_seconds) == math.inf:
+    if not targets.given:
         return burstiness_note(compared, targets.percentile)
     broken = targets.broken(compared.other)
     verdict = "keeps its promises" if broken is None else f"breaks its promise of the {broken.upper()}"

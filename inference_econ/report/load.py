@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,28 +59,33 @@ class LoadPage(Page):
         One per load.
     targets : Targets
         What is promised.
-    bursts : Burstiness
-        The fleet under arrivals as assumed and under others.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals, as assumed [1].
+    bursts : Burstiness or None
+        The fleet under arrivals as assumed and under others; None if nothing is played.
     pick : Pick or None
         How the layout was chosen; None if it was given.
     """
 
     points: Sequence[LoadPoint]
     targets: Targets
-    bursts: Burstiness
+    arrival_scv: float
+    bursts: Burstiness | None
     pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
         chosen = picked(self.points[0].sheet.service, self.pick)
-        loads = with_notes(load_table(self.points, self.targets), [*chosen, burstiness_note(self.bursts)])
+        arrivals = _not_played(self.points) if self.bursts is None else [burstiness_note(self.bursts)]
+        loads = with_notes(load_table(self.points, self.targets), [*chosen, *arrivals])
         played = [point for point in self.points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
         record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
-        return {**record, "arrival_scv": self.bursts.assumed_scv, "burstiness": burstiness_record(self.bursts)}
+        bursts = None if self.bursts is None else burstiness_record(self.bursts)
+        return {**record, "arrival_scv": self.arrival_scv, "burstiness": bursts}
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""
@@ -90,9 +95,11 @@ class LoadPage(Page):
         """Latencies and cost against the load."""
         from inference_econ.report import charts
 
-        first, second = self.bursts.assumed_scv, self.bursts.other_scv
-        assumed, others = (loads_under(self.points, scv, first) for scv in (first, second))
-        shown = load_charts(self.points, self.bursts, assumed, others, self.targets)
+        under = {self.arrival_scv: [point.load for point in self.points]}
+        if self.bursts is not None:
+            kinds = self.arrival_scv, self.bursts.other_scv
+            under = {scv: loads_under(self.points, scv, self.arrival_scv) for scv in kinds}
+        shown = load_charts(self.points, under, self.targets)
         return {"load": charts.line_charts(shown, picture_title(self.points))}
 
 
@@ -156,15 +163,30 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
 
 
 def _unproven(points: Sequence[LoadPoint]) -> list[str]:
-    """At which loads the closed forms of the table are doubtful, in words."""
+    """At which loads the closed forms of the table were doubtful, so that they were played, in words."""
+    rates = _doubtful(point for point in points if point.load.played)
+    return [f"{rates}: the simulation has played these loads, and counts there."] if rates else []
+
+
+def _not_played(points: Sequence[LoadPoint]) -> list[str]:
+    """That nothing is played, and at which loads closed forms are doubtful, in words."""
+    rates = _doubtful(points)
+    return [
+        "Closed forms alone: nothing is played.",
+        *([f"{rates}; leave out --no-simulate to play them."] if rates else []),
+    ]
+
+
+def _doubtful(points: Iterable[LoadPoint]) -> str:
+    """The loads at which closed forms are doubtful, and why; empty if there are none."""
     doubtful = [point for point in points if is_unproven(point.sheet.service, point.closed)]
     if not doubtful:
-        return []
+        return ""
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
-    return [
+    return (
         f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
-        "forms to be within 10 %: the simulation has played these loads, and counts there."
-    ]
+        "forms to be within 10 %"
+    )
 
 
 def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
@@ -292,23 +314,16 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     return [load(point.load.requests_per_second) for point in points]
 
 
-def load_charts(
-    points: Sequence[LoadPoint],
-    bursts: Burstiness,
-    assumed: Sequence[Loaded],
-    others: Sequence[Loaded],
-    targets: Targets,
-) -> list[Plot]:
-    """TTFT, TPOT and cost against the load, the former under two kinds of arrivals and with what is promised of them.
+def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:
+    """TTFT, TPOT and cost against the load, the former under kinds of arrivals and with what is promised of them.
 
     Parameters
     ----------
     points : sequence of LoadPoint
         The fleet under some loads.
-    bursts : Burstiness
-        Which arrivals are assumed, and which others are shown.
-    assumed, others : sequence of Loaded
-        An instance under the same loads with both.
+    under : mapping of float to sequence of Loaded
+        An instance under these loads with arrivals as they are assumed, and perhaps with others, by the squared
+        coefficient of variation of the times between arrivals.
     targets : Targets
         What is promised.
     """
@@ -316,7 +331,8 @@ def load_charts(
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     mark = {f"completes {most:.4g} requests/s at most": most}
-    (instances,) = under_load((sheet.service, load) for load in assumed)
+    (assumed, loads), *others = under.items()
+    (instances,) = under_load((sheet.service, load) for load in loads)
     around = caveats.ends(instances, caveats.LOAD)
     costs = (
         Series("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
@@ -328,14 +344,14 @@ def load_charts(
             title,
             x_label,
             y_label,
-            (*lines, *_latencies(rates, others, bursts.other_scv, f"{name}_seconds")),
+            (*lines, *(line for scv, other in others for line in _latencies(rates, other, scv, f"{name}_seconds"))),
             "y",
             mark,
             bands=said,
             promises=_promised(targets, name),
         )
         for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
-        for lines in [_latencies(rates, assumed, bursts.assumed_scv, f"{name}_seconds", around[f"{name}_seconds"])]
+        for lines in [_latencies(rates, loads, assumed, f"{name}_seconds", around[f"{name}_seconds"])]
         for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
     return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]

@@ -56,7 +56,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     Explanation: ExplanationPage,
     Frontier: FrontierPage,
     HourCost: HourCostPage,
-    LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.bursts, answer.pick),
+    LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
     MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
     Offloading: PrefixCachePage,
     Recommendation: lambda answer: RecommendationPage(answer.choices, answer.targets, layouts=answer.layouts),

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.burstiness import burstiness
-from inference_econ.answers.load import SHARES, LoadPoint, sweep, usual_service
+from inference_econ.answers.load import SHARES, LoadPoint, load, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.load import (
+    LoadPage,
     load_charts,
     load_frame,
     load_sweep_record,
@@ -32,7 +33,7 @@ PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
 
 
 @cache
-def points(*, promised: bool = True, simulate: bool = False, replicas: int = 1) -> tuple[LoadPoint, ...]:
+def points(*, promised: bool = True, simulate: bool | None = None, replicas: int = 1) -> tuple[LoadPoint, ...]:
     targets, rates = PROMISED if promised else None, (3.0, 15.0, 60.0) if simulate else None
     return tuple(sweep(service_of(), rates, replicas=replicas, targets=targets, simulate=simulate))
 
@@ -196,8 +197,9 @@ def test_csv_is_flat_and_unrounded() -> None:
 
 def test_charts_of_latencies_and_cost() -> None:
     shown, bursts = points(), burstiness(service_of())
-    assumed, others = (loads_under(shown, scv, 1.0) for scv in (1.0, 10.0))
-    first, each, cost = load_charts(shown, bursts, assumed, others, Targets(ttft_seconds=0.5))
+    under = {scv: loads_under(shown, scv, 1.0) for scv in (1.0, bursts.other_scv)}
+    others = under[10.0]
+    first, each, cost = load_charts(shown, under, Targets(ttft_seconds=0.5))
     assert (first.promises, each.promises) == ({"promised: p90 TTFT <= 500 ms": 500.0}, {})
     poisson, crowds = "Poisson (--arrival-scv 1)", "bursty (--arrival-scv 10)"
     labels = [f"{which}, {kind}" for kind in (poisson, crowds) for which in ("p50", "p90")]
@@ -217,11 +219,30 @@ def test_charts_of_latencies_and_cost() -> None:
     assert all(line.band is None for line in first.lines)
 
 
+def test_nothing_is_played_where_that_is_asked_for() -> None:
+    service = service_of()
+    almost_full = 0.97 * service.most_requests_per_second
+    curve = load(offer_of(most=1), [0.1, almost_full], simulate=False)
+    assert curve.bursts is None
+    assert [point.simulated for point in curve.points] == [None, None]
+    page = LoadPage(curve.points, curve.targets, curve.arrival_scv, curve.bursts, curve.pick)
+    (table,) = page.tables()
+    assert "Closed forms alone: nothing is played." in table.notes
+    assert any(f"At {almost_full:.4g} requests/s" in note and "leave out --no-simulate" in note for note in table.notes)
+    drawn = page.record()
+    assert isinstance(drawn, dict)
+    assert drawn["burstiness"] is None
+    labels = [
+        line.label for line in load_charts(curve.points, {1.0: [p.load for p in curve.points]}, Targets())[0].lines
+    ]
+    assert labels == ["p50, Poisson (--arrival-scv 1)", "p90, Poisson (--arrival-scv 1)"]
+
+
 def test_the_band_of_a_load_is_around_p90() -> None:
     service = service_of(preset="profiles/hopper")
-    shown, bursts = sweep(service, [1.0, 2.0]), burstiness(service)
+    shown = sweep(service, [1.0, 2.0])
     loads = [point.load for point in shown]
-    chart = load_charts(shown, bursts, loads, loads, Targets())[0]
+    chart = load_charts(shown, {1.0: loads, 10.0: loads}, Targets())[0]
     assert [line.band is not None for line in chart.lines] == [False, True, False, False]
     band = chart.lines[1].band
     assert band is not None

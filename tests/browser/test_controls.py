@@ -44,6 +44,7 @@ SELECTED = {
     "engine": ("sglang", "launch", "--to sglang"),
     "percentile": ("p50", "price", "--percentile p50"),
     "speculation": ("ngram", "price", "--ngram"),
+    "simulate": ("true", "load", "--simulate"),
 }
 TYPED = {
     "isl": ("1500", "compare", "--isl 1500"),
