@@ -65,7 +65,10 @@ def _chances(reading: Instances, decoding: Instances, load: Loaded, targets: Tar
 
 def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: float | None) -> float | None:
     """That a latency is not longer than promised [1]; None if nothing is."""
-    return None if predicted is None else _chance(instances, quantity, promised / predicted)
+    if predicted is None:
+        return None
+    # Answers of one token have no time between tokens, and keep any promise of it.
+    return 1.0 if predicted == 0.0 else _chance(instances, quantity, promised / predicted)
 
 
 def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | None:

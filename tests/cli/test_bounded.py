@@ -158,10 +158,12 @@ def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: fl
         ["price", "llama_3_8b", "h100_sxm", "--isl", "1", "--osl", "1", "--max-instance-gpus", "512"],
         # Messages change their format from one prompt to the next, so that one more seemed to take less than nothing.
         ["price", "deepseek_v3", "h200_sxm", "--any-layout", "--instance-gpus", "320", "--osl", "1"],
+        # A promise about the time between the tokens of answers that have one.
+        ["price", "llama_3_8b", "h100_sxm", "--osl", "1", "--tpot", "30", "--max-instance-gpus", "2"],
     ],
-    ids=lambda words: words[1],
+    ids=lambda words: words[-1],
 )
-def test_large_questions_have_answers(command: Command, arguments: list[str]) -> None:
+def test_questions_that_were_refused_by_mistake_have_answers(command: Command, arguments: list[str]) -> None:
     outcome = command(*arguments, "--json")
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)
