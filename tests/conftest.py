@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypothesis import settings
+
 from tests.reading import fixture_rows
 
 if TYPE_CHECKING:
     import pytest
+
+# Machines may be busy: how long an example takes is no property of the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.inputs import _yaml, catalog, yaml_text
@@ -26,7 +26,6 @@ def _read(text: str) -> dict[str, Any]:
     return _yaml.parse(text, "written.yaml").data
 
 
-@settings(deadline=None)
 @given(st.dictionaries(texts, values, min_size=1, max_size=4))
 def test_any_data_read_back_equal(data: dict[str, Any]) -> None:
     assert _read(yaml_text(data)) == data
