@@ -45,6 +45,8 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
+# Pictures of the notebook are drawings; the charts behind them need scripts that the pages do not load.
+suppress_warnings = ["mystnb.unknown_mime_type"]
 
 # Types of docstrings that are public names are links.
 numpydoc_xref_param_type = True

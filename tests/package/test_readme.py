@@ -34,7 +34,8 @@ def test_commands_print_what_stands_below_them(shown: Transcript) -> None:
 
 def test_only_what_cannot_run_is_excepted() -> None:
     excepted = [it.command.split("#")[0].strip() for it in COMMANDS if it.excepted]
-    assert excepted == ["sh launch.sh serve", "sh launch.sh bench", "inference-econ reproduce"]
+    served = "pip install '.[explorer]' && inference-econ serve"
+    assert excepted == [served, "sh launch.sh serve", "sh launch.sh bench", "inference-econ reproduce"]
 
 
 def test_every_block_with_a_command_is_a_transcript() -> None:
