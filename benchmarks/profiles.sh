@@ -10,7 +10,7 @@ fit() {
     name=$1
     shift
     echo "profiles/$name"
-    .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --quiet -o "scenarios/assumptions/profiles/$name.yaml"
+    .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --yes --quiet -o "scenarios/assumptions/profiles/$name.yaml"
 }
 
 # Dense products, experts and attention have curves of kernels timed alone (docs/kernels.md): of the first two, how much of

@@ -14,6 +14,7 @@ from inference_econ.errors import TooMuchError
 _OPTIONS: Mapping[str, Sequence[str]] = {
     "max_accelerators": ("--max-instance-gpus",),
     "means": ("--gpus", "--budget"),
+    "rows": ("--most",),
     "requests_per_second": ("--rates", "--request-rate"),
 }
 _YES = "--yes"

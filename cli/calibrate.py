@@ -68,6 +68,7 @@ _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp",
 @click.option("--description", default="", help="Of the profile, for people [default: what it was fitted to].")
 @click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
 @click.option("-o", "--output", "path", type=PLACE, help="Write the profile, a preset of assumptions: .yaml.")
+@options.yes
 @options.form("How to print the result; csv: the constants only.")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def calibrate(

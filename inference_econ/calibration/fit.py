@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._types import Array, Progress
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import predict
@@ -28,6 +29,8 @@ from inference_econ.inputs import Assumptions
 _LEARNT, _KNOWN = 0.5, 0.5
 #: A constant of which no more than this factor is known is not determined at all [1].
 _MOST = 1000.0
+#: Time of a row and a constant, fits without some of the rows included [s].
+_SECONDS = 0.075
 #: Share of the cost that a parabola rises by at two standard errors, below which a constant is not determined [1].
 _FLAT = 0.25
 
@@ -124,6 +127,8 @@ def fit(
     ------
     InputError
         If a name cannot be fitted, or there are too few rows for the constants.
+    TooMuchError
+        If it would take too long.
 
     Notes
     -----
@@ -133,6 +138,9 @@ def fit(
     """
     _check(names, targets, prior)
     problem = problem_of(rows, names, base, targets, prior)
+    count = len(problem.rows)
+    work = f"{count:,} rows and {len(names)} constants"
+    _work.check(work, seconds=_SECONDS * count * (len(names) + 1), smaller="rows")
     steps = evaluations * (len(names) + 2)
     meter = Meter(progress, steps + 2 * len(names))
     logs = problem.solve(problem.start, evaluations, meter)

@@ -48,6 +48,10 @@ SPARSE_BYTES = 2_000_000_000
             "simulated requests each take about 2 minutes; reduce --rates, or add --yes to wait for it\n",
         ),
         (
+            ["calibrate", "serving_points", "--most", "100"],
+            " constants take about 3 minutes; reduce --most, or add --yes to wait for it\n",
+        ),
+        (
             ["speculate-check", "--rounds", "100000000"],
             "100,000,000 rounds over 20 tokens take about 9 minutes; reduce --rounds, or add --yes to wait for it\n",
         ),

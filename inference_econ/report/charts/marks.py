@@ -291,6 +291,7 @@ def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
         field="text",
         type="nominal",
         scale=alt.Scale(type="ordinal", domain=list(places), range=[theme.RULE]),
+        sort=list(places),
         title=None,
         legend=alt.Legend(symbolType="stroke", symbolDash=_RULE),
     )
