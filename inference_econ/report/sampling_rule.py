@@ -9,6 +9,7 @@ import numpy as np
 
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
+from inference_econ.serving import Estimate
 from inference_econ.studies.sampling_rule import Check, Fit
 
 #: Smaller probabilities of such a difference say that the distributions are not equal [1].
@@ -36,8 +37,7 @@ def check_table(check: Check) -> Table:
     for position, fit in enumerate(check.fits):
         share = ("", "")
         if position < check.draft_length:
-            drawn = check.accepted[position]
-            share = (f"{check.acceptance[position]:.4f}", f"{drawn.value:.4f} ± {drawn.half_width:.4f}")
+            share = (f"{check.acceptance[position]:.4f}", _drawn_cell(check.accepted[position]))
         rows.append((str(position + 1), *_fit_cells(fit), *share))
     rows.append(("all", *_fit_cells(check.fit), "", ""))
     columns = ("position", "tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")
@@ -87,4 +87,10 @@ def check_record(check: Check) -> dict[str, object]:
 
 
 def _fit_cells(fit: Fit) -> tuple[str, str, str, str]:
-    return f"{fit.tokens:,}", f"{fit.statistic:.1f}", str(fit.degrees), f"{fit.p_value:.3g}"
+    statistic = f"{fit.statistic:.1f}" if np.isfinite(fit.statistic) else "impossible"
+    return f"{fit.tokens:,}", statistic, str(fit.degrees), f"{fit.p_value:.3g}"
+
+
+def _drawn_cell(drawn: Estimate) -> str:
+    """A share that was drawn, with its interval; words where no round came so far."""
+    return "not reached" if np.isnan(drawn.value) else f"{drawn.value:.4f} ± {drawn.half_width:.4f}"

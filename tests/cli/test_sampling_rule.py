@@ -36,6 +36,14 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
     assert markdown.startswith("| position | tokens |")
 
 
+def test_positions_that_no_round_reached_are_said_to_be_so(command: Command) -> None:
+    asked = ("speculate-check", "--rounds", 1000, "--draft-length", 64, "--vocabulary", 3, "--seed", 8)
+    for form in ("table", "csv"):
+        text = command(*asked, "--format", form).out
+        assert "not reached" in text
+        assert "nan" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

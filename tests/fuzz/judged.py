@@ -204,7 +204,7 @@ def _numbers(value: Any) -> Iterator[float]:
 def _words(case: Case) -> Iterator[str]:
     """What a message can name: what was typed, in whole and in parts, numbers as they are written, words of files."""
     for part in case.line:
-        yield from filter(None, (part, part.lstrip("-"), *re.split(r"[=,@/:]", part)))
+        yield from filter(None, (part, part.lstrip("-"), *re.split(r"[=,@/:_]", part)))
         with contextlib.suppress(ValueError):
             yield f"{float(part):g}"
     for text in case.files.values():

@@ -148,6 +148,8 @@ def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple
     deployment = _deployment(line, lines, assumed)
     unit = 1.0 if line.text("unit") in _COUNTS else _in_bytes(line, 1.0)
     ours = ITEMS[known](deployment) / unit
+    if ours <= 0.0:
+        raise UnusableRowError(f"ours has no room for it: {item} would be {ours:.4g} {line.text('unit')}")
     reasons = [] if abs(ours / stated - 1.0) <= _SMALL else list(_reasons(line, known, deployment, ours, unit))
     return ours, "; ".join(reasons)
 

@@ -122,6 +122,10 @@ def test_a_dense_model_under_tensor_parallelism(tmp_path: Path) -> None:
         ({"parallelism": "TP3"}, "the layout 'TP3' is not one of 8 chips"),
         ({"n_gpus": ""}, "n_gpus is blank"),
         ({"value": ""}, "value is blank"),
+        (
+            {"model": "DeepSeek-R1", "weight_dtype": "bf16", "item": "free for KV per GPU", "value": "10"},
+            "ours has no room for it: free for KV per GPU would be -25.22 GB",
+        ),
         ({"item": "KV cache max_tokens", "unit": "tokens"}, "the memory of this cache is not in the file"),
         ({"item": "max concurrency per GPU", "unit": "requests"}, "no length of its requests is stated"),
     ],
