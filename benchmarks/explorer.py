@@ -31,13 +31,15 @@ SUBJECTS = (
     {"model": "gpt_oss_120b", "hardware": "h100_sxm"},
     {"model": "deepseek_v3", "hardware": "h200_sxm"},
 )
-#: What a page asks when a control changes, and what a question needs beside its subject.
+#: The deployment that is looked at.
+CHOSEN = {"at.tp": 8, "at.batch": 64, "at.engine": "vllm"}
+#: What the page asks when a control changes, and what it says beside the controls.
 PANELS: Mapping[str, Mapping[str, Any]] = {
-    "frontier": {},
-    "explain": {"tp": 8, "batch": 64},
-    "price": {"request_rate": 5},
-    "load": {"tp": 8, "rates": "0.5,1,2"},
-    "launch": {"to": "vllm", "request_rate": 5},
+    "compare": {},
+    "explain": CHOSEN,
+    "price": CHOSEN,
+    "launch": CHOSEN,
+    "load": CHOSEN,
 }
 #: How often people look at each panel [1].
 WEIGHTS = (5, 3, 2, 1, 1)
@@ -72,10 +74,8 @@ def first_answer(address: str) -> None:
 
 def request(panel: str, subject: Mapping[str, Any], isl: float) -> tuple[str, dict[str, Any]]:
     """The address and the options of a question."""
-    options = {**subject, **PANELS[panel], "isl": isl}
-    if panel == "launch":
-        options["max_model_len"] = 8192
-    return f"/api/v1/{panel}.view", options
+    controls = {**subject, "isl": isl, "osl": 500, "request_rate": 2, "percentile": "p90"}
+    return f"/view/{panel}", {**controls, **PANELS[panel]}
 
 
 def milliseconds(client: httpx.Client, panel: str, subject: Mapping[str, Any], isl: float) -> float:

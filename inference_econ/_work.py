@@ -35,12 +35,9 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
 
     Examples
     --------
-    >>> with allow(seconds=1):
-    ...     check("3,000 layouts", seconds=6.9, smaller="max_accelerators")
-    Traceback (most recent call last):
-    ...
-    inference_econ.errors.TooMuchError: 3,000 layouts take about 7 s; reduce max_accelerators, or allow it: with \
-inference_econ.allow(seconds=14)
+    >>> import inference_econ as ie
+    >>> with ie.allow(seconds=600):
+    ...     layouts = ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Requests(isl=2000, osl=500))
     """
     if not seconds > 0.0:
         raise InputError(f"seconds: a positive time can be allowed, got {seconds:g}")

@@ -140,12 +140,11 @@ def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> di
 
 def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, float]:
     """Time of an instance that one request takes up among so many in flight, for each of :data:`KINDS` [s]."""
-    requests, state = service.requests, service.at(concurrency)
+    state = service.at(concurrency)
     seconds = float(1.0 / state.requests_per_second)
     # Prompts that share steps with each other and with decoding.
     reading = min(float(state.prefill_share) * seconds, seconds)
-    alone, after = (service.full_prefill_seconds(requests.new_tokens, cached) for cached in (0.0, requests.cached))
-    fresh = reading * min(alone / after, 1.0)
+    fresh = reading * service.uncached_share
     return fresh, reading - fresh, seconds - reading
 
 

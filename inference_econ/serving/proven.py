@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ.serving.load import STATISTICS, Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
@@ -28,6 +29,8 @@ FILLED = 0.8
 _BACKLOG = 0.05
 #: Requests of a run: so many, and so many times those in flight, at most.
 _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 8, 12_000
+#: Runs that a question plays before it has its answer, about [1].
+_PLAYED = 6
 #: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
 _MOST_CROWDS = 4.0
 
@@ -84,15 +87,25 @@ class Served:
         return play.server(self.service, play.prompts(self.service, round(_MOST_REQUESTS * _crowds(self.arrival_scv))))
 
     def __call__(self, requests_per_second: float) -> Loaded:
-        """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`."""
+        """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`.
+
+        Raises
+        ------
+        TooMuchError
+            If it is played, and takes too long.
+        """
         load = loaded(self.service, requests_per_second, arrival_scv=self.arrival_scv)
         if not is_unproven(self.service, load):
             return load
+        count = requests_of_a_run(load)
+        parts = play.parts_of_a_prompt(self.service)
+        work = f"simulated requests whose prompts are read in {parts:,.0f} steps each"
+        _work.check(work, seconds=_PLAYED * play.rehearsal_seconds(self.service, count), smaller="isl")
         trace = play.rehearse(
             self.service,
             requests_per_second,
             arrival_scv=self.arrival_scv,
-            count=requests_of_a_run(load),
+            count=count,
             simulated=self._simulated,
         )
         return seen(load, trace)

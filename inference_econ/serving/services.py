@@ -186,6 +186,14 @@ class Service:
         share = float(shared_steps(self.setup, self.plans, tokens, cached, full)[0])
         return min(float(prompt.busy_seconds[0]) * share, float(prompt.full_seconds[0]))
 
+    @cached_property
+    def uncached_share(self) -> float:
+        """Time that new tokens of a mean prompt take by themselves, over their time behind the cached ones [1]."""
+        new, cached = self.requests.new_tokens, self.requests.cached
+        if not cached:
+            return 1.0
+        return min(self.full_prefill_seconds(new) / self.full_prefill_seconds(new, cached), 1.0)
+
 
 def every_service(setup: Setup, requests: Requests, grid: Grid, speculation: Speculation | None = None) -> Services:
     """Every layout of a grid that fits, as a service.

@@ -79,7 +79,8 @@ def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
     pytest.fail(f"no answer from {address}")
 
 
-@pytest.fixture(scope="session")
+# Until it is closed, its thread runs an event loop, which tests of other files could not run then.
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium, args=[*_QUIET])

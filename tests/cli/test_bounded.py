@@ -52,6 +52,10 @@ SPARSE_BYTES = 2_000_000_000
             " constants take about 3 minutes; reduce --most, or add --yes to wait for it\n",
         ),
         (
+            ["recommend", "gpt_oss_20b", "h200_sxm", "--max-instance-gpus", "2", "--token-budget", "1"],
+            "simulated requests whose prompts are read in 2,000 steps each take about ",
+        ),
+        (
             ["speculate-check", "--rounds", "100000000"],
             "100,000,000 rounds over 20 tokens take about 9 minutes; reduce --rounds, or add --yes to wait for it\n",
         ),
@@ -133,7 +137,7 @@ def test_only_regular_files_of_a_sensible_size_are_read(
     assert path in message
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
+@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
 def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: float) -> None:
     words = ["load", "deepseek_v3", "gb200_nvl72", "--instance-gpus", "64", "--simulate", "--osl", "20000"]
     process = subprocess.Popen(

@@ -251,12 +251,17 @@ def requests_of_a_rehearsal(service: Service) -> int:
     return min(_LEAST + _PER_SLOT * service.slots, _MOST)
 
 
-def rehearsal_seconds(service: Service) -> float:
+def parts_of_a_prompt(service: Service) -> float:
+    """Steps that a mean prompt is read in [1]."""
+    chunk = service.setup.assumptions.serving.prefill_chunk
+    return max(service.requests.new_tokens / chunk, 1.0) if chunk else 1.0
+
+
+def rehearsal_seconds(service: Service, count: int | None = None) -> float:
     """About what :func:`rehearse` takes: for each request, its parts, and the groups that it is weighed against [s]."""
-    chunk, tokens = service.setup.assumptions.serving.prefill_chunk, service.requests.new_tokens
-    parts, groups = tokens / chunk if chunk else 1.0, float(reading_groups(service.setup, service.plans)[0])
-    each = _REQUEST_SECONDS + _PART_SECONDS * parts + _GROUP_SECONDS * groups
-    return requests_of_a_rehearsal(service) * each
+    number = requests_of_a_rehearsal(service) if count is None else count
+    groups = float(reading_groups(service.setup, service.plans)[0])
+    return number * (_REQUEST_SECONDS + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * groups)
 
 
 def prompts(service: Service, count: int) -> Counts:
