@@ -77,28 +77,36 @@ def _unfinished(target: Path) -> Iterator[Path]:
     """An empty file beside another one, locked as long as it is used; it is gone at the end, unless it was moved."""
     prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
     _remove_abandoned(target.parent, prefix)
-    handle, path = _new_file(target.parent, prefix, ending_of(target)[-_BORNE:])
-    with os.fdopen(handle, "rb") as held:
-        if fcntl is None:
-            held.close()
-        try:
+    path = None
+    try:
+        handle, path = _new_file(target.parent, prefix, ending_of(target)[-_BORNE:])
+        with os.fdopen(handle, "rb") as held:
+            if fcntl is None:
+                held.close()
             umask = os.umask(0)
             os.umask(umask)
             path.chmod(0o666 & ~umask)
             yield path
-        finally:
+    finally:
+        if path is not None:
             path.unlink(missing_ok=True)
+        else:  # interrupted while it was made
+            _remove_abandoned(target.parent, prefix)
 
 
 def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
     """A new file, open and locked; one more if it was taken for an abandoned one before it was locked."""
     while True:
         handle, name = tempfile.mkstemp(suffix, prefix, folder)
-        if fcntl is not None:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:
-            return handle, Path(name)
+        try:
+            if fcntl is not None:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_nlink:
+                return handle, Path(name)
+        except BaseException:
+            os.close(handle)
+            raise
         os.close(handle)
 
 

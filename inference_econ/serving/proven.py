@@ -99,7 +99,8 @@ class Served:
             return load
         count = requests_of_a_run(load)
         parts = play.parts_of_a_prompt(self.service)
-        work = f"simulated requests whose prompts are read in {parts:,.0f} steps each"
+        chunk = self.service.setup.assumptions.serving.prefill_chunk
+        work = f"simulated requests, prompts in {parts:,.0f} steps of {chunk:g} tokens (--token-budget),"
         _work.check(work, seconds=_PLAYED * play.rehearsal_seconds(self.service, count), smaller="isl")
         trace = play.rehearse(
             self.service,

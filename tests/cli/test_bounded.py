@@ -53,7 +53,7 @@ SPARSE_BYTES = 2_000_000_000
         ),
         (
             ["recommend", "gpt_oss_20b", "h200_sxm", "--max-instance-gpus", "2", "--token-budget", "1"],
-            "simulated requests whose prompts are read in 2,000 steps each take about ",
+            "simulated requests, prompts in 2,000 steps of 1 tokens (--token-budget), take about ",
         ),
         (
             ["speculate-check", "--rounds", "100000000"],
