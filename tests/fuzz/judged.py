@@ -18,10 +18,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from inference_econ.report.files import ending_of
+from tests.reading import numbers
 
 main = importlib.import_module("inference_econ_cli.main")
 
@@ -171,7 +171,7 @@ def _made(case: Case) -> list[str]:
 def _bad_number(case: Case, name: str, text: str) -> str:
     """A number that no answer may have, in JSON, CSV or a table; what was typed may be shown again."""
     if name.lower().endswith(".json") or (name == "output" and text.lstrip().startswith(("{", "["))):
-        return next((repr(number) for number in _numbers(json.loads(text, parse_constant=float)) if _bad(number)), "")
+        return next((repr(number) for number in numbers(json.loads(text, parse_constant=float)) if _bad(number)), "")
     typed = " ".join((*case.line, *case.files.values())).casefold()
     if name.lower().endswith(".csv") or (name == "output" and _form(case) == "csv"):
         cells = (cell for row in csv.reader(io.StringIO(text)) for cell in row)
@@ -188,17 +188,6 @@ def _form(case: Case) -> str:
 
 def _bad(number: float) -> bool:
     return not math.isfinite(number) or (number == 0 and math.copysign(1, number) < 0)
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _numbers(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, float):
-        yield value
 
 
 def _words(case: Case) -> Iterator[str]:

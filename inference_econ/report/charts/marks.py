@@ -137,8 +137,7 @@ def dashes(labels: Sequence[str]) -> alt.StrokeDash:
 
 def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     """The lines of a chart, and the bands behind them."""
-    drawn = [line for line in chart.lines if not line.points]
-    rows = [row for line in drawn for row in line_rows(line)]
+    rows = _curve_rows(chart)
     lines = (
         alt.Chart(data(rows))
         .mark_line(strokeWidth=2.2)
@@ -151,6 +150,11 @@ def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
         )
     )
     return [*_bands(chart, labels), *([lines] if rows else [])]
+
+
+def _curve_rows(chart: Plot) -> list[Row]:
+    """The points of all lines of a chart that are drawn as lines."""
+    return [row for line in chart.lines if not line.points for row in line_rows(line)]
 
 
 def line_rows(line: Series) -> Iterator[Row]:
@@ -259,7 +263,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
     clicked : Parameter, optional
         The selection of a point that is clicked.
     """
-    rows = [row for line in chart.lines if not line.points for row in line_rows(line)]
+    rows = _curve_rows(chart)
     if not rows:
         return []
     near = alt.selection_point(name=name, on="pointerover", nearest=True, empty=False, fields=["series", "n"])
@@ -273,7 +277,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
 
 def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
     """A ring around the point that is clicked."""
-    rows = [row for line in chart.lines if not line.points for row in line_rows(line)]
+    rows = _curve_rows(chart)
     base = alt.Chart(data(rows)).mark_point(filled=False, size=170, strokeWidth=2)
     drawn: alt.Chart = base.encode(**positions(chart)).transform_filter(clicked)
     return drawn
