@@ -96,8 +96,9 @@ def _(page: PricePage, arrival_scv: float) -> Pick:
 
 @picked.register
 def _(page: LoadPage, arrival_scv: float) -> Pick:
-    point = working(page.points, page.targets)
-    return _of_sheet(point.sheet, page.targets, arrival_scv, f"the fleet at {point.requests_per_second:.4g} requests/s")
+    del arrival_scv  # the page has its own
+    point, which = working(page.points, page.targets), "the fleet at {:.4g} requests/s"
+    return _of_sheet(point.sheet, page.targets, page.arrival_scv, which.format(point.requests_per_second))
 
 
 def _of_sheet(sheet: Sheet, targets: Targets, arrival_scv: float, which: str) -> Pick:
