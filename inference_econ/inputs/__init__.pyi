@@ -119,6 +119,7 @@ from .traffic import Traffic as Traffic
 from .units import number as number
 from .units import parse_quantity as parse_quantity
 from .units import percent as percent
+from .what_if import SPECIFICATIONS as SPECIFICATIONS
 from .what_if import checked_changes as checked_changes
 from .what_if import parsed_value as parsed_value
 from .what_if import split_changes as split_changes
