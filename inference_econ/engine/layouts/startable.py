@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress, repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -128,8 +129,7 @@ def names_of_able(
     engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans
 ) -> list[tuple[str, ...]]:
     """The engines that can start each of n plans, by name."""
-    masks = [np.broadcast_to(can_start(engine, model, family, plans), plans.shape) for engine in engines]
-    return [
-        tuple(engine.name for engine, mask in zip(engines, masks, strict=True) if mask[index])
-        for index in range(plans.shape[0])
-    ]
+    masks = [np.broadcast_to(can_start(engine, model, family, plans), plans.shape).tolist() for engine in engines]
+    names = [engine.name for engine in engines]
+    rows = zip(*masks, strict=True) if masks else repeat((), plans.shape[0])
+    return [tuple(compress(names, row)) for row in rows]

@@ -42,6 +42,29 @@ class _Rows(alt.InlineData):
         return self
 
 
+class _Encoding(alt.FacetedEncoding):
+    """Channels that copies of a chart share, as nobody changes them."""
+
+    def __deepcopy__(self, memo: object) -> _Encoding:
+        return self
+
+
+def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
+    """A chart with what its data are drawn as.
+
+    Parameters
+    ----------
+    base : Chart
+        Data and mark.
+    **channels
+        Objects of Altair by the name of the channel. Texts (``"x:Q"``) take much longer: Altair compares the schemas of
+        all its classes for each.
+    """
+    drawn = base.encode(**channels)
+    drawn.encoding = _Encoding(**drawn.encoding._kwds)
+    return drawn
+
+
 def data(rows: Iterable[Row]) -> alt.InlineData:
     """Rows that a specification carries with it; six digits of numbers are more than ink shows."""
     return _Rows(values=[{name: _short(value) for name, value in row.items()} for row in rows])
@@ -138,16 +161,13 @@ def dashes(labels: Sequence[str]) -> alt.StrokeDash:
 def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     """The lines of a chart, and the bands behind them."""
     rows = _curve_rows(chart)
-    lines = (
-        alt.Chart(data(rows))
-        .mark_line(strokeWidth=2.2)
-        .encode(
-            **positions(chart),
-            color=colour(labels),
-            strokeDash=dashes(labels),
-            detail="piece:N",
-            order="n:Q",
-        )
+    lines = encoded(
+        alt.Chart(data(rows)).mark_line(strokeWidth=2.2),
+        **positions(chart),
+        color=colour(labels),
+        strokeDash=dashes(labels),
+        detail=alt.Detail("piece:N"),
+        order=alt.Order("n:Q"),
     )
     return [*_bands(chart, labels), *([lines] if rows else [])]
 
@@ -186,7 +206,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     )
     mark = alt.MarkDef(type="line", filled=True, strokeWidth=0, tooltip=None)
     drawn = alt.Chart(data(rows), mark=mark).transform_calculate(band=json.dumps(chart.bands))
-    return [drawn.encode(**positions(chart), color=colour(labels), opacity=opacity, order="n:Q")]
+    return [encoded(drawn, **positions(chart), color=colour(labels), opacity=opacity, order=alt.Order("n:Q"))]
 
 
 def _outline(label: str, band: Band) -> Iterator[Row]:
@@ -219,9 +239,8 @@ def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: al
         legend=alt.Legend(columns=1),
     )
     style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
-    encoded = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows)}
-    drawn: alt.Chart = alt.Chart(data(rows)).mark_point(filled=True, **style).encode(**encoded, **_known(color=colours))
-    return drawn
+    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_known(color=colours)}
+    return encoded(alt.Chart(data(rows)).mark_point(filled=True, **style), **channels)
 
 
 def _known(**encodings: Any) -> dict[str, Any]:
@@ -271,7 +290,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
     mark = alt.MarkDef(type="point", filled=True, size=70, cursor="default" if clicked is None else "pointer")
     points = alt.Chart(data(rows), mark=mark)
     said = tooltips(chart, rows)
-    shown_points = points.encode(**positions(chart), color=colour(labels), opacity=shown, tooltip=said)
+    shown_points = encoded(points, **positions(chart), color=colour(labels), opacity=shown, tooltip=said)
     return [shown_points.add_params(near, *([] if clicked is None else [clicked]))]
 
 
@@ -279,8 +298,7 @@ def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
     """A ring around the point that is clicked."""
     rows = _curve_rows(chart)
     base = alt.Chart(data(rows)).mark_point(filled=False, size=170, strokeWidth=2)
-    drawn: alt.Chart = base.encode(**positions(chart)).transform_filter(clicked)
-    return drawn
+    return encoded(base.transform_filter(clicked), **positions(chart))
 
 
 def rules(chart: Plot) -> list[alt.Chart]:
@@ -300,5 +318,4 @@ def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
         legend=alt.Legend(symbolType="stroke", symbolDash=_RULE),
     )
     base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))
-    drawn: alt.Chart = base.mark_rule(strokeDash=_RULE).encode(**{name: axis(chart, name)}, strokeWidth=width)
-    return drawn
+    return encoded(base.mark_rule(strokeDash=_RULE), **{name: axis(chart, name)}, strokeWidth=width)

@@ -107,17 +107,18 @@ def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
         for unit, peak in roof.peaks.items()
         for x in (axes.least, ridges[unit], axes.most)
     ]
-    yield alt.Chart(marks.data(rows)).mark_line(strokeWidth=1.4).encode(**_positions(axes), detail="unit:N")
+    base = alt.Chart(marks.data(rows)).mark_line(strokeWidth=1.4)
+    yield marks.encoded(base, **_positions(axes), detail=alt.Detail("unit:N"))
     peaks = [
         {"x": axes.most, "y": peak, "text": [f"{unit}: {rate(peak)}FLOP/s", f"ridge: {ridges[unit]:.0f} FLOP/B"]}
         for unit, peak in roof.peaks.items()
     ]
     words = alt.Chart(marks.data(peaks)).mark_text(align="left", dx=5, lineHeight=_LINE, baseline="middle")
-    yield words.encode(**_positions(axes), text="text:N")
+    yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
     middle = sqrt(axes.least * min(ridges.values()))
     slope = [{"x": middle, "y": middle * speed, "text": f"memory: {speed / 1e12:.3g} TB/s"}]
     words = alt.Chart(marks.data(slope)).mark_text(align="right", dx=-8, dy=-6)
-    yield words.encode(**_positions(axes), text="text:N")
+    yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
 
 
 def rate(value: float) -> str:
@@ -156,8 +157,7 @@ def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
     said += [alt.Tooltip(field="x", type="quantitative", title="FLOP per byte", format=marks.DIGITS)]
     said += [alt.Tooltip(field="y", type="quantitative", title="FLOP per second", format=".3s")]
     base = alt.Chart(marks.data(rows)).mark_circle(opacity=0.75)
-    drawn: alt.Chart = base.encode(**_positions(axes), color=colour, size=area, tooltip=said)
-    return drawn
+    return marks.encoded(base, **_positions(axes), color=colour, size=area, tooltip=said)
 
 
 def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
@@ -168,11 +168,11 @@ def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     lines = [{"name": row["name"], "n": n, **end} for row in rows if row["far"] for n, end in enumerate(row["line"])]
     if lines:
         drawn = alt.Chart(marks.data(lines)).mark_line(strokeWidth=0.7, opacity=0.6)
-        yield drawn.encode(**_positions(axes), detail="name:N", order="n:Q")
+        yield marks.encoded(drawn, **_positions(axes), detail=alt.Detail("name:N"), order=alt.Order("n:Q"))
     words = [{name: row[name] for name in ("x", "y", "text", "align", "dx", "dy")} for row in rows]
     align, dx, dy = (alt.ExprRef(expr=f"datum.{name}") for name in ("align", "dx", "dy"))
     mark = alt.MarkDef(type="text", baseline="middle", align=align, dx=dx, dy=dy)
-    yield alt.Chart(marks.data(words), mark=mark).encode(**_positions(axes), text="text:N")
+    yield marks.encoded(alt.Chart(marks.data(words), mark=mark), **_positions(axes), text=alt.Text("text:N"))
 
 
 def _placed(roof: Roofline, axes: _Axes) -> Iterator[marks.Row]:

@@ -12,6 +12,8 @@ from inference_econ.report.step_pictures import Waterfall
 
 #: Height of a bar with the room between [pixels].
 _STEP = 26
+#: Of a bar, of that.
+_BAR = alt.RelativeBandSize(band=0.7)
 #: Of an axis, over what its bars reach [1].
 _ROOM = 1.35
 
@@ -53,21 +55,25 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     base = alt.Chart(marks.data(rows))
     if filtered:
         base = base.transform_filter(filtered["point"])
-    base = base.encode(y=_up(names))
+    up = _up(names)
     across = alt.X(field="start", type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
     said = [alt.Tooltip(field=name, type="nominal") for name in ("part", "text")]
     drawn = [
-        base.transform_filter(alt.datum.style == style)
-        .mark_bar(style=style, height=alt.RelativeBandSize(band=0.7))
-        .encode(x=across, x2="end", tooltip=said)
+        marks.encoded(
+            base.transform_filter(alt.datum.style == style).mark_bar(style=style, height=_BAR),
+            x=across,
+            x2=alt.X2("end"),
+            y=up,
+            tooltip=said,
+        )
         for style in ("part", "whole")
     ]
-    words = base.encode(x=alt.X(field="words", type="quantitative"))
+    words = base.mark_text(align="left", dx=6)
     room = base.transform_calculate(room=f"{_ROOM} * datum.words").mark_point(opacity=0)
     return [
         *drawn,
-        words.mark_text(align="left", dx=6).encode(text="text:N"),
-        room.encode(x=alt.X(field="room", type="quantitative")),
+        marks.encoded(words, x=alt.X(field="words", type="quantitative"), y=up, text=alt.Text("text:N")),
+        marks.encoded(room, x=alt.X(field="room", type="quantitative"), y=up),
     ]
 
 
@@ -82,7 +88,7 @@ def _likely(fall: Waterfall, names: Sequence[str]) -> list[alt.Chart]:
         return []
     low, high = fall.likely
     row = {"part": fall.whole, "low": low, "high": high, "text": fall.band}
-    base = alt.Chart(marks.data([row])).encode(y=_up(names))
+    base, up = alt.Chart(marks.data([row])), _up(names)
     dash = alt.StrokeDash(
         field="text",
         type="nominal",
@@ -90,5 +96,6 @@ def _likely(fall: Waterfall, names: Sequence[str]) -> list[alt.Chart]:
         scale=alt.Scale(domain=[fall.band], range=[[1, 0]]),
         legend=alt.Legend(symbolType="stroke"),
     )
-    ends = [base.mark_tick(thickness=2, size=10).encode(x=f"{end}:Q") for end in ("low", "high")]
-    return [base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high", strokeDash=dash), *ends]
+    tick, rule = base.mark_tick(thickness=2, size=10), base.mark_rule(strokeWidth=2)
+    ends = [marks.encoded(tick, x=alt.X(f"{end}:Q"), y=up) for end in ("low", "high")]
+    return [marks.encoded(rule, x=alt.X("low:Q"), x2=alt.X2("high"), y=up, strokeDash=dash), *ends]
