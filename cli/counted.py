@@ -9,6 +9,11 @@ from inference_econ.errors import InputError
 from . import options
 from .parameters import NON_NEGATIVE
 
+#: What of prompts is not read again.
+reused = options.apply(
+    click.option("--cached", type=NON_NEGATIVE, help="Of services: prompt tokens in the prefix cache."),
+    click.option("--shared-prefix", type=NON_NEGATIVE, help="Of services: tokens that all prompts begin with."),
+)
 #: What services may be asked beside lengths, and the way to decode steps alone.
 choices = options.apply(
     click.option(
@@ -16,8 +21,7 @@ choices = options.apply(
         is_flag=True,
         help="Decode steps alone, without the prefill of requests; services with it by default.",
     ),
-    click.option("--cached", type=NON_NEGATIVE, help="Of services: prompt tokens in the prefix cache."),
-    click.option("--shared-prefix", type=NON_NEGATIVE, help="Of services: tokens that all prompts begin with."),
+    reused,
     options.promises,
     options.scheduler,
 )

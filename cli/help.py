@@ -14,7 +14,7 @@ from . import bounded
 #: Commands by what they are for.
 COMMANDS: Mapping[str, Sequence[str]] = {
     "Ask": ("frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost"),
-    "Compare": ("compare",),
+    "Compare": ("compare", "what-if"),
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),
     "Measure": ("validate", "calibrate"),

@@ -35,11 +35,16 @@ lengths = apply(
     shared_prefix,
 )
 
+#: Mean lengths of requests.
+plain_lengths = apply(
+    click.option("--isl", type=NON_NEGATIVE, help=f"Input tokens of a request [default: {DEFAULT_ISL}]."),
+    click.option("--osl", type=POSITIVE, help=f"Output tokens of a request [default: {DEFAULT_OSL}]."),
+)
+
 #: Lengths of decode steps; see :func:`context_or_lengths`.
 mean_lengths = apply(
     click.option("--context", type=NON_NEGATIVE, help="Of decode steps: cached tokens, instead of --isl, --osl."),
-    click.option("--isl", type=NON_NEGATIVE, help=f"Input tokens of a request [default: {DEFAULT_ISL}]."),
-    click.option("--osl", type=POSITIVE, help=f"Output tokens of a request [default: {DEFAULT_OSL}]."),
+    plain_lengths,
 )
 
 

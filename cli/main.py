@@ -34,6 +34,7 @@ from . import (
     serve,
     speculate,
     validate,
+    what_if,
 )
 from .help import COMPLETION, Group, StoppedError
 from .parameters import UNCOUNTABLE
@@ -56,6 +57,7 @@ for command in (
     frontier.frontier,
     explain.explain,
     compare.compare,
+    what_if.what_if,
     assess.assess,
     price.price,
     recommend.recommend,

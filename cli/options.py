@@ -30,6 +30,7 @@ from .lengths import context_or_lengths as context_or_lengths
 from .lengths import lengths as lengths
 from .lengths import mean_lengths as mean_lengths
 from .lengths import mean_traffic as mean_traffic
+from .lengths import plain_lengths as plain_lengths
 from .lengths import requests as requests
 from .lengths import shared_prefix as shared_prefix
 from .outputs import Output as Output
@@ -132,11 +133,16 @@ burstiness = click.option(
     "--arrival-scv", type=Number(min=0, max=1000), default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
 )
 
-#: What users are promised; see :func:`targets`.
-promises = apply(
+#: Times that users are promised.
+latencies = apply(
     click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
     click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
     click.option("--e2e", type=E2E, help="Promise: time to the last token, in milliseconds, or for example '10 s'."),
+)
+
+#: What users are promised; see :func:`targets`.
+promises = apply(
+    latencies,
     click.option(
         "--confidence",
         type=CONFIDENCE,

@@ -224,6 +224,21 @@ class Rates(click.ParamType[tuple[float, ...]]):
         return rates
 
 
+class Span(click.ParamType[tuple[float, float]]):
+    """Two positive ratios between a comma, the lower one first."""
+
+    name = "LOW,HIGH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
+        """The ratios."""
+        if isinstance(value, tuple):
+            return value
+        ends = [_bare(part) for part in str(value).split(",")]
+        if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
+            self.fail(f"{value!r} is no pair of positive ratios; write for example 0.8,1.25.", param, ctx)
+        return float(ends[0] or 0.0), float(ends[1] or 0.0)
+
+
 class Confidence(click.ParamType[float]):
     """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
 
@@ -255,6 +270,7 @@ PROBABILITY = Number(min=0, max=1)
 COUNT = Count()
 DEGREE = Degree()
 TIME = Time()
+SPAN = Span()
 TTFT = Latency(least_milliseconds=10, most_seconds=600)
 E2E = Latency(least_milliseconds=100, most_seconds=36_000)
 CONFIDENCE = Confidence()

@@ -33,6 +33,7 @@ from . import (
     show,
     speculate,
     validate,
+    what_if,
 )
 from . import catalog as catalogue
 from .help import OPTIONS
@@ -42,6 +43,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "frontier": frontier.frontier,
     "explain": explain.explain,
     "compare": compare.compare,
+    "what-if": what_if.what_if,
     "price": price.price,
     "load": load.load,
     "recommend": recommend.recommend,

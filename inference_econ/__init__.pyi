@@ -67,3 +67,5 @@ from .search.frontier import Sampling as Sampling
 from .studies.compare import compare as compare
 from .studies.results import Result as Result
 from .studies.scenario import run as run
+from .studies.what_if import WhatIf as WhatIf
+from .studies.what_if import what_if as what_if

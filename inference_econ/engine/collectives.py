@@ -43,6 +43,8 @@ class Network:
         Other chips that ``inside`` is shared among, link by link; None behind a switch [1].
     name : str
         The chip, for messages.
+    hop : float
+        Time between neighbours of a mesh [s].
     """
 
     model: NcclTree | Mesh | Free
@@ -54,6 +56,7 @@ class Network:
     overhead: float
     name: str
     peers: float | None = None
+    hop: float = 0.0
 
     @classmethod
     def of(cls, hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
@@ -66,16 +69,18 @@ class Network:
         if tree is not None and tree.chain is not None and nic is not None:
             # Chips of a domain have the network, too.
             inside = max(inside, between)
+        slower = assumed.latency_factor
         return cls(
             model,
-            [] if tree is None else _protocols(tree),
-            [] if tree is None else _exchange_protocols(tree),
+            [] if tree is None else _slowed(_protocols(tree), slower),
+            [] if tree is None else _slowed(_exchange_protocols(tree), slower),
             inside,
             between,
             None if nearest is None else nearest * share,
-            assumed.collective_overhead,
+            assumed.collective_overhead * slower,
             hardware.name,
             hardware.link_peers if assumed.mesh_links == "per_peer" else None,
+            model.hop * slower if isinstance(model, Mesh) else 0.0,
         )
 
     def for_kind(self, kind: nccl.Kind) -> Sequence[nccl.Protocol]:
@@ -120,7 +125,7 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
                 f"{network.name} lists no link, so its mesh collectives cannot be timed; "
                 "set hardware.link_bytes_per_second_one_way"
             )
-        return nccl.mesh_parts(collective.kind, collective.ranks, size, model.hop, network.neighbours)
+        return nccl.mesh_parts(collective.kind, collective.ranks, size, network.hop, network.neighbours)
     time = nccl.nccl_parts(
         collective.kind,
         collective.ranks,
@@ -148,6 +153,18 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
             nccl.Protocol(name, kernel.base, kernel.per_rank, 0.0, kernel.bandwidth_factor, kernel.shape, limit)
         )
     return protocols
+
+
+def _slowed(protocols: Sequence[nccl.Protocol], factor: float) -> list[nccl.Protocol]:
+    """Protocols whose fixed times are longer by a factor [1]."""
+    return [
+        one._replace(
+            base_seconds=one.base_seconds * factor,
+            rank_seconds=one.rank_seconds * factor,
+            domain_seconds=one.domain_seconds * factor,
+        )
+        for one in protocols
+    ]
 
 
 def _exchange_protocols(model: NcclTree) -> list[nccl.Protocol]:

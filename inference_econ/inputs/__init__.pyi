@@ -3,6 +3,7 @@
 from . import catalog as catalog
 from . import counting as counting
 from . import huggingface as huggingface
+from . import model_keys as model_keys
 from . import names as names
 from . import prices as prices
 from . import profiles as profiles

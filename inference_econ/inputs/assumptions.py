@@ -110,6 +110,9 @@ class NetworkAssumptions(Spec):
     as behind a switch, or those to its own members: a pair has one."""
     collective_overhead: Seconds
     """Time that ranks wait for each other before each collective, beside its own time [s]."""
+    latency_factor: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)] = 1.0
+    """Time of collectives that does not grow with their bytes, waiting included, over that of ``collectives`` and
+    ``collective_overhead``: for what-ifs [1]."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
     two_batch_overlap: Literal["never", "between_domains", "when_faster"]

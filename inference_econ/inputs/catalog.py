@@ -58,6 +58,8 @@ _FILES: tuple[tuple[str, Part], ...] = (
     ("chip", "products"),
     ("attention", "scores"),
 )
+#: Kinds of files that can be another one with a few changes.
+_EXTENDED: tuple[Kind, ...] = ("assumptions", "hardware", "models")
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LOG = logging.getLogger(__name__)
 
@@ -349,13 +351,20 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
         return huggingface.import_document(path)
     document = _yaml.read(path)
-    base = document.data.get("extends") if kind == "assumptions" else None
+    base = document.data.get("extends") if kind in _EXTENDED else None
     if base is None:
         return document
     if base in (*readers, name) or not isinstance(base, str):
         chain = " -> ".join((*readers, name))
         raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {chain}")
-    extended = _read(kind, base, (*readers, name))
+    try:
+        extended = _read(kind, base, (*readers, name))
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{document.where(('extends',))}: {error}") from error
+    if kind != "assumptions":
+        from inference_econ.inputs import variants
+
+        return variants.laid_over(extended, document)
     _forget_calibration(extended)
     return _yaml.merge(extended, document)
 
@@ -369,22 +378,25 @@ def _forget_calibration(document: Document) -> None:
 
 
 def _apply(document: Document, change: str, word: str) -> None:
-    from inference_econ.inputs import _yaml
+    from inference_econ.inputs import _yaml, variants
+    from inference_econ.inputs.model_keys import SHORT_KEYS
 
     path, sign, text = (part.strip() for part in change.partition("="))
     origin = f"--set {word}.{change}"
     if not sign or not path:
         raise InputError(f"{origin}: write --set {word}.FIELD=VALUE")
     if path == "extends":
-        raise InputError(f"{origin}: extends cannot be set; name the preset with --assumptions")
-    _yaml.assign(document, path.split("."), parsed_value(text, origin), origin)
-    sources = document.data.setdefault("sources", {})
-    if isinstance(sources, dict):
-        for stale in [key for key in sources if key.startswith(f"{path}.")]:
-            del sources[stale]
-        sources[path] = {"ref": "user", "where": origin, "kind": "what_if"}
-    if _yaml.value_at(document, path.split(".")) is None and isinstance(sources, dict):
-        del sources[path]  # nothing is left that would need one
+        raise InputError(f"{origin}: extends cannot be set; name the {_preset(word)}")
+    value = parsed_value(text, origin)
+    if word == "model" and path in SHORT_KEYS:
+        variants.apply_short_key(document, path, value, origin)
+        return
+    _yaml.assign(document, path.split("."), value, origin)
+    variants.add_source(document, path, origin, again=True)
+
+
+def _preset(word: str) -> str:
+    return "preset with --assumptions" if word == "assumptions" else f"{word} itself"
 
 
 def _graft_files(document: Document) -> None:

@@ -61,6 +61,8 @@ class HardwareSpec(SourcedSpec):
     link rates, per-core values and multi-chip boards are refused where a rule can see them.
     """
 
+    extends: str | None = None
+    """Chip that this file changes; everything not written here is taken from it."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
     """Key under which assumptions may treat chips of a kind differently, for example ``h100`` or ``tpu``."""
     vendor: str

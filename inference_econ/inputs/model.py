@@ -15,6 +15,8 @@ from inference_econ.inputs.layers import Block, Whole
 class ModelSpec(SourcedSpec):
     """The architecture of a language model, text part only, without multi-token-prediction heads."""
 
+    extends: str | None = None
+    """Model that this file changes; everything not written here is taken from it."""
     huggingface_id: str | None = None
     """``organisation/name`` where the weights are published."""
     architecture: str | None = None

@@ -95,8 +95,9 @@ def _priced(setup: Setup) -> str:
 
 
 def _named(spec: HardwareSpec | ModelSpec) -> str:
-    """A chip or a model, with what a what-if has changed."""
-    changes = [source.where.partition(".")[2] for source in spec.sources.values() if source.kind == "what_if"]
+    """A chip or a model, with what a what-if has changed; a file with changes of its own has a name of its own."""
+    asked = [where for where in (source.where for source in spec.sources.values()) if where.startswith("--set ")]
+    changes = dict.fromkeys(where.partition(".")[2] for where in asked)
     return f"{spec.name} with {', '.join(changes)}" if changes else spec.name
 
 

@@ -35,8 +35,10 @@ from inference_econ.report.scenario import ScenarioPage
 from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
 from inference_econ.report.validate import ValidationPage
+from inference_econ.report.what_if import WhatIfPage
 from inference_econ.search import Frontier
 from inference_econ.studies.results import COMPARISON, Result
+from inference_econ.studies.what_if import WhatIf
 
 
 def _result(answer: Result) -> Page:
@@ -65,6 +67,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     Sheet: PricePage,
     Speculated: SpeculationPage,
     Validated: _validated,
+    WhatIf: WhatIfPage,
 }
 
 

@@ -149,7 +149,7 @@ def warnings(setup: Setup) -> list[str]:
     model, notes = setup.model, []
     if model.max_context is not None and setup.context > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = [used.source.where for used in setup_sources(setup) if used.source.kind == "what_if"]
+    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
     if changed:
         notes.append(f"What if: {', '.join(changed)}.")
     if model.rumoured:

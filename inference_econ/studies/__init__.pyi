@@ -5,3 +5,4 @@ from . import exhibits as exhibits
 from . import results as results
 from . import sampling_rule as sampling_rule
 from . import scenario as scenario
+from . import what_if as what_if

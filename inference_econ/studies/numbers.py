@@ -7,7 +7,7 @@ from typing import cast
 
 from inference_econ.engine import ACCEPTANCE
 from inference_econ.errors import InputError
-from inference_econ.inputs import SPECIFICATIONS, Settings
+from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys
 from inference_econ.studies.settings import setup_of, with_defaults
 
 #: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
@@ -99,8 +99,11 @@ def _of_specification(filled: Settings, name: str) -> float:
         allowed = ", ".join(f"{each}.FIELD" for each in SPECIFICATIONS)
         raise InputError(f"{name!r} is no number of a question; specifications: {allowed}")
     value: object = getattr(setup_of(filled), specification)
-    for part in path.split("."):
-        value = _part(value, part)
+    if isinstance(value, ModelSpec) and path in model_keys.SHORT_KEYS:
+        value = model_keys.value_of(value, path)
+    else:
+        for part in path.split("."):
+            value = _part(value, part)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{name}: no such number; name a field that holds one, as in --set {name}=VALUE")
     return float(value)

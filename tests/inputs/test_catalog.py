@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Free, Mesh, NcclTree, catalog, value_of
+from inference_econ.inputs import Free, GroupedQueryAttention, Mesh, NcclTree, Source, catalog, model_keys, value_of
 from inference_econ.inputs.assumptions import field_names
 from tests import asking
 
@@ -201,8 +201,124 @@ def test_loops_of_extends(tmp_path: Path, mine: str, message: str) -> None:
 def test_extending_an_unknown_preset(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("extends: papr\n", encoding="utf-8")
-    with pytest.raises(UnknownNameError, match="unknown assumptions 'papr'; did you mean paper"):
+    with pytest.raises(UnknownNameError, match=r"mine.yaml:1: unknown assumptions 'papr'; did you mean paper"):
         catalog.assumptions(str(path))
+
+
+# Chips and models that extend others.
+
+
+def _variant(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "variant.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_chip_of_three_lines(tmp_path: Path) -> None:
+    path = _variant(tmp_path, "name: Faster\nextends: h100_sxm\nhbm_bytes_per_second: 4.8 TB/s\n")
+    chip, base = catalog.hardware(path), catalog.hardware("h100_sxm")
+    assert (chip.name, chip.extends, chip.hbm_bytes_per_second) == ("Faster", "h100_sxm", 4.8e12)
+    assert (chip.hbm_bytes, chip.prices, chip.family) == (base.hbm_bytes, base.prices, base.family)
+    assert chip.sources["hbm_bytes_per_second"] == Source(ref="user", where=f"{path}:3", kind="what_if")
+    assert chip.sources["hbm_bytes"] == base.sources["hbm_bytes"]
+
+
+def test_a_source_of_a_variant_counts(tmp_path: Path) -> None:
+    source = "{ref: user, where: our plan, kind: assumed}"
+    path = _variant(
+        tmp_path,
+        f"name: Faster\nextends: h100_sxm\ndense_flops_per_second: {{fp32: 80 TFLOP/s}}\nwatts: 800 W\n"
+        f"sources:\n  watts: {source}\n",
+    )
+    chip, base = catalog.hardware(path), catalog.hardware("h100_sxm")
+    assert chip.sources["watts"].where == "our plan"
+    # One peak changes: the others keep the source that covered all of them.
+    assert chip.sources["dense_flops_per_second.fp32"].kind == "what_if"
+    assert chip.sources["dense_flops_per_second.bf16"] == base.sources["dense_flops_per_second"]
+
+
+def test_a_model_of_three_lines(tmp_path: Path) -> None:
+    path = _variant(tmp_path, "name: Shallow\nextends: deepseek_v3\nlayers: 30\n")
+    model, base = catalog.model(path), catalog.model("deepseek_v3")
+    assert [block.layers for block in model.blocks] == [1, 29]
+    assert (model.name, model.huggingface_id, model.description) == ("Shallow", None, "")
+    assert model.architecture == base.architecture
+    assert model.sources["blocks.1.layers"] == Source(ref="user", where=f"{path}:3", kind="what_if")
+    (tmp_path / "next.yaml").write_text(f"name: Shallower\nextends: {path}\nexperts: 128\n", encoding="utf-8")
+    assert catalog.model(str(tmp_path / "next.yaml")).layers == 30
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: h100_sxm\n", r"variant.yaml:1: a variant needs a name of its own; add 'name: ...'"),
+        ("name: A\nextends: h100_sxm\nwatt: 1\n", r"variant.yaml:3: unknown key 'watt'; did you mean 'watts'"),
+        ("name: A\nextends: h1000_sxn\n", r"variant.yaml:2: unknown hardware 'h1000_sxn'; did you mean"),
+        ("name: A\nextends: [a]\n", r"variant.yaml:2: \['a'\] cannot be extended"),
+        ("name: A\nextends: PATH\n", r"variant.yaml:2: '.*variant.yaml' cannot be extended: .*variant.yaml"),
+        ("name: A\nextends: h100_sxm\nlayers: 3\n", r"variant.yaml:3: unknown key 'layers'"),
+    ],
+)
+def test_variants_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
+    path = _variant(tmp_path, text)
+    Path(path).write_text(text.replace("PATH", path), encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        catalog.hardware(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        ("layers=40", {"layers": 40.0}),
+        ("kv_heads=16", {"kv_heads": 16.0}),
+        ("kv_heads=16.0", {"kv_heads": 16.0}),
+        ("query_heads=32", {"query_heads": 32.0}),
+        ("attention=latent", {"query_heads": 64.0, "kv_heads": None}),
+    ],
+)
+def test_short_keys_change_all_layers(change: str, values: dict[str, float | None]) -> None:
+    model = catalog.model("llama_3_70b", changes=[change])
+    assert {key: model_keys.value_of(model, key) for key in values} == values
+    assert {source.where for source in model.sources.values() if source.kind == "what_if"} == {f"--set model.{change}"}
+
+
+def test_latent_attention_in_the_proportions_of_deepseek() -> None:
+    (block,) = catalog.model("mistral_large_2", changes=["attention=latent", "query_heads=128"]).blocks
+    theirs = catalog.model("deepseek_v3").blocks[0].attention
+    assert block.attention == theirs
+    back = catalog.model("deepseek_v3", changes=["attention=grouped_query"]).blocks[0].attention
+    assert isinstance(back, GroupedQueryAttention)
+    assert (back.query_heads, back.kv_heads, back.head_dim) == (128, 8, 128)
+
+
+def test_windows_stay_when_attention_is_replaced() -> None:
+    kinds = [block.attention.kind for block in catalog.model("gemma_2_9b", changes=["attention=latent"]).blocks]
+    assert kinds == ["grouped_query", "latent"]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("llama_3_70b", "layers=0", "--set model.layers=0: a whole number from 1 on is needed, got 0"),
+        ("llama_3_70b", "layers=60.5", "--set model.layers=60.5: a whole number from 1 on is needed, got 60.5"),
+        ("deepseek_v3", "layers=1", "--set model.layers=1: 1 layers are too few: the model has 2 kinds of layers"),
+        ("deepseek_v3", "kv_heads=8", "no layer has kv_heads; its layers are of the kind latent"),
+        ("llama_3_70b", "experts=8", "--set model.experts=8: no layer has experts; its layers are of the kind dense"),
+        ("llama_3_70b", "attention=flash", "--set model.attention=flash: got 'flash'; allowed: latent, grouped_query"),
+        ("deepseek_v3", "attention=latent", "no layer has grouped_query attention over the whole context"),
+        ("llama_3_70b", "extends=gpt_3", "--set model.extends=gpt_3: extends cannot be set; name the model itself"),
+    ],
+)
+def test_short_keys_that_cannot_be(name: str, change: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        catalog.model(name, changes=[change])
+
+
+@pytest.mark.parametrize("blocks", ["3", "[]", "[{layers: 3}]", "[{layers: a, attention: {}, feed_forward: {}}]"])
+def test_short_keys_of_a_model_without_sensible_blocks(tmp_path: Path, blocks: str) -> None:
+    path = _variant(tmp_path, f"name: A\nextends: llama_3_8b\nblocks: {blocks}\nlayers: 4\n")
+    with pytest.raises(InputError, match=r"variant.yaml:4: "):
+        catalog.model(path)
 
 
 def test_collectives_by_name() -> None:

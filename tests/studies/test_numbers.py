@@ -20,6 +20,8 @@ QUESTION = Settings(model="deepseek_v3", hardware="h200_sxm", weights="fp8_block
         ("hardware.dense_flops_per_second.fp8", 1.979e15),
         ("hardware.watts", 900.0),
         ("model.blocks.1.feed_forward.experts", 256.0),
+        ("model.experts", 256.0),
+        ("model.layers", 61.0),
     ],
 )
 def test_numbers_are_read_from_settings_and_specifications(name: str, value: float) -> None:
@@ -32,7 +34,7 @@ def test_the_price_is_that_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["price", "isl", "acceptance", "hardware.hbm_bytes_per_second", "assumptions.host.launch"]
+    "name", ["price", "isl", "acceptance", "hardware.hbm_bytes_per_second", "model.experts", "assumptions.host.launch"]
 )
 def test_what_is_set_is_read_again(name: str) -> None:
     changed = with_numbers(QUESTION, {name: 0.5 * number(QUESTION, name)})
@@ -56,6 +58,7 @@ def test_a_changed_question_has_another_answer() -> None:
         ("hardware.name", r"hardware.name: no such number"),
         ("hardware.hbm", r"hardware.hbm: no such number"),
         ("model.blocks.9.layers", r"model.blocks.9.layers: no such number"),
+        ("model.kv_heads", r"model.kv_heads: no such number"),
         ("ttft", r"ttft: the question sets none, or several"),
     ],
 )

@@ -13,4 +13,5 @@ from .output import svg as svg
 from .output import write as write
 from .roofline import roofline_chart as roofline_chart
 from .theme import config as config
+from .tornado import tornado_chart as tornado_chart
 from .waterfall import waterfall_chart as waterfall_chart

@@ -1,0 +1,85 @@
+"""The command that says what an answer depends on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import counted, options, prices, proposals, provenance, show
+from .help import Command, example
+from .parameters import POSITIVE, SPAN
+
+if TYPE_CHECKING:
+    from inference_econ.inputs import Settings
+
+#: Options that are no settings of the question, or become others.
+_APART = ("any_layout", "domain", "token_budget", "redundant_experts")
+
+
+@click.command(
+    cls=Command,
+    name="what-if",
+    epilog=example(
+        "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --plot tornado.svg",
+        "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --speed 30 --input hbm_size --range 0.5,2",
+        "inference-econ what-if deepseek_v3 h200_sxm --speed 20 --speed 40 --speed 60",
+    ),
+)
+@options.subject
+@options.domain
+@options.plain_lengths
+@counted.reused
+@options.latencies
+@options.scheduler
+@options.layout
+@proposals.proposer
+@click.option(
+    "--speed",
+    "speeds",
+    multiple=True,
+    type=POSITIVE,
+    help="Tokens/s per user [default: where speed^3 / cost is largest]; repeat it to go along the frontier.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME",
+    help="Only this input, with its steps to 1 %: hbm_bandwidth, price, layers, .. or hardware.FIELD; repeatable.",
+)
+@click.option(
+    "--range", "span", type=SPAN, default="0.8,1.25", show_default=True, help="What inputs are multiplied by."
+)
+@options.picture()
+@options.yes
+@options.output
+def what_if(
+    speeds: tuple[float, ...],
+    inputs: tuple[str, ...],
+    span: tuple[float, float],
+    output: options.Output,
+    **choices: Any,
+) -> None:
+    """What cost and speed depend on: per cent for each per cent of every input, and where another layout takes over.
+
+    Inputs are those of chip, network, host, price, requests and model. At a speed, with the best layout at every value
+    beside the layout that answers now; --tp, --dp, .. pin one. MODEL and HARDWARE as in 'frontier'; points are
+    services, prefill included.
+    """
+    from inference_econ.report.what_if import WhatIfPage
+    from inference_econ.studies.what_if import what_if_of
+
+    with show.progress_bar(quiet=output.quiet) as progress:
+        answer = what_if_of(_settings(choices), inputs, tuple(dict.fromkeys(speeds)), span, progress)
+    show.emit(WhatIfPage(answer), output, provenance.asked())
+
+
+def _settings(choices: options.Choices) -> Settings:
+    """The question as settings; what is not given is as by default."""
+    from inference_econ.inputs import Settings
+
+    price = prices.of_chip(prices.of_chips(choices["price"], (choices["hardware"],)), choices["hardware"])
+    chosen = {**proposals.settings(choices), "price": price, "engine": options.engine(choices)}
+    named = {name: value for name, value in chosen.items() if name not in _APART and value is not None}
+    return Settings.build({**named, "changes": options.what_ifs(choices)}, origin="command line")

@@ -1,0 +1,124 @@
+"""Chips and models that are others with a few changes: ``extends: h100_sxm``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inference_econ.errors import SpecError
+from inference_econ.inputs import _yaml, model_keys
+from inference_econ.inputs._base import covering_keys
+
+if TYPE_CHECKING:
+    from inference_econ.inputs._yaml import Document, Location, Value
+
+#: What a variant does not have from what it extends: what is said of the other, and where its weights are.
+_OWN = ("description", "huggingface_id")
+#: Of a variant itself, and no property of it.
+_NOT_CHANGED = ("extends", "name", "description", "sources")
+
+
+def laid_over(base: Document, variant: Document) -> Document:
+    """A chip or model with the changes of a file that extends it.
+
+    Parameters
+    ----------
+    base, variant : Document
+        What is extended, and the file that says ``extends``.
+
+    Returns
+    -------
+    Document
+        Merged mapping by mapping; lists are replaced. What changes without a source of its own is a what-if of the
+        file; no source of the base is left for it.
+
+    Raises
+    ------
+    SpecError
+        If the variant has no name of its own.
+    InputError
+        If a short key of a model cannot be used.
+    """
+    if not isinstance(variant.data.get("name"), str):
+        raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
+    short = {key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and _is_model(base)}
+    for key in _OWN:
+        base.data.pop(key, None)
+    changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
+    merged = _yaml.merge(_without_sources(base, changed), variant)
+    for key in changed:
+        add_source(merged, key, variant.where(tuple(key.split("."))))
+    for key, value in short.items():
+        apply_short_key(merged, key, value, variant.where((key,)))
+    return merged
+
+
+def _is_model(base: Document) -> bool:
+    return "blocks" in base.data
+
+
+def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
+    """Change all layers of a model by a short key; ``origin`` is what it is called in messages and sources."""
+    for path, changed in list(model_keys.changes(document.data, key, value, origin)):
+        _yaml.assign(document, path, changed, origin)
+        add_source(document, ".".join(path), origin, again=True)
+
+
+def add_source(document: Document, key: str, origin: str, *, again: bool = False) -> None:
+    """Say of a field that a what-if set it, unless the document has a source for it, or it holds none any more."""
+    sources = document.data.setdefault("sources", {})
+    if not isinstance(sources, dict):
+        return
+    location = tuple(key.split("."))
+    if again or not any(known in sources for known in covering_keys(location)):
+        sources[key] = {"ref": "user", "where": origin, "kind": "what_if"}
+        drop_below(sources, key)
+    if _yaml.value_at(document, location) is None:
+        sources.pop(key, None)  # nothing is left that would need one
+
+
+def drop_below(sources: dict[str, Value], key: str) -> None:
+    """Forget the sources of what a field held before."""
+    for stale in [known for known in sources if known.startswith(f"{key}.")]:
+        del sources[stale]
+
+
+def _places(data: Value, location: Location) -> Iterator[Location]:
+    """What a variant sets: values and lists, by where they stand."""
+    if isinstance(data, dict) and (data or not location):
+        for key, value in data.items():
+            if location or key not in _NOT_CHANGED:
+                yield from _places(value, (*location, key))
+    elif location[0] != "prices":  # each has a source of its own
+        yield location
+
+
+def _without_sources(base: Document, changed: list[str]) -> Document:
+    """The base without its sources for what changes; what an entry covers besides keeps it, under longer keys."""
+    sources = base.data.get("sources")
+    if isinstance(sources, dict):
+        for key in changed:
+            _release(base.data, sources, key)
+    return base
+
+
+def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:
+    """Take one field out of what the sources cover."""
+    sources.pop(key, None)
+    drop_below(sources, key)
+    parts = key.split(".")
+    for length in range(1, len(parts)):
+        cover = ".".join(parts[:length])
+        kept = sources.pop(cover, None)
+        below = _at(data, parts[:length])
+        if kept is not None and isinstance(below, dict):
+            siblings = {f"{cover}.{name}": kept for name in below if name != parts[length]}
+            own = {f"{cover}.{parts[length]}": kept} if length + 1 < len(parts) else {}
+            for name, source in {**siblings, **own}.items():
+                sources.setdefault(name, source)
+
+
+def _at(data: Value, path: list[str]) -> Value:
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data

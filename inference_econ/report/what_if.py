@@ -1,0 +1,274 @@
+"""What an answer depends on, as tables, data and a tornado."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inference_econ.answers.sources import sources
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.page import Page
+from inference_econ.report.quantities import quantity
+from inference_econ.report.record import HEAD, facts, finite_or_none, source_records, targets_record
+from inference_econ.report.serving_frontier import service_frontier_title
+from inference_econ.report.table import Table, amount, dollars, layout_label, size, warnings
+from inference_econ.report.tornado import Tornado, TornadoBar
+from inference_econ.studies.what_if import Effect, Step, WhatIf
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
+
+#: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
+_MOST_LINES = 6
+#: A step that is known within this ratio is said to be at one value [1].
+_POINT = 1.02
+
+
+@dataclass(frozen=True)
+class WhatIfPage(Page):
+    """What an answer depends on, ready to be shown."""
+
+    answer: WhatIf
+
+    def tables(self) -> Sequence[Table]:
+        """Elasticities, and the steps if there are any."""
+        steps = steps_table(self.answer)
+        return (effects_table(self.answer), *([steps] if steps.rows else []))
+
+    def record(self) -> object:
+        """The answer, and what every input does, with all values that were tried."""
+        return what_if_record(self.answer)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per input, value and speed."""
+        return what_if_frame(self.answer)
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
+        from inference_econ.report import charts
+
+        title = f"What moves cost and speed?\n{service_frontier_title(self.answer.front)}\n{_at(self.answer)}"
+        drawn: dict[str, AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
+        if len(self.answer.speeds) > 1:
+            drawn["along"] = charts.line_chart(along_chart(self.answer))
+        return drawn
+
+
+def effects_table(answer: WhatIf) -> Table:
+    """One row per input, the one that moves cost most first."""
+    several, promised = len(answer.speeds) > 1, list(answer.front.promises.given)
+    heads = tuple(f"$ at {speed:.4g}" for speed in answer.speeds) if several else ("$ at this speed",)
+    held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
+    rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
+    rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in _sorted(answer))
+    return Table(
+        service_frontier_title(answer.front),
+        ("input", "is", *heads, *held, *rooms),
+        rows,
+        (_at(answer), _counted(answer), *warnings(answer.front.setup)),
+        _why(answer),
+        ("is", "$ same layout", "speed, as it runs"),
+    )
+
+
+def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[str]) -> tuple[str, ...]:
+    costs = [effect.cost(index) for index in range(len(answer.speeds))]
+    rest: list[float] = []
+    if not several:
+        steps = answer.front.requests.decode_steps
+        rest = [effect.cost_of_layout(), effect.speed, effect.held_speed, *(effect.room(p, steps) for p in promised)]
+    each = effect.input
+    return (each.label, quantity(each.value, each.unit), *map(_signed, (*costs, *rest)))
+
+
+def _sorted(answer: WhatIf) -> list[Effect]:
+    """Inputs, the one that moves the cost of the first speed most on top; those that nobody knows last."""
+    return sorted(answer.effects, key=lambda effect: -(_size(effect.cost())))
+
+
+def _size(elasticity: float) -> float:
+    return -1.0 if math.isnan(elasticity) else abs(elasticity)
+
+
+def _signed(elasticity: float) -> str:
+    return "-" if math.isnan(elasticity) else f"{elasticity:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
+
+
+def _at(answer: WhatIf) -> str:
+    """The answer that is varied, in words."""
+    best = answer.best[0]
+    return (
+        f"At {amount(answer.speeds[0])} tokens/s per user: ${dollars(best.dollars)} per million output tokens, "
+        f"{size(float(answer.layout['tp']) * float(answer.layout['dp']) * float(answer.layout['pp']))} GPUs, "
+        f"{layout_label(answer.layout)}, {best.concurrency:.3g} in flight."
+    )
+
+
+def _range(answer: WhatIf) -> str:
+    low, high = answer.span
+    return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
+
+
+def _counted(answer: WhatIf) -> str:
+    return f"Per cent for each per cent of the input, over {_range(answer)} of it; the best layout at every value."
+
+
+def _why(answer: WhatIf) -> tuple[str, ...]:
+    return (
+        "The slope of the straight line through the logarithms of five values: layouts are whole, so that the "
+        "difference at a single point may be that of a step. Counts of a model take the values that split over chips, "
+        "the next possible ones where the range has none.",
+        "$ at this speed: the least cost of a layout at this speed or a higher one. Same layout: only the layout that "
+        "answers now. Speed at this $: the highest at the cost of the answer. As it runs: the same layout with as many "
+        "requests in flight; room: promise over mean.",
+        "Between the batches of a layout, cost is a power of speed; between layouts nothing is interpolated.",
+        f"Assumptions: {answer.front.setup.assumptions.name}.",
+    )
+
+
+#: What happens at a step, in words.
+_HAPPENS = {
+    "layout": "from here on {layout} is the cheapest layout, before {before}",
+    "flat_from": "from here on more of it changes no cost",
+    "flat_to": "below less of it changes no cost",
+    "nothing_from": "from here on nothing is as fast",
+    "nothing_to": "below nothing is as fast",
+}
+
+
+def steps_table(answer: WhatIf) -> Table:
+    """Where answers change their kind."""
+    rows = tuple(
+        (effect.input.label, _where(effect, step), _happens(step))
+        for effect in _sorted(answer)
+        for step in sorted(effect.steps, key=lambda step: step.low)
+    )
+    notes = (f"At {amount(answer.speeds[0])} tokens/s per user; --input NAME finds steps of an input to 1 %.",)
+    return Table("Steps", ("input", "at", "what happens"), rows, notes)
+
+
+def _where(effect: Effect, step: Step) -> str:
+    unit = effect.input.unit
+    if effect.input.whole or step.high < _POINT * step.low:
+        return quantity(step.low if step.kind == "flat_to" else step.high, unit)
+    return f"{quantity(step.low, unit)} to {quantity(step.high, unit)}"
+
+
+def _happens(step: Step) -> str:
+    labels = {name: "" if at is None else layout_label(at) for name, at in _layouts(step).items()}
+    return _HAPPENS[step.kind].format(**labels)
+
+
+def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
+    """How far the ends of the range move cost at a speed, and speed at a cost."""
+    low, high = answer.span
+    ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
+    best, speed = answer.best[0], answer.speeds[0]
+    cost, fast = [], []
+    for effect in _sorted(answer):
+        for end, place in zip(ends, (0, -1), strict=True):
+            value, name = _value(effect, place), _bar_name(effect)
+            cost.append(TornadoBar(name, value, end, effect.best[0][place].dollars / best.dollars))
+            fast.append(TornadoBar(name, value, end, effect.fastest[place] / speed))
+    return (
+        Tornado("Cost at this speed", "change of the cost of output tokens", ends, cost),
+        Tornado("Speed at this cost", "change of the speed of a user", ends, fast),
+    )
+
+
+def _bar_name(effect: Effect) -> str:
+    """An input; with both ends where they are counts, and where nothing answers at one."""
+    name = effect.input.label
+    if effect.input.whole:
+        name += f", {_value(effect, 0)} to {_value(effect, -1)}"
+    lost = [_value(effect, place) for place in (0, -1) if math.isnan(effect.best[0][place].dollars)]
+    return f"{name} (none at {', '.join(lost)})" if lost else name
+
+
+def _value(effect: Effect, place: int) -> str:
+    return quantity(effect.input.value * effect.ratios[place], effect.input.unit)
+
+
+def along_chart(answer: WhatIf) -> Plot:
+    """Elasticities of cost over the speed of a user, of the inputs that move it most anywhere."""
+    speeds = list(answer.speeds)
+    moved = {effect.input.label: [effect.cost(index) for index in range(len(speeds))] for effect in answer.effects}
+    most = sorted(moved, key=lambda label: -max(map(_size, moved[label])))[:_MOST_LINES]
+    lines = tuple(Series(label, speeds, moved[label]) for label in most)
+    title = f"What moves cost at each speed?\n{service_frontier_title(answer.front)}"
+    return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
+
+
+def what_if_record(answer: WhatIf) -> dict[str, object]:
+    """The answer and what every input does, as plain data."""
+    front = answer.front
+    return {
+        **facts(front.setup, *HEAD, "weights", "activations", "kv", "isl", "osl", requests=front.requests),
+        "promises": targets_record(front.promises),
+        "range": list(answer.span),
+        "layout": dict(answer.layout),
+        "answers": [
+            {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
+            for speed, best in zip(answer.speeds, answer.best, strict=True)
+        ],
+        "inputs": [_effect_record(answer, effect) for effect in _sorted(answer)],
+        "sources": source_records(sources(front)),
+    }
+
+
+def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
+    steps = answer.front.requests.decode_steps
+    return {
+        "input": effect.input.key,
+        "numbers": dict(effect.input.numbers),
+        "values": [effect.input.value * ratio for ratio in effect.ratios],
+        "elasticities": {
+            "dollars": [finite_or_none(effect.cost(index)) for index in range(len(answer.speeds))],
+            "dollars_of_same_layout": [finite_or_none(effect.cost_of_layout(i)) for i in range(len(answer.speeds))],
+            "tokens_per_second_at_same_cost": finite_or_none(effect.speed),
+            "tokens_per_second_of_deployment": finite_or_none(effect.held_speed),
+            "dollars_of_deployment": finite_or_none(effect.held_cost),
+            **{f"room_to_{p}": finite_or_none(effect.room(p, steps)) for p in ("ttft", "tpot", "e2e")},
+        },
+        "dollars": [[finite_or_none(best.dollars) for best in row] for row in effect.best],
+        "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],
+        "steps": [
+            {
+                "kind": step.kind,
+                "low": step.low,
+                "high": step.high,
+                **{name: None if at is None else dict(at) for name, at in _layouts(step).items()},
+            }
+            for step in effect.steps
+        ],
+    }
+
+
+def _layouts(step: Step) -> dict[str, Mapping[str, float | str] | None]:
+    """The layouts after and before a step."""
+    return {"layout": step.layout, "before": step.before}
+
+
+def what_if_frame(answer: WhatIf) -> pd.DataFrame:
+    """One row per input, value that was tried and speed."""
+    import pandas as pd
+
+    rows = [
+        {
+            "input": effect.input.key,
+            "value": effect.input.value * ratio,
+            "ratio": ratio,
+            "tokens_per_second_per_user": speed,
+            "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
+            "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
+            "elasticity": finite_or_none(effect.cost(at)),
+        }
+        for effect in _sorted(answer)
+        for at, speed in enumerate(answer.speeds)
+        for place, ratio in enumerate(effect.ratios)
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,366 @@
+"""What an answer depends on: per cent per per cent of every input, and the steps where another layout answers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._shown import Shown
+from inference_econ._types import Progress
+from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Settings
+from inference_econ.studies.layout_curves import Best, Held, LayoutCurves, LayoutKey
+from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.what_if_inputs import Input, chosen, ratios
+
+#: Other values of an input that are tried, and those that bisection tries of it [1].
+_VALUES, _BISECTED = 4, 12
+#: What each takes by itself, and for each layout [s].
+_QUESTION_SECONDS, _LAYOUT_SECONDS = 0.05, 2.5e-3
+#: Inputs are varied from a fifth less to a quarter more: equal ratios down and up [1].
+SPAN = (0.8, 1.25)
+_WIDEST = (0.01, 100.0)
+#: Where a layout takes over is found within this ratio if inputs are named, else between two values that were tried.
+_SHARP = 1.01
+#: Costs are as good as equal within this logarithm, beyond what interpolation leaves; a step is more than this [1].
+_EQUAL, _STEEP = 0.005, 0.03
+
+#: What happens at a step: another layout is the cheapest; costs are flat from here on, or up to here; nothing is as
+#: fast from here on, or up to here.
+StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to"]
+
+
+class Step(NamedTuple):
+    """A value of an input where the answer changes its kind."""
+
+    kind: StepKind
+    """What happens."""
+    low: float
+    """Between this value of the input, in base units,"""
+    high: float
+    """and this one."""
+    layout: Mapping[str, float | str] | None
+    """What answers from there on; None where nothing does, and of costs that are flat."""
+    before: Mapping[str, float | str] | None
+    """What answers before, in the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one input does to the answer.
+
+    Attributes
+    ----------
+    input : Input
+        What is varied.
+    ratios : tuple of float
+        Values that were tried, over what it is [1].
+    best, same_layout : tuple of tuple of Best
+        For each speed, at every ratio: the cheapest deployment, and that of the layout that answers now.
+    fastest : tuple of float
+        At every ratio, the highest speed at the cost of the answer [tokens/s].
+    held : tuple of Held
+        At every ratio, the deployment that answers now with as many requests in flight.
+    steps : tuple of Step
+        Of the first speed, ascending.
+    """
+
+    input: Input
+    ratios: tuple[float, ...]
+    best: tuple[tuple[Best, ...], ...]
+    same_layout: tuple[tuple[Best, ...], ...]
+    fastest: tuple[float, ...]
+    held: tuple[Held, ...]
+    steps: tuple[Step, ...] = ()
+
+    def cost(self, speed: int = 0) -> float:
+        """Elasticity of the least cost of a speed, by its place among those asked for [1]."""
+        return slope(self.ratios, [best.dollars for best in self.best[speed]])
+
+    def cost_of_layout(self, speed: int = 0) -> float:
+        """The same where the layout stays what it is."""
+        return slope(self.ratios, [best.dollars for best in self.same_layout[speed]])
+
+    @property
+    def speed(self) -> float:
+        """Elasticity of the highest speed at the cost of the answer [1]."""
+        return slope(self.ratios, self.fastest)
+
+    @property
+    def held_speed(self) -> float:
+        """Elasticity of the speed where layout and requests in flight stay what they are [1]."""
+        return slope(self.ratios, [held.tokens_per_second for held in self.held])
+
+    @property
+    def held_cost(self) -> float:
+        """The same of the cost."""
+        return slope(self.ratios, [held.dollars for held in self.held])
+
+    def room(self, promise: str, decode_steps: float) -> float:
+        """The same of a promise over what is kept, ``ttft``, ``tpot`` or ``e2e``: per cent more room per per cent."""
+        return -slope(self.ratios, [held.seconds(promise, decode_steps) for held in self.held])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WhatIf(Shown):
+    """What an answer depends on.
+
+    Attributes
+    ----------
+    front : ServiceFrontier
+        The frontier that the answer is on.
+    speeds : tuple of float
+        That costs are asked at; elasticities of the deployment are at the first [tokens/s].
+    best : tuple of Best
+        The cheapest deployment of each speed.
+    layout : mapping of str to (float or str)
+        Degrees of that of the first.
+    span : (float, float)
+        Ends of the range that inputs are varied over [1].
+    effects : tuple of Effect
+        Of each input.
+    """
+
+    front: ServiceFrontier
+    speeds: tuple[float, ...]
+    best: tuple[Best, ...]
+    layout: Mapping[str, float | str]
+    span: tuple[float, float]
+    effects: tuple[Effect, ...]
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """Slope of the straight line through logarithms, by least squares [1]; NaN with less than two values.
+
+    Parameters
+    ----------
+    x, y : sequence of float
+        Positive, equally long; values of y that are NaN do not count.
+
+    Examples
+    --------
+    >>> round(slope([0.5, 1.0, 2.0], [8.0, 4.0, 2.0]), 12)
+    -1.0
+    """
+    across, up = np.log(x), np.log(y)
+    known = np.isfinite(up)
+    return float(np.polyfit(across[known], up[known], 1)[0]) if known.sum() > 1 else math.nan
+
+
+def what_if(
+    model: str,
+    hardware: str,
+    *,
+    inputs: Sequence[str] = (),
+    speeds: float | Sequence[float] = (),
+    span: tuple[float, float] = SPAN,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> WhatIf:
+    """What speed and cost of a service depend on: per cent per per cent of every input (``inference-econ what-if``).
+
+    Parameters
+    ----------
+    model, hardware : str
+        Names or paths.
+    inputs : sequence of str
+        Which inputs, by key (``hbm_bandwidth``, ``price``, ``layers``, ..) or by name (``hardware.watts``); by default
+        all usual ones.
+    speeds : float or sequence of float
+        At which speeds of a user [tokens/s]; by default at the point that maximises speed^3 / cost.
+    span : (float, float)
+        Range that inputs are varied over, as ratios [1].
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+    **settings
+        Everything else of the question: the fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..).
+
+    Returns
+    -------
+    WhatIf
+        Elasticities by least squares over the range, and steps: within 1 % of where they are for inputs that are named,
+        between two of the values that were tried for all.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used, or decode steps alone are asked about.
+    NothingFitsError
+        If nothing fits, or nothing is as fast.
+
+    Examples
+    --------
+    >>> answer = what_if("llama_3_8b", "h100_sxm", inputs=["price"], max_instance_gpus=2)
+    >>> round(answer.effects[0].cost(), 9)
+    1.0
+    """
+    asked = Settings.build({"model": model, "hardware": hardware, **settings}, origin="what_if")
+    wanted = tuple(dict.fromkeys(speeds if isinstance(speeds, Sequence) else [speeds]))
+    return what_if_of(asked, inputs, wanted, span, progress)
+
+
+def what_if_of(
+    settings: Settings,
+    inputs: Sequence[str] = (),
+    speeds: Sequence[float] = (),
+    span: tuple[float, float] = SPAN,
+    progress: Progress | None = None,
+) -> WhatIf:
+    """The same of a question in one piece; see :func:`what_if`."""
+    _check(settings, speeds, span)
+    front = _frontier(settings)
+    curves = LayoutCurves(front)
+    at = tuple(speeds) or (front.preferred().tokens_per_second_per_user,)
+    best = tuple(curves.cheapest(speed) for speed in at)
+    for speed, one in zip(at, best, strict=True):
+        if one.layout is None:
+            fastest = float(front.tokens_per_second[-1])
+            raise NothingFitsError(f"nothing serves {speed:g} tokens/s per user: at most {fastest:.4g}")
+    assert best[0].layout is not None
+    asked, effects = _Asked(settings, front.setup, at, best, span, _SHARP if inputs else math.inf), []
+    varied = chosen(settings, inputs)
+    _check_work(len(front.deployments), len(varied), steps=bool(inputs))
+    for index, each in enumerate(varied):
+        if progress is not None:
+            progress(index / len(varied), each.label)
+        effects.append(_effect(asked, each))
+    return WhatIf(front, at, best, curves.record(best[0].layout), span, tuple(effects))
+
+
+class _Asked(NamedTuple):
+    """A question with the answer that is held against others."""
+
+    settings: Settings
+    setup: Setup
+    speeds: tuple[float, ...]
+    best: tuple[Best, ...]
+    span: tuple[float, float]
+    sharp: float
+
+
+def _check(settings: Settings, speeds: Sequence[float], span: tuple[float, float]) -> None:
+    if settings.counts_decode_steps:
+        raise InputError("what-if is about services; leave decode_only and the study's grid out")
+    if settings.context is not None:
+        raise InputError("what-if is about services; give isl and osl instead of a context")
+    low, high = span
+    if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
+        raise InputError(
+            f"the range must begin below 1 and end above it, within {_WIDEST[0]:g} and {_WIDEST[1]:g}, got {low:g} to "
+            f"{high:g}; for example 0.8 to 1.25"
+        )
+    for speed in speeds:
+        if not 0.0 < speed < math.inf:
+            raise InputError(f"a speed must be a positive number of tokens/s, got {speed:g}")
+
+
+def _check_work(layouts: int, inputs: int, *, steps: bool) -> None:
+    values = inputs * (_VALUES + (_BISECTED if steps else 0))
+    work = f"{values} values of inputs with {layouts:,} layouts each"
+    _work.check(work, seconds=values * (layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS), smaller="max_instance_gpus")
+
+
+def _frontier(settings: Settings) -> ServiceFrontier:
+    front = frontier_of(settings)
+    assert isinstance(front, ServiceFrontier)
+    return front
+
+
+def _effect(asked: _Asked, each: Input) -> Effect:
+    """What an input does: the question at some of its values."""
+    tried: dict[float, LayoutCurves | None] = {}
+
+    def curves(ratio: float) -> LayoutCurves | None:
+        if ratio not in tried:
+            tried[ratio] = _varied(asked.settings, each, ratio)
+        return tried[ratio]
+
+    def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> Best:
+        known = curves(ratio)
+        return Best() if known is None else known.cheapest(speed, layout)
+
+    values, answer = ratios(each, asked.setup, *asked.span), asked.best[0]
+    sharp = math.inf if each.whole else asked.sharp
+    assert answer.layout is not None
+    pairs = list(zip(asked.speeds, asked.best, strict=True))
+    return Effect(
+        each,
+        values,
+        tuple(tuple(at(ratio, speed) for ratio in values) for speed in asked.speeds),
+        tuple(tuple(at(ratio, speed, now.layout) for ratio in values) for speed, now in pairs),
+        tuple(math.nan if one is None else one.fastest(answer.dollars) for one in map(curves, values)),
+        tuple(Held() if one is None else one.held(answer.layout, answer.concurrency) for one in map(curves, values)),
+        tuple(
+            Step(kind, each.value * low, each.value * high, _record(curves(high), after), _record(curves(low), before))
+            for kind, low, high, before, after in _steps(lambda ratio: at(ratio, asked.speeds[0]), values, sharp)
+        ),
+    )
+
+
+def _record(curves: LayoutCurves | None, layout: LayoutKey | None) -> Mapping[str, float | str] | None:
+    return None if curves is None or layout is None else curves.record(layout)
+
+
+def _varied(settings: Settings, each: Input, ratio: float) -> LayoutCurves | None:
+    """The answer with another value of an input; None where nothing fits then."""
+    try:
+        return LayoutCurves(_frontier(each.scaled(settings, ratio)))
+    except NothingFitsError:
+        return None
+
+
+#: What happens between which two ratios, and which layouts answer at them.
+_Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
+
+
+def _steps(best: Callable[[float], Best], values: Sequence[float], sharp: float) -> Iterator[_Found]:
+    """Where another layout takes over or nothing can answer, and from where on or up to where costs are flat."""
+    for left, right in itertools.pairwise(values):
+        yield from _changes(best, left, right, sharp)
+    directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))
+    for kind, ordered in directions:
+        found = _flat(best, ordered, sharp)
+        if found is not None:
+            yield kind, min(found), max(found), None, None
+
+
+def _changes(best: Callable[[float], Best], left: float, right: float, sharp: float) -> Iterator[_Found]:
+    """Every change of layout between two values that is seen from the ends of some half, by bisection."""
+    before, after = best(left).layout, best(right).layout
+    if before == after:
+        return
+    if right / left > sharp:
+        middle = math.sqrt(left * right)
+        yield from _changes(best, left, middle, sharp)
+        yield from _changes(best, middle, right, sharp)
+    else:
+        kind: StepKind = "nothing_from" if after is None else "nothing_to" if before is None else "layout"
+        yield kind, left, right, before, after
+
+
+def _flat(best: Callable[[float], Best], ordered: Sequence[float], sharp: float) -> tuple[float, float] | None:
+    """Between which values costs become those of the last of some values, if they were others before; None if not.
+
+    Two of the values have to be flat, so that an end that is nearly level is none.
+    """
+    last = math.log(best(ordered[-1]).dollars)
+
+    def off(value: float) -> float:
+        return abs(math.log(best(value).dollars) - last)
+
+    outside = [index for index, value in enumerate(ordered) if not off(value) <= _EQUAL]
+    if not outside or outside[-1] > len(ordered) - 3 or max(map(off, ordered)) < _STEEP:
+        return None
+    out, flat = ordered[outside[-1]], ordered[outside[-1] + 1]
+    while max(flat / out, out / flat) > sharp:
+        middle = math.sqrt(flat * out)
+        out, flat = (out, middle) if off(middle) <= _EQUAL else (middle, flat)
+    return out, flat

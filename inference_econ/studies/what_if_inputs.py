@@ -1,0 +1,223 @@
+"""What a question depends on, as inputs that a what-if varies: which there are, and which values they can take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from inference_econ.engine import PROPOSERS, Setup
+from inference_econ.errors import InputError
+from inference_econ.inputs import ExpertFeedForward, Free, GroupedQueryAttention, Settings, model_keys
+from inference_econ.inputs.whole_sizes import heads, nearest
+from inference_econ.studies.numbers import number, with_numbers
+from inference_econ.studies.settings import setup_of
+
+#: Counts of a model, by short key, and what people read.
+_COUNTS = {
+    "layers": "layers",
+    "query_heads": "query heads",
+    "kv_heads": "KV heads",
+    "experts": "experts",
+    "active_experts": "active experts",
+}
+#: Experts stay a multiple of this, or of as much of it as they are one of, and layers of the other: they go on
+#: splitting over chips and stages [1].
+_EXPERTS, _STAGES = 8, 4
+#: Counts have values a factor of two away, where no nearer ones are possible [1].
+_FAR = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Something that a question depends on.
+
+    Attributes
+    ----------
+    key : str
+        What it is called in options and data.
+    label, unit : str
+        What people read; the unit as in :mod:`inference_econ.inputs.units`, empty of counts.
+    numbers : mapping of str to float
+        Numbers of the question (:func:`inference_econ.studies.numbers.number`) that change together, with what they
+        are; the first is its value.
+    changes : tuple of str
+        What-ifs that go with any change of it.
+    whole : bool
+        Only whole numbers are possible.
+    """
+
+    key: str
+    label: str
+    unit: str
+    numbers: Mapping[str, float]
+    changes: tuple[str, ...] = ()
+    whole: bool = False
+
+    @property
+    def value(self) -> float:
+        """What it is, in base units."""
+        return next(iter(self.numbers.values()))
+
+    def scaled(self, settings: Settings, ratio: float) -> Settings:
+        """The question with all of its numbers multiplied by a ratio."""
+        if ratio == 1.0:
+            return settings
+        values = {name: value * ratio for name, value in self.numbers.items()}
+        if self.whole:
+            values = {name: float(round(value)) for name, value in values.items()}
+        return with_numbers(settings.replace(changes=(*settings.changes, *self.changes)), values)
+
+
+class _Kind(NamedTuple):
+    """An input before its numbers are read; fields as of :class:`Input`."""
+
+    key: str
+    label: str
+    unit: str
+    names: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+    whole: bool = False
+
+
+def inputs_of(settings: Settings) -> tuple[Input, ...]:
+    """Everything usual that a question depends on: chip, network, host, price, requests, model; what is 0 is left out.
+
+    Raises
+    ------
+    InputError
+        If the question cannot be used.
+    """
+    setup = setup_of(settings)
+    kinds = (*_of_chip(setup), *_of_host(setup), *_of_requests(settings), *_of_model(setup))
+    every = (_read(settings, kind) for kind in kinds)
+    return tuple(each for each in every if each.value > 0.0)
+
+
+def _read(settings: Settings, kind: _Kind) -> Input:
+    numbers = {name: number(settings, name) for name in kind.names}
+    return Input(kind.key, kind.label, kind.unit, numbers, kind.changes, kind.whole)
+
+
+def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
+    """Inputs by their keys, or by names of numbers of a question.
+
+    Parameters
+    ----------
+    settings : Settings
+        The question.
+    keys : sequence of str
+        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.numbers.number`; all usual ones if empty.
+
+    Raises
+    ------
+    InputError
+        If there is no such input or number, or it is 0, so that nothing is a per cent of it.
+    """
+    known = {each.key: each for each in inputs_of(settings)}
+    if not keys:
+        return tuple(known.values())
+    return tuple(known[key] if key in known else _any_number(settings, key, known) for key in dict.fromkeys(keys))
+
+
+def _any_number(settings: Settings, key: str, known: Mapping[str, Input]) -> Input:
+    try:
+        value = number(settings, key)
+    except InputError as error:
+        raise InputError(f"--input {key}: no input of this question; inputs: {', '.join(known)}; {error}") from error
+    if value <= 0.0:
+        raise InputError(f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'")
+    return Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))
+
+
+def _of_chip(setup: Setup) -> Iterator[_Kind]:
+    yield _Kind("hbm_bandwidth", "HBM bandwidth", "B/s", ("hardware.hbm_bytes_per_second",))
+    yield _Kind("hbm_size", "HBM size", "B", ("hardware.hbm_bytes",))
+    for unit in dict.fromkeys(map(setup.unit, (*setup.precision.of_weights, setup.precision.activations))):
+        # Both 16-bit units have one peak, and a peak that changes alone is no headline number.
+        same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
+        names = tuple(f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
+        yield _Kind(f"peak_{unit}", f"{unit} peak", "FLOP/s", names, ("hardware.two_to_four_sparsity=false",))
+    if setup.hardware.link_bytes_per_second_one_way is not None:
+        ways = ("one_way", "both_ways") if setup.hardware.link_bytes_per_second_both_ways is not None else ("one_way",)
+        names = tuple(f"hardware.link_bytes_per_second_{way}" for way in ways)
+        yield _Kind("link_bandwidth", "link bandwidth", "B/s", names)
+    if setup.hardware.nic_bytes_per_second_one_way is not None:
+        yield _Kind("nic", "network bandwidth", "B/s", ("hardware.nic_bytes_per_second_one_way",))
+
+
+def _of_host(setup: Setup) -> Iterator[_Kind]:
+    if not isinstance(setup.assumptions.network.collectives, Free):
+        yield _Kind("link_latency", "latency of collectives", "", ("assumptions.network.latency_factor",))
+    host = setup.assumptions.host
+    launches = {"graph_launch": host.graph_launch, "launch": host.launch}
+    names = tuple(f"assumptions.host.{name}" for name, seconds in launches.items() if seconds > 0.0)
+    if names:
+        yield _Kind("launch", "launch time", "s", names)
+    yield _Kind("host_step", "host per step", "s", ("assumptions.host.step_overhead",))
+
+
+def _of_requests(settings: Settings) -> Iterator[_Kind]:
+    yield _Kind("price", "price", "USD/h", ("price",))
+    yield _Kind("isl", "input tokens", "", ("isl",))
+    yield _Kind("osl", "output tokens", "", ("osl",))
+    if settings.cached:
+        yield _Kind("cached", "cached tokens", "", ("cached",))
+    if any(getattr(settings, name) for name in PROPOSERS) and not isinstance(settings.acceptance, tuple):
+        yield _Kind("acceptance", "acceptance", "", ("acceptance",))
+
+
+def _of_model(setup: Setup) -> Iterator[_Kind]:
+    for key, label in _COUNTS.items():
+        if model_keys.value_of(setup.model, key) is not None:
+            yield _Kind(key, label, "", (f"model.{key}",), whole=True)
+
+
+def ratios(each: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:
+    """Ratios of an input to what it is, ascending, 1 among them.
+
+    Parameters
+    ----------
+    each : Input
+        What is varied.
+    setup : Setup
+        The question's, whose model says which counts are possible.
+    low, high : float
+        Ends of the range, below and above 1 [1].
+    steps : int
+        Values on either side of 1, in equal ratios [1].
+
+    Returns
+    -------
+    tuple of float
+        Of counts those that a model can have; the next possible ones where the range holds none on a side.
+    """
+    wanted = [end ** (step / steps) for end in (low, high) for step in range(1, steps + 1)]
+    if not each.whole:
+        most = 1.0 / each.value if each.key == "acceptance" else math.inf
+        return tuple(sorted({1.0, *(min(ratio, most) for ratio in wanted)}))
+    now = each.value
+    counts = {_possible(each.key, setup, now * ratio) for ratio in wanted}
+    counts |= {_possible(each.key, setup, now / _FAR)} if min(counts) >= now else set()
+    counts |= {_possible(each.key, setup, now * _FAR)} if max(counts) <= now else set()
+    return tuple(sorted({count / now for count in (*counts, now)}))
+
+
+def _possible(key: str, setup: Setup, wanted: float) -> float:
+    """The number nearest to a wanted one that layers, heads or experts of the model can have."""
+    model, now = setup.model, model_keys.value_of(setup.model, key)
+    grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
+    mixed = [block.feed_forward for block in model.blocks if isinstance(block.feed_forward, ExpertFeedForward)]
+    if key == "layers":
+        return float(max(len(model.blocks), nearest(wanted, math.gcd(model.layers, _STAGES))))
+    if key == "query_heads" and now is not None:
+        return float(heads(now, max((float(spec.kv_heads) for spec in grouped), default=1.0), wanted / now))
+    if key == "kv_heads":
+        queries = round(min(spec.query_heads for spec in grouped))
+        divisors = (count for count in range(1, queries + 1) if queries % count == 0)
+        return float(min(divisors, key=lambda count: abs(math.log(count / wanted))))
+    if key == "experts":
+        groups = (spec.routing_groups or 1 for spec in mixed)
+        return float(nearest(wanted, math.lcm(*(math.gcd(spec.experts, _EXPERTS) for spec in mixed), *groups)))
+    return float(max(1, round(wanted)))

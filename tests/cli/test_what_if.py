@@ -1,0 +1,56 @@
+"""``what-if``: per cent per per cent, and steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+ASKED = ("what-if", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--input", "price", "--input", "hbm_bandwidth")
+
+
+def test_a_table_and_a_tornado(command: Command) -> None:
+    outcome = command(*ASKED, "--speed", 80, "--plot", "tornado.svg")
+    assert outcome.code == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert "price $2.95/h +1.00 +1.00" in said
+    assert "At 80.0 tokens/s per user: $" in said
+    assert "wrote tornado.svg" in outcome.err
+    assert Path("tornado.svg").stat().st_size > 1000
+
+
+def test_settings_reach_the_question(command: Command) -> None:
+    answer = record(
+        command, *ASKED, "--isl", 500, "--osl", 100, "--weights", "fp8", "--price", 2, "--tp", 1, "--ttft", 500,
+        "--range", "0.9,1.1", "--set", "model.layers=16", "--slots", 64,
+    )  # fmt: skip
+    assert (answer["isl"], answer["osl"], answer["weights"], answer["range"]) == (500, 100, "fp8", [0.9, 1.1])
+    assert (answer["layout"]["tp"], answer["promises"]["ttft_seconds"]) == (1, 0.5)
+    (price,) = [each for each in answer["inputs"] if each["input"] == "price"]
+    assert price["values"][0] == pytest.approx(1.8)
+    assert all(one["concurrency"] <= 64 for one in answer["answers"])
+
+
+def test_any_layout_and_speculation(command: Command) -> None:
+    answer = record(
+        command, "what-if", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--any-layout", "--eagle",
+        "--acceptance", "0.7", "--input", "acceptance",
+    )  # fmt: skip
+    assert answer["inputs"][0]["numbers"] == {"acceptance": 0.7}
+
+
+def test_bad_input(refused: Command) -> None:
+    asked = ("what-if", "llama_3_8b", "h100_sxm")
+    assert "'2' is no pair of positive ratios; write for example 0.8,1.25" in refused(*asked, "--range", "2").err
+    assert "'1,x' is no pair of positive ratios" in refused(*asked, "--range", "1,x").err
+    assert "the range must begin below 1 and end above it" in refused(*asked, "--range", "1.25,0.8").err
+    assert "--input hbm: no input of this question; inputs: hbm_bandwidth" in refused(*asked, "--input", "hbm").err
+    assert "unknown model 'lama'" in refused("what-if", "lama", "h100_sxm").err
+
+
+def test_a_speed_that_nothing_has(command: Command) -> None:
+    outcome = command(*ASKED, "--speed", 9000)
+    assert outcome.code == 1
+    assert "nothing serves 9000 tokens/s per user: at most" in outcome.err

@@ -1,0 +1,114 @@
+"""What answers depend on, as tables, data and tornados."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.report.charts import tornado_chart
+from inference_econ.report.charts.tornado import ticks
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.quantities import quantity
+from inference_econ.report.tornado import Tornado, TornadoBar
+from inference_econ.report.what_if import WhatIfPage, effects_table, steps_table, tornados
+from tests import charted
+
+
+@pytest.fixture(scope="module")
+def answer() -> ie.WhatIf:
+    return ie.what_if(
+        "llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["nic", "hbm_bandwidth", "price", "kv_heads"]
+    )
+
+
+@pytest.fixture(scope="module")
+def along() -> ie.WhatIf:
+    return ie.what_if("llama_3_8b", "h100_sxm", speeds=[40, 80], inputs=["launch", "price"], max_instance_gpus=2)
+
+
+def test_the_input_that_moves_cost_most_is_on_top(answer: ie.WhatIf) -> None:
+    table = effects_table(answer)
+    assert [row[0] for row in table.rows] == ["price", "HBM bandwidth", "KV heads", "network bandwidth"]
+    assert table.columns[:4] == ("input", "is", "$ at this speed", "$ same layout")
+    assert table.rows[0][1:3] == ("$2.95/h", "+1.00")
+    assert table.rows[-1][2] == "0.00"
+    assert table.notes[0].startswith("At 30.0 tokens/s per user: $1.54 per million output tokens, 2 GPUs, tp2")
+    assert "over -20 to +25 % of it" in table.notes[1]
+
+
+def test_steps_are_said_by_name(answer: ie.WhatIf) -> None:
+    rows = {row[0]: row[1:] for row in steps_table(answer).rows}
+    assert rows["HBM bandwidth"][0].startswith("3.3")
+    assert rows["HBM bandwidth"][1] == "from here on tp2 is the cheapest layout, before tp4"
+    assert rows["KV heads"] == ("16", "from here on tp4 is the cheapest layout, before tp2")
+    assert len(WhatIfPage(answer).tables()) == 2
+
+
+def test_several_speeds_have_a_column_each(along: ie.WhatIf) -> None:
+    table = effects_table(along)
+    assert table.columns == ("input", "is", "$ at 40", "$ at 80")
+    charts = WhatIfPage(along).charts()
+    assert list(charts) == ["tornado", "along"]
+    spec = charted.sound(charts["along"])
+    assert {row["series"] for view in charted.views(spec) for row in charted.rows_of(spec, view)} == {
+        "launch time", "price",
+    }  # fmt: skip
+
+
+def test_data_have_all_values_that_were_tried(answer: ie.WhatIf) -> None:
+    record = json.loads(json_text(WhatIfPage(answer).record()))
+    (price,) = [each for each in record["inputs"] if each["input"] == "price"]
+    assert len(price["values"]) == len(price["dollars"][0]) == 5
+    assert price["elasticities"]["dollars"] == pytest.approx([1.0])
+    assert record["sources"]
+    frame = answer.to_frame()
+    assert len(frame) == 18
+    assert "elasticity" in csv_text(frame).splitlines()[0]
+
+
+def test_a_tornado_has_both_ends_of_every_input(answer: ie.WhatIf, tmp_path: Path) -> None:
+    cost, speed = tornados(answer)
+    assert len(cost.bars) == len(speed.bars) == 8
+    assert cost.bars[0].factor == pytest.approx(0.8)
+    assert "KV heads, 4 to 16" in {bar.name for bar in cost.bars}
+    picture = tmp_path / "tornado.svg"
+    answer.plot(picture)
+    text = picture.read_text(encoding="utf-8")
+    assert "What moves cost and speed?" in text
+    assert "25 % more of it" in text
+
+
+def test_an_end_without_an_answer_has_no_bar() -> None:
+    bars = [TornadoBar("launch time", "5 us", "more", math.nan), TornadoBar("launch time", "3 us", "less", 0.7)]
+    spec = charted.sound(tornado_chart([Tornado("Cost", "change", ("less", "more"), bars)], "What?"))
+    drawn, middle = charted.views(spec)
+    assert [row["value"] for row in charted.rows_of(spec, drawn)] == ["3 us"]
+    assert [row["factor"] for row in charted.rows_of(spec, middle)] == [1.0]
+
+
+def test_ticks_are_round_and_apart() -> None:
+    assert ticks(0.98, 1.02) == [1.0]
+    wide = ticks(0.05, 20.0)
+    assert wide[0] >= 0.05
+    assert wide[-1] <= 20.0
+    assert all(right / left > 1.6 for left, right in pairwise(wide))
+    assert 1.0 in wide
+
+
+def test_quantities_have_prefixes() -> None:
+    assert quantity(999e9, "B") == "999 GB"
+    assert quantity(1e15, "FLOP/s") == "1 PFLOP/s"
+    assert quantity(0.0, "s") == "0 ns"
+    assert quantity(2.0, "s") == "2 s"
+
+
+def test_a_report_and_a_saved_answer(along: ie.WhatIf, tmp_path: Path) -> None:
+    along.report(tmp_path / "report.html")
+    along.save(tmp_path / "answer.json")
+    assert "launch time" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert ie.load_answer(tmp_path / "answer.json")

@@ -1,0 +1,206 @@
+"""What answers depend on: elasticities against limits in closed form, and steps against the layouts that answer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.inputs import Settings
+from inference_econ.studies.layout_curves import LayoutCurves
+from inference_econ.studies.numbers import number, with_numbers
+from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.what_if import Effect, WhatIf, slope, what_if
+from inference_econ.studies.what_if_inputs import chosen, inputs_of, ratios
+
+#: One chip without overheads, whose steps wait for memory alone: short prompts, long answers, no batch to speak of.
+BOUND: dict[str, Any] = {
+    "assumptions": "ideal",
+    "engine": "any",
+    "isl": 1,
+    "osl": 2000,
+    "tp": 1,
+    "changes": ("assumptions.capacity.usable_memory=1",),
+}
+
+
+def _effects(answer: WhatIf) -> dict[str, Effect]:
+    return {effect.input.key: effect for effect in answer.effects}
+
+
+def test_memory_bound_decode_is_in_proportion_to_bandwidth_and_price() -> None:
+    speed = 0.99 * float(frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", **BOUND)).tokens_per_second[-1])
+    inputs = ["hbm_bandwidth", "price", "peak_bf16", "layers"]
+    effects = _effects(what_if("llama_3_8b", "h100_sxm", inputs=inputs, speeds=speed, span=(0.9, 1.1), **BOUND))
+    # A token takes the bytes of weights and cache over the bandwidth: exactly -1 for the deployment that runs.
+    assert effects["hbm_bandwidth"].held_speed == pytest.approx(1.0, abs=1e-3)
+    assert effects["hbm_bandwidth"].held_cost == pytest.approx(-1.0, abs=1e-3)
+    assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
+    assert effects["price"].held_speed == pytest.approx(0.0, abs=1e-9)
+    assert effects["peak_bf16"].held_cost == pytest.approx(0.0, abs=1e-3)
+    # Of what is read, the layers are all but the output embedding.
+    model = ie.model("llama_3_8b")
+    share = 1.0 - model.embedding_parameters / 2 / (model.total_parameters - model.embedding_parameters / 2)
+    assert effects["layers"].held_cost == pytest.approx(share, abs=0.01)
+
+
+def test_arithmetic_bound_decode_is_in_proportion_to_the_peak() -> None:
+    settings = {**BOUND, "tp": 8, "changes": (*BOUND["changes"], "hardware.hbm_bytes_per_second=3000 TB/s")}
+    effects = _effects(what_if("llama_3_8b", "h100_sxm", inputs=["peak_bf16", "hbm_bandwidth"], **settings))
+    assert effects["peak_bf16"].held_cost == pytest.approx(-1.0, abs=0.01)
+    assert effects["hbm_bandwidth"].held_cost == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() -> None:
+    settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8")
+    effect = what_if("llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["hbm_bandwidth"]).effects[0]
+    ratio = 1.0 / 3.35 * 3.3
+    costs = []
+    for value in (3.25e12, 3.35e12):
+        front = frontier_of(with_numbers(settings, {"hardware.hbm_bytes_per_second": value}))
+        costs.append(float(front.dollars[np.flatnonzero(front.tokens_per_second >= 30)[0]]))
+    # Points of the frontier alone jump by what lies between two of them.
+    jump = math.log(costs[1] / costs[0]) / math.log(3.35 / 3.25)
+    assert abs(jump - effect.cost()) > 0.1
+    assert -1.0 < effect.cost() < -0.5 > effect.cost_of_layout()
+    (step,) = effect.steps
+    assert (step.kind, step.layout and step.layout["tp"], step.before and step.before["tp"]) == ("layout", 2.0, 4.0)
+    assert step.low / step.high > 1 / 1.011
+    assert step.low <= ratio * 3.35e12 <= step.high * 1.005
+    for value, chips in ((step.low, 4.0), (step.high, 2.0)):
+        front = frontier_of(with_numbers(settings, {"hardware.hbm_bytes_per_second": value}))
+        layout = LayoutCurves(front).cheapest(30.0).layout
+        assert layout is not None
+        assert layout[0] == chips
+
+
+def test_memory_stops_mattering_where_it_is_enough() -> None:
+    # With four chips at most, small memories are full before users are slow.
+    effect = what_if(
+        "llama_3_70b", "h100_sxm", weights="fp8", max_instance_gpus=2, speeds=20, inputs=["hbm_size"], span=(0.4, 1.6)
+    ).effects[0]
+    kinds = {step.kind: step for step in effect.steps}
+    assert "flat_from" in kinds or "nothing_to" in kinds
+    last = effect.best[0][-1].dollars
+    assert effect.best[0][-2].dollars == pytest.approx(last, rel=0.005)
+    if "flat_from" in kinds:
+        assert 45e9 < kinds["flat_from"].high < 85.6e9
+
+
+def test_curves_pass_through_the_frontier() -> None:
+    front = frontier_of(Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8"))
+    curves = LayoutCurves(front)
+    for point in front.points()[::7]:
+        speed, dollars = point.tokens_per_second_per_user, point.dollars_per_million_output_tokens
+        layout = (point.accelerators, *(float(point.layout[name]) for name in ("pp", "tp", "ep")))
+        best = curves.cheapest(speed, layout)
+        assert best.dollars == pytest.approx(dollars, rel=1e-9)
+        assert best.concurrency == pytest.approx(point.concurrency, rel=1e-6)
+        assert curves.held(layout, point.concurrency).ttft_seconds == pytest.approx(point.ttft_seconds, rel=1e-9)
+        # Between its batches another layout may be cheaper, by less than neighbouring batches differ.
+        assert 0.9 * dollars < curves.cheapest(speed).dollars <= dollars * (1.0 + 1e-9)
+        assert speed * (1.0 - 1e-9) <= curves.fastest(dollars) < 1.1 * speed
+    assert math.isnan(curves.cheapest(1e6).dollars)
+    assert math.isnan(curves.fastest(1e-6))
+
+
+def test_costs_between_batches_are_those_of_the_batches_between() -> None:
+    """Interpolation against a frontier whose batches lie elsewhere: within 0.5 %."""
+    settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", tp=8)
+    curves = LayoutCurves(frontier_of(settings))
+    for speed in (30.0, 55.0, 88.0, 110.0):
+        other = LayoutCurves(frontier_of(settings.replace(slots=150))).cheapest(speed)
+        assert curves.cheapest(speed).dollars == pytest.approx(other.dollars, rel=0.005)
+
+
+def test_along_the_frontier_a_speed_has_elasticities_of_its_own() -> None:
+    answer = what_if("llama_3_8b", "h100_sxm", inputs=["launch", "price"], speeds=[50, 150], max_instance_gpus=4)
+    effects = _effects(answer)
+    assert effects["launch"].cost(1) > effects["launch"].cost(0) > 0.0
+    assert [effects["price"].cost(index) for index in (0, 1)] == pytest.approx([1.0, 1.0], abs=1e-9)
+
+
+def test_promises_leave_out_what_breaks_them() -> None:
+    settings: dict[str, Any] = {"max_instance_gpus": 2, "inputs": ["isl"], "ttft": 0.08, "speeds": 60}
+    answer = what_if("llama_3_8b", "h100_sxm", **settings)
+    effect = answer.effects[0]
+    # Longer prompts are read later: less room to the promise.
+    assert effect.room("ttft", answer.front.requests.decode_steps) < -0.1
+    free = what_if("llama_3_8b", "h100_sxm", **{**settings, "ttft": None})
+    assert answer.best[0].dollars >= free.best[0].dollars
+
+
+def test_everything_usual_can_be_varied() -> None:
+    settings = Settings(model="deepseek_v3", hardware="h200_sxm", mtp=True, cached=500)
+    inputs = {each.key: each for each in inputs_of(settings)}
+    assert {
+        "hbm_bandwidth", "hbm_size", "peak_fp8", "peak_bf16", "link_bandwidth", "nic", "link_latency", "launch",
+        "host_step", "price", "isl", "osl", "cached", "acceptance", "layers", "query_heads", "experts",
+        "active_experts",
+    } == inputs.keys()  # fmt: skip
+    for each in inputs.values():
+        changed = each.scaled(settings, 0.5)
+        for name, value in each.numbers.items():
+            wanted = round(0.5 * value) if each.whole else 0.5 * value
+            assert number(changed, name) == pytest.approx(wanted, rel=1e-9), name
+
+
+def test_counts_take_the_values_that_split() -> None:
+    answer = what_if("deepseek_v3", "h200_sxm", inputs=["price"], instance_gpus=8, speeds=20)
+    setup = answer.front.setup
+    settings = Settings(model="deepseek_v3", hardware="h200_sxm")
+    values = {
+        each.key: [each.value * ratio for ratio in ratios(each, setup, 0.8, 1.25)]
+        for each in chosen(settings, ["query_heads", "experts", "active_experts", "layers"])
+    }
+    assert values == {
+        "query_heads": [104.0, 112.0, 128.0, 144.0, 160.0],
+        "experts": [208.0, 232.0, 256.0, 288.0, 320.0],
+        "active_experts": [6.0, 7.0, 8.0, 9.0, 10.0],
+        "layers": [49.0, 55.0, 61.0, 68.0, 76.0],
+    }
+
+
+def test_heads_of_keys_have_the_next_values_that_split() -> None:
+    settings = Settings(model="llama_3_70b", hardware="h100_sxm")
+    (heads,) = chosen(settings, ["kv_heads"])
+    front = frontier_of(settings)
+    assert [8 * ratio for ratio in ratios(heads, front.setup, 0.8, 1.25)] == [4.0, 8.0, 16.0]
+
+
+def test_slopes_leave_out_what_is_not_known() -> None:
+    assert slope([0.5, 1.0, 2.0], [math.nan, 3.0, 12.0]) == pytest.approx(2.0)
+    assert math.isnan(slope([0.5, 1.0], [math.nan, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inputs": ["hbm"]}, r"--input hbm: no input of this question; inputs: hbm_bandwidth, hbm_size, peak_bf16"),
+        ({"inputs": ["kv_heads"], "model": "deepseek_v3"}, "--input kv_heads: no input of this question"),
+        ({"inputs": ["cached"]}, "--input cached is 0: nothing is a per cent of it; compare values with 'compare'"),
+        ({"span": (1.1, 1.2)}, r"the range must begin below 1 and end above it, .* got 1.1 to 1.2"),
+        ({"span": (0.001, 2.0)}, r"within 0.01 and 100, got 0.001 to 2"),
+        ({"speeds": -3}, "a speed must be a positive number of tokens/s, got -3"),
+        ({"decode_only": True}, "what-if is about services; leave decode_only and the study's grid out"),
+        ({"context": 100}, "what-if is about services; give isl and osl instead of a context"),
+        ({"hidden": 3}, "unknown key 'hidden'"),
+    ],
+)
+def test_what_cannot_be_asked(settings: dict[str, Any], message: str) -> None:
+    asked = {"model": "llama_3_8b", "hardware": "h100_sxm", **settings}
+    with pytest.raises(ie.InputError, match=message):
+        what_if(asked.pop("model"), asked.pop("hardware"), **asked)
+
+
+def test_a_speed_that_nothing_has() -> None:
+    with pytest.raises(ie.NothingFitsError, match=r"nothing serves 5000 tokens/s per user: at most \d+"):
+        what_if("llama_3_8b", "h100_sxm", speeds=5000, max_instance_gpus=2)
+
+
+def test_too_many_values_are_refused_first() -> None:
+    with ie.allow(seconds=1), pytest.raises(ie.TooMuchError, match=r"\d+ values of inputs with \d+ layouts each"):
+        what_if("llama_3_8b", "h100_sxm", max_instance_gpus=2)
