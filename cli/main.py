@@ -33,6 +33,7 @@ from . import (
     scenario,
     serve,
     speculate,
+    uncertainty,
     validate,
 )
 from .help import COMPLETION, Group, StoppedError
@@ -82,6 +83,7 @@ for command in (
     validate.validate,
     calibrate.calibrate,
     report.report,
+    uncertainty.uncertainty,
 ):
     app.add_command(command)
 

@@ -65,5 +65,7 @@ from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
 from .studies.compare import compare as compare
+from .studies.one_line import uncertainty as uncertainty
 from .studies.results import Result as Result
 from .studies.scenario import run as run
+from .studies.uncertainty.answer import Uncertainty as Uncertainty

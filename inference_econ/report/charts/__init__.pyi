@@ -1,5 +1,8 @@
 """What pages use; see ``__init__.py``."""
 
+from .bars import Bars as Bars
+from .bars import Length as Length
+from .bars import bar_chart as bar_chart
 from .frontier import Steps as Steps
 from .frontier import frontier_chart as frontier_chart
 from .lines import line_chart as line_chart
