@@ -34,21 +34,21 @@ def share(hits: Array) -> Estimate:
     Returns
     -------
     Estimate
-        The share, and its standard error by the rule of succession, which is above 0 where all samples agree [1].
+        The share, and its standard error, which is above 0 where all samples agree [1].
 
     Notes
     -----
-    Agresti and Coull (1998): the error is that of two further samples, one of each kind.
+    Agresti and Coull (1998): the error is that of four further samples, two of each kind.
 
     Examples
     --------
     >>> estimate = share(np.array([1.0, 1.0, 0.0, 1.0]))
     >>> estimate.value, round(estimate.standard_error, 3)
-    (0.75, 0.192)
+    (0.75, 0.171)
     """
     n = hits.size
-    smoothed = (float(hits.sum()) + 1.0) / (n + 2.0)
-    return Estimate(float(hits.mean()), float(np.sqrt(smoothed * (1.0 - smoothed) / (n + 2.0))))
+    smoothed = (float(hits.sum()) + 2.0) / (n + 4.0)
+    return Estimate(float(hits.mean()), float(np.sqrt(smoothed * (1.0 - smoothed) / (n + 4.0))))
 
 
 def cheapest(costs: Array) -> Array:
@@ -57,12 +57,16 @@ def cheapest(costs: Array) -> Array:
     Parameters
     ----------
     costs : ndarray, shape (..., d)
-        Of d options; infinite where an option is impossible [any].
+        Of d options; infinite where an option is impossible [USD per 1e6 tokens].
 
     Returns
     -------
     ndarray, shape (..., d)
         1 for those that cost least, 0 for others, and for all where none is possible [1].
+
+    Notes
+    -----
+    The other way round :func:`wrong_choice`.
 
     Examples
     --------
@@ -81,12 +85,16 @@ def wrong_choice(costs: Array) -> Array:
     Parameters
     ----------
     costs : ndarray, shape (..., d)
-        Of d options; infinite where an option is impossible [any].
+        Of d options; infinite where an option is impossible [USD per 1e6 tokens].
 
     Returns
     -------
     ndarray, shape (..., d)
         No mistake is possible where no option is [1].
+
+    Notes
+    -----
+    An opportunity loss of decision analysis, Raiffa and Schlaifer (1961), that is 1 whatever the mistake costs.
     """
     some = np.isfinite(costs).any(axis=-1, keepdims=True)
     return np.asarray(np.where(some, 1.0 - cheapest(costs), 0.0))
@@ -100,15 +108,15 @@ def value_of_knowing(known: Array, losses: Array, first_half: npt.NDArray[np.boo
     known : ndarray, shape (n,)
         The input, by the share of its values that are lower, 0 to 1 [1].
     losses : ndarray, shape (n, d)
-        What each of d options loses, finite [any].
+        What each of d options loses, finite: dollars [USD per 1e6 tokens], or mistakes [1].
     first_half : ndarray of bool, shape (n,)
-        Two independent halves of the samples.
+        Two independent halves of the samples, each of which covers all values of the input [1].
 
     Returns
     -------
     Estimate
-        The expected loss of the option that is best on average, minus that of the best one given the input [as the
-        losses]; not below 0.
+        The expected loss of the option that is best on average, minus that of the best one given the input; not
+        below 0 [USD per 1e6 tokens], [1].
 
     Notes
     -----
@@ -138,12 +146,16 @@ def value_of_knowing_all(losses: Array) -> Estimate:
     Parameters
     ----------
     losses : ndarray, shape (n, d)
-        What each of d options loses, finite [any].
+        What each of d options loses, finite: dollars [USD per 1e6 tokens], or mistakes [1].
 
     Returns
     -------
     Estimate
-        The most that any knowledge is worth [as the losses].
+        The most that any knowledge is worth [USD per 1e6 tokens], [1].
+
+    Notes
+    -----
+    Raiffa and Schlaifer (1961).
 
     Examples
     --------

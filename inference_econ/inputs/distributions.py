@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Discriminator, Tag, model_validator
 
 from inference_econ.errors import UnitError
 from inference_econ.inputs._base import Spec
+from inference_econ.inputs._spec import TAG
 from inference_econ.inputs.units import EXAMPLES, parse_quantity
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ class Distribution(Spec):
 
 #: What an input is: a distribution, or the held-out errors of a profile.
 UncertainInput = Annotated[
-    Annotated[Distribution, Tag("distribution")] | Annotated[Literal["held_out"], Tag("word")],
-    Discriminator(lambda value: "word" if isinstance(value, str) else "distribution"),
+    Annotated[Distribution, Tag(TAG)] | Annotated[Literal["held_out"], Tag("word")],
+    Discriminator(lambda value: "word" if isinstance(value, str) else TAG),
 ]
 
 

@@ -29,7 +29,7 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     Examples
     --------
     >>> common_speeds([np.array([14.0, 90.0]), np.array([20.0, 160.0])])
-    [15.0, 30.0, 70.0, 100.0, 150.0]
+    [15.0, 30.0, 50.0, 70.0, 150.0]
     """
     low = min(float(speeds[0]) for speeds in frontiers)
     high = max(float(speeds[-1]) for speeds in frontiers)

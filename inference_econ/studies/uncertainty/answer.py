@@ -221,21 +221,20 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
         If a series has no frontier with its present inputs.
     """
     every = variables(ask)
-    started = perf_counter()
     series = tuple(_series(ask, index, every) for index in range(len(ask.series)))
-    tried = len(series) + _check_dependence(series, every)
-    seconds = (perf_counter() - started) / tried
-    costly = any(one.costly for one in series)
-    plan = design(len(every), ask.samples or (_FEW if costly else _MANY), ask.seed)
+    times = _check_dependence(series, every)
+    plan = design(len(every), ask.samples or (_FEW if times else _MANY), ask.seed)
     speed, shown, speeds = _speeds(ask, series)
     frontiers = sum(len(one.groups(plan.shares)) for one in series if one.costly)
-    _check_work(plan, frontiers, seconds, speeds.size * len(series))
+    _check_work(plan, frontiers, min(times, default=0.0), speeds.size * len(series))
     told = _Told(progress, len(plan.shares) * len(series))
     sampled = [one.costs(plan.shares, speeds, told.of(one.label)) for one in series]
     costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
     if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
         raise InputError(f"speed: nothing is as fast as {speed:g} tokens/s; the fastest sample has {fastest.max():.4g}")
-    return Uncertainty(scenario, series, every, plan, speed, shown, speeds, costs, fastest, frontiers + tried)
+    return Uncertainty(
+        scenario, series, every, plan, speed, shown, speeds, costs, fastest, len(series) + len(times) + frontiers
+    )
 
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
@@ -277,31 +276,38 @@ def _check_name(settings: Settings, variable: Variable) -> None:
         )
 
 
-def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]) -> int:
+def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]) -> Sequence[float]:
     """Refuse inputs that no series depends on.
 
     Returns
     -------
-    int
-        Frontiers that were computed to see it.
+    sequence of float
+        What each frontier took that was computed to see it [s].
 
     Raises
     ------
     InputError
         With the first.
     """
-    tried = 0
+    times: list[float] = []
+
+    def tried(one: SampledSeries, column: int, share: float) -> AnyFrontier | None:
+        started = perf_counter()
+        front = one.frontier({column: share})
+        times.append(perf_counter() - started)
+        return front
+
     for column, variable in enumerate(every):
         if variable.name in CHEAP:
             continue
         having = [one for one in series if column in one.inputs]
-        tried += len(_ENDS) * len(having)
-        if not any(_differ(*(one.frontier({column: end}) for end in _ENDS)) for one in having):
+        ends = [[tried(one, column, share) for share in _ENDS] for one in having]
+        if not any(_differ(*fronts) for fronts in ends):
             raise InputError(
                 f"{variable.label}: cost and speed do not depend on it here, neither at its lowest values nor at its "
                 "highest; leave it out"
             )
-    return tried
+    return times
 
 
 def _differ(one: AnyFrontier | None, other: AnyFrontier | None) -> bool:
