@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inference_econ.report.charts import AnyChart
-    from inference_econ.report.charts.bars import Bars, Length
+    from inference_econ.report.charts.bars import Bars
 
 #: Names of the quantiles in data.
 _NAMES = ("p10", "median", "p90")
+#: A standard error of avoided mistakes that is too large to say that there are none [1].
+_VAGUE = 0.02
 #: What one axis and one column are called wherever they are.
 _SPEED, _COST = "tokens per second per user", "US dollars per million output tokens"
 
@@ -60,18 +62,17 @@ class UncertaintyPage(Page):
         return band_frame(self.study)
 
     def charts(self) -> Mapping[str, AnyChart]:
-        """Bands; of several series how often each is the cheapest; shares; what to measure."""
+        """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
         from inference_econ.report import charts
 
         study, several = self.study, len(self.study.labels) > 1
-        drawn: dict[str, AnyChart] = {"bands": charts.line_chart(band_plot(study))}
-        if several:
-            drawn["chances"] = charts.line_chart(chance_plot(study))
-        if explained(study) is not None:
-            drawn["shares"] = charts.bar_chart(share_bars(study))
-        if several:
-            drawn["knowledge"] = charts.bar_chart(knowledge_bars(study))
-        return drawn
+        lines = [band_plot(study), *([chance_plot(study)] if several else [])]
+        panels, known = charts.panels(lines), explained(study)
+        if known is not None:
+            bars = share_bars(study, *known)
+            panels.append(charts.panel(charts.bar_layers(bars), bars.title))
+        drawn: dict[str, AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
+        return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
 
 
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:
@@ -97,12 +98,21 @@ def findings(study: Uncertainty) -> list[str]:
     first = int(np.argmax([estimate.value for estimate in worth]))
     if worth[first].value > 2.0 * worth[first].standard_error:
         lines.append(
-            f"Measure {study.variables[first].label} first: who knows it before choosing errs in "
+            f"Measure {_measured(study.variables[first])} first: who knows it before choosing errs in "
             f"{_points(worth[first])} fewer of 100 choices."
         )
+    elif worth[first].standard_error > _VAGUE:
+        lines.append("What to measure first cannot be said with so few samples; take more.")
     else:
         lines.append("No single input would change the choice, if it alone were known.")
     return lines
+
+
+def _measured(variable: Variable) -> str:
+    """What is measured to know an input."""
+    if variable.name != PROFILE:
+        return f"the {variable.label}"
+    return f"a server of {' and '.join(variable.series)} ({variable.label})"
 
 
 def cost_table(study: Uncertainty) -> Table:
@@ -243,6 +253,12 @@ def _line(values: Any) -> list[float]:
     return [float(value) if math.isfinite(value) else math.nan for value in values]
 
 
+def _picture_title(study: Uncertainty) -> str:
+    """The question that a picture answers, above its heading."""
+    question = "How sure is the cost?" if len(study.labels) == 1 else "How sure are the costs, and the choice?"
+    return f"{question}\n{curves_title([series.present for series in study.series])}"
+
+
 def band_plot(study: Uncertainty) -> Plot:
     """Cost against speed: the median of the samples, and where 80 % of them are."""
     lines = []
@@ -250,13 +266,13 @@ def band_plot(study: Uncertainty) -> Plot:
         low, middle, high = (_line(study.bands[level, :, index]) for level in range(len(QUANTILES)))
         known = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
         speeds = study.speeds.tolist()
-        details = {"reached [%]": (100 * study.reached[:, index]).tolist(), "now [$]": _line(study.present[:, index])}
+        details: dict[str, list[float | str]] = {
+            "reached [%]": [100 * float(share) for share in study.reached[:, index]],
+            "now [$]": [_dollars(cost) for cost in study.present[:, index]],
+        }
         lines.append(Series(label, speeds, middle, band=Band(speeds, known, speeds, high), details=details))
-    fronts = [series.present for series in study.series]
-    title = f"How sure is the cost at each speed?\n{curves_title(fronts)}"
-    return Plot(
-        title, _SPEED, _COST, tuple(lines), logarithmic="y", bands="80 % of the samples (line: median)", from_zero=True
-    )
+    legend = "80 % of the samples (line: median)"
+    return Plot("Cost", _SPEED, _COST, tuple(lines), "y", bands=legend, from_zero=True)
 
 
 def chance_plot(study: Uncertainty) -> Plot:
@@ -265,51 +281,39 @@ def chance_plot(study: Uncertainty) -> Plot:
     lines = [
         Series(label, speeds, (100 * study.chances[:, index]).tolist()) for index, label in enumerate(study.labels)
     ]
-    fronts = [series.present for series in study.series]
-    title = f"Which is the cheapest at each speed?\n{curves_title(fronts)}"
     mark = {f"{study.speed:g} tokens/s": study.speed}
-    return Plot(title, _SPEED, "samples in which it is the cheapest [%]", tuple(lines), "", mark, from_zero=True)
+    return Plot(
+        "The cheapest", _SPEED, "samples of 100 in which it is the cheapest", tuple(lines), "", mark, from_zero=True
+    )
 
 
-def share_bars(study: Uncertainty) -> Bars:
-    """Shares of the inputs in the variance of the choice, or of the cost of a single series."""
-    from inference_econ.report.charts.bars import Bars
+def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
+    """Shares of the inputs in the variance of an output: with interactions, and a tick where they are by themselves."""
+    from inference_econ.report.charts.bars import Bar, Bars
 
-    known = explained(study)
-    assert known is not None
-    name, shares = known
-    groups = {
-        variable.label: {
-            "by itself": _share(shares.first[column], shares.first_half_width[column]),
-            "with its interactions": _share(shares.total[column], shares.total_half_width[column]),
-        }
+    bars = {
+        variable.label: Bar(
+            100 * shares.total[column],
+            100 * shares.total_half_width[column],
+            " alone, ".join(_share_cells((name, shares), column)) + " with others",
+            max(100 * shares.first[column], 0.0),
+        )
         for column, variable in enumerate(study.variables)
     }
-    what = f"the choice between {' and '.join(study.labels)}" if name == MARGIN else f"the {name}"
-    return Bars(f"Where does the uncertainty of {what} come from?\nAt {study.speed:g} tokens/s per user",
-                "share of the variance [%]", groups)  # fmt: skip
-
-
-def _share(value: float, half_width: float) -> Length:
-    from inference_econ.report.charts.bars import Length
-
-    return Length(100 * value, 100 * half_width, f"{100 * value:z.1f} ± {100 * half_width:.1f} %")
+    return Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
 
 
 def knowledge_bars(study: Uncertainty) -> Bars:
     """By how much fewer choices are wrong once an input is known."""
-    from inference_econ.report.charts.bars import Bars, Length
+    from inference_econ.report.charts.bars import Bar, Bars
 
     worth = {variable.label: known.mistakes for variable, known in zip(study.variables, study.knowledge, strict=True)}
-    groups = {
-        name: {"wrong choices avoided": Length(100 * one.value, 200 * one.standard_error, _points(one))}
+    bars = {
+        name: Bar(100 * one.value, 200 * one.standard_error, _points(one))
         for name, one in {**worth, "all of them": study.all_known.mistakes}.items()
     }
-    return Bars(
-        f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user",
-        "of 100 choices, those that become right",
-        groups,
-    )
+    title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
+    return Bars(title, "of 100 choices, those that become right", bars)
 
 
 def uncertainty_record(study: Uncertainty) -> dict[str, object]:
