@@ -223,11 +223,13 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     every = variables(ask)
     series = tuple(_series(ask, index, every) for index in range(len(ask.series)))
     times = _check_dependence(series, every)
-    plan = design(len(every), ask.samples or (_FEW if times else _MANY), ask.seed)
+    samples = ask.samples or (_FEW if times else _MANY)
     speed, shown, speeds = _speeds(ask, series)
-    frontiers = sum(len(one.groups(plan.shares)) for one in series if one.costly)
-    _check_work(plan, frontiers, min(times, default=0.0), speeds.size * len(series))
-    told = _Told(progress, len(plan.shares) * len(series))
+    frontiers = sum(one.needed(samples) for one in series)
+    rows = samples * (len(every) + 2)
+    _check_work(samples, frontiers, min(times, default=0.0), rows * speeds.size * len(series))
+    plan = design(len(every), samples, ask.seed)
+    told = _Told(progress, rows * len(series))
     sampled = [one.costs(plan.shares, speeds, told.of(one.label)) for one in series]
     costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
     if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
@@ -329,11 +331,10 @@ def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float
     return speed, shown, np.unique([*np.linspace(*ends, _STEPS), *shown])
 
 
-def _check_work(plan: Design, frontiers: int, seconds: float, width: int) -> None:
-    """Refuse designs that take too long or too much room, before they are played."""
-    work = f"{frontiers:,} frontiers of {plan.samples:,} samples" if frontiers else f"{plan.samples:,} samples"
-    size = _COPIES * _NUMBER * len(plan.shares) * width
-    _work.check(work, seconds=seconds * frontiers, size=size, smaller="samples")
+def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> None:
+    """Refuse designs that take too long or too much room, before they are made; each frontier takes some seconds."""
+    work = f"{frontiers:,} frontiers of {samples:,} samples" if frontiers else f"{samples:,} samples"
+    _work.check(work, seconds=seconds * frontiers, size=_COPIES * _NUMBER * costs, smaller="samples")
 
 
 class _Told:

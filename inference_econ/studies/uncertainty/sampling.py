@@ -83,6 +83,11 @@ class SampledSeries:
         """Columns of the inputs that change the frontier."""
         return [column for column, variable in self.inputs.items() if variable.name not in CHEAP]
 
+    def needed(self, samples: int) -> int:
+        """Frontiers of a design of so many points [1]: of both sets, and of the first with each input changed."""
+        inputs = len(self.costly)
+        return 0 if inputs == 0 else samples * (2 if inputs == 1 else inputs + 2)
+
     def values(self, column: int, shares: Array) -> Array:
         """An input that is a number, by the share of its values that are lower [base units]."""
         variable = self.inputs[column]
