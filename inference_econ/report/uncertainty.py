@@ -90,22 +90,32 @@ def findings(study: Uncertainty) -> list[str]:
         return [f"{study.labels[0]} at {speed}: ${middle} per million output tokens, 80 % between ${low} and ${high}."]
     best = int(np.argmax(study.chances[at]))
     chance = study.chance(best, at)
-    lines = [
+    return [
         f"At {speed} {study.labels[best]} is the cheapest in {_percent(chance)} of the samples: choosing it is "
-        f"wrong in {100 * study.wrong:.0f} %."
+        f"wrong in {100 * study.wrong:.0f} %.",
+        _first_measured(study),
     ]
+
+
+def _first_measured(study: Uncertainty) -> str:
+    """Which input to measure before choosing, and which others are worth as much as far as the samples say."""
     worth = [known.mistakes for known in study.knowledge]
     first = int(np.argmax([estimate.value for estimate in worth]))
-    if worth[first].value > 2.0 * worth[first].standard_error:
-        lines.append(
-            f"Measure {_measured(study.variables[first])} first: who knows it before choosing errs in "
-            f"{_points(worth[first])} fewer of 100 choices."
-        )
-    elif worth[first].standard_error > _VAGUE:
-        lines.append("What to measure first cannot be said with so few samples; take more.")
-    else:
-        lines.append("No single input would change the choice, if it alone were known.")
-    return lines
+    error = 2.0 * worth[first].standard_error
+    if worth[first].value <= error:
+        if worth[first].standard_error > _VAGUE:
+            return "What to measure first cannot be said with so few samples; take more."
+        return "No single input would change the choice, if it alone were known."
+    others = [
+        study.variables[column].label
+        for column, estimate in enumerate(worth)
+        if column != first and estimate.value >= worth[first].value - error
+    ]
+    equal = f" Worth as much within the error: {', '.join(others)}." if others else ""
+    return (
+        f"Measure {_measured(study.variables[first])} first: who knows it before choosing errs in "
+        f"{_points(worth[first])} fewer of 100 choices.{equal}"
+    )
 
 
 def _measured(variable: Variable) -> str:
