@@ -11,6 +11,7 @@
 #                         (15 minutes)
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
+#   sh run.sh error-correlations  whether errors of predictions go together (2 minutes)
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
 #   sh run.sh versions    the tests under the lowest and the newest dependencies, on every Python that is there
@@ -104,6 +105,10 @@ published-counts)
     [ -x .venv-published/bin/python ] || "$(find_python)" -m venv .venv-published
     .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.23.0
     HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m benchmarks.published_counts
+    ;;
+error-correlations)
+    set_up . package
+    .venv/bin/python -m benchmarks.error_correlations
     ;;
 contradictions)
     set_up . package

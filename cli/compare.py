@@ -78,10 +78,10 @@ def compare(
     from inference_econ.report.compare import ComparisonPage
     from inference_econ.studies.compare import compare
 
-    settings = _settings(choices)
+    common = settings(choices)
     with show.progress_bar(quiet=output.quiet) as progress:
         result = compare(
-            price=_prices(price, choices["hardware"]), series=_series(listed), progress=progress, **settings
+            price=prices_of(price, choices["hardware"]), series=_series(listed), progress=progress, **common
         )
     show.emit(ComparisonPage(result, sorted(set(speeds))), output, provenance.asked())
 
@@ -92,13 +92,13 @@ def scenario_text(choices: options.Choices) -> str:
     from inference_econ.studies.compare import asked_scenario
 
     own = ("price", "listed", "speeds", *provenance.SHOWN)
-    settings = _settings({name: value for name, value in choices.items() if name not in own})
-    models, hardware = settings.pop("models"), settings.pop("hardware")
-    rates = _prices(choices["price"], choices["hardware"])
-    return spec_text(asked_scenario(models, hardware, rates, _series(choices["listed"]), settings))
+    common = settings({name: value for name, value in choices.items() if name not in own})
+    models, hardware = common.pop("models"), common.pop("hardware")
+    rates = prices_of(choices["price"], choices["hardware"])
+    return spec_text(asked_scenario(models, hardware, rates, _series(choices["listed"]), common))
 
 
-def _settings(choices: options.Choices) -> dict[str, Any]:
+def settings(choices: options.Choices) -> dict[str, Any]:
     """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
     from inference_econ.inputs import ANY_LAYOUT, checked_changes
 
@@ -112,7 +112,7 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 
-def _prices(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:
+def prices_of(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:
     """The price of all chips, or of each one that has a price of its own.
 
     Raises

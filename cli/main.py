@@ -33,6 +33,7 @@ from . import (
     scenario,
     serve,
     speculate,
+    uncertainty,
     validate,
     what_if,
 )
@@ -84,6 +85,7 @@ for command in (
     validate.validate,
     calibrate.calibrate,
     report.report,
+    uncertainty.uncertainty,
 ):
     app.add_command(command)
 

@@ -65,7 +65,9 @@ from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
 from .studies.compare import compare as compare
+from .studies.one_line import uncertainty as uncertainty
 from .studies.results import Result as Result
 from .studies.scenario import run as run
+from .studies.uncertainty.answer import Uncertainty as Uncertainty
 from .studies.what_if import WhatIf as WhatIf
 from .studies.what_if import what_if as what_if

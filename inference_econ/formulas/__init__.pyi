@@ -2,6 +2,7 @@
 
 from . import attention as attention
 from . import collectives as collectives
+from . import decisions as decisions
 from . import experts as experts
 from . import grouped_matmul as grouped_matmul
 from . import kv_runahead as kv_runahead

@@ -53,6 +53,9 @@ from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
 from .defaults import MOST_DEPLOYMENTS as MOST_DEPLOYMENTS
 from .defaults import USUAL_CONSTANTS as USUAL_CONSTANTS
+from .distributions import HELD_OUT as HELD_OUT
+from .distributions import Distribution as Distribution
+from .distributions import UncertainInput as UncertainInput
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
@@ -117,6 +120,9 @@ from .tier import TierSpec as TierSpec
 from .traffic import Length as Length
 from .traffic import Requests as Requests
 from .traffic import Traffic as Traffic
+from .uncertain_asks import PROFILE as PROFILE
+from .uncertain_asks import UncertainSeries as UncertainSeries
+from .uncertain_asks import UncertaintyAsk as UncertaintyAsk
 from .units import number as number
 from .units import parse_quantity as parse_quantity
 from .units import percent as percent

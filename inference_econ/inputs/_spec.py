@@ -145,6 +145,11 @@ def _is_echo(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
     return detail["type"] == "too_short" and any(inside)
 
 
+#: Parts of a location that no file contains: a key itself, and the tag :data:`TAG` of a union.
+TAG = "[kind]"
+_UNWRITTEN = ("[key]", TAG)
+
+
 def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
     """Drop the union tags that pydantic puts into a location but no file contains."""
     location: list[str | int] = []
@@ -154,7 +159,7 @@ def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
             # A kind may have the name of one of its fields: {kind: experts, experts: 8}.
             is_tag = not below_tag and data.get("kind") == part
             below_tag = is_tag
-            if is_tag or part == "[key]" or (part not in data and index < len(loc) - 1):
+            if is_tag or part in _UNWRITTEN or (part not in data and index < len(loc) - 1):
                 continue
             data = data.get(part)
         elif isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):

@@ -35,15 +35,13 @@ from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.search import Point
 from inference_econ.studies.results import Curve, Result
+from inference_econ.studies.speeds import common_speeds
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from inference_econ.report.charts import AnyChart
 
-#: Speeds that a table shows, times powers of ten [tokens/s].
-_ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-_MOST_SPEEDS = 5
 #: Chips whose prices have a line of the title each.
 _PRICE_LINES = 2
 
@@ -66,7 +64,7 @@ class ComparisonPage(Page):
     @property
     def speeds(self) -> Sequence[float]:
         """Columns of the table [tokens/s per user]."""
-        return self.wanted_speeds or common_speeds(self.result.curves)
+        return self.wanted_speeds or common_speeds([curve.tokens_per_second for curve in self.result.curves])
 
     def tables(self) -> Sequence[Table]:
         """One row per series."""
@@ -85,18 +83,6 @@ class ComparisonPage(Page):
         from inference_econ.report import charts
 
         return {"frontiers": charts.line_chart(comparison_chart(self.result))}
-
-
-def common_speeds(curves: Sequence[Curve]) -> list[float]:
-    """Round speeds from the slowest to the fastest point of some frontiers [tokens/s per user]."""
-    low = min(float(curve.tokens_per_second[0]) for curve in curves)
-    high = max(float(curve.tokens_per_second[-1]) for curve in curves)
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    between = [speed for decade in decades for digit in _ROUND if low <= (speed := digit * 10.0**decade) <= high]
-    if not between:
-        return [high]
-    chosen = np.linspace(0, len(between) - 1, min(_MOST_SPEEDS, len(between))).round().astype(int)
-    return [between[index] for index in np.unique(chosen)]
 
 
 def cost_at(curve: Curve, speed: float) -> float | None:

@@ -34,15 +34,22 @@ from inference_econ.report.recommend import RecommendationPage
 from inference_econ.report.scenario import ScenarioPage
 from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
+from inference_econ.report.uncertainty import UncertaintyPage
 from inference_econ.report.validate import ValidationPage
 from inference_econ.report.what_if import WhatIfPage
 from inference_econ.search import Frontier
 from inference_econ.studies.results import COMPARISON, Result
+from inference_econ.studies.uncertainty.answer import Uncertainty
 from inference_econ.studies.what_if import WhatIf
 
 
+def scenario_page(answer: Result) -> Page:
+    """The page of the answer to a scenario: that of its study, or what all scenarios have."""
+    return ScenarioPage(answer) if answer.study is None else page(answer.study)
+
+
 def _result(answer: Result) -> Page:
-    return ComparisonPage(answer) if answer.scenario.name == COMPARISON else ScenarioPage(answer)
+    return ComparisonPage(answer) if answer.scenario.name == COMPARISON else scenario_page(answer)
 
 
 def _validated(answer: Validated) -> Page:
@@ -66,6 +73,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     ServiceFrontier: lambda answer: ServingFrontierPage(answer, "cost"),
     Sheet: PricePage,
     Speculated: SpeculationPage,
+    Uncertainty: UncertaintyPage,
     Validated: _validated,
     WhatIf: WhatIfPage,
 }

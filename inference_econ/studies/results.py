@@ -74,6 +74,12 @@ class SquareRootLaw:
     predicted: Array
 
 
+class Study(Shown):
+    """An answer to a scenario that is shown by a page of its own."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(Shown):
     """The answer to a scenario.
@@ -84,7 +90,8 @@ class Result(Shown):
         What was asked.
     exhibits : tuple
         What there is to see, in order. Of frontiers a :class:`Curve` per series, of tables and their charts each by
-        itself, of a measured deployment its :class:`Assessment`, of figures side by side a :class:`Result` each.
+        itself, of a measured deployment its :class:`Assessment`, of a study its :class:`Study`, of figures side by
+        side a :class:`Result` each.
     sources : tuple of UsedSource
         What the numbers rest on.
     missing : mapping of str to str
@@ -122,6 +129,11 @@ class Result(Shown):
         return next(iter(self._of(Assessment)), None)
 
     @property
+    def study(self) -> Study | None:
+        """What a study answers, if that was asked for."""
+        return next(iter(self._of(Study)), None)
+
+    @property
     def comparison(self) -> SquareRootLaw | None:
         """Latencies beside the square-root law, if that was asked for."""
         return next(iter(self._of(SquareRootLaw)), None)
@@ -131,4 +143,4 @@ class Result(Shown):
 
 
 #: What a result can show.
-Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Result
+Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Study | Result

@@ -132,7 +132,7 @@ def test_nothing_at_all_fits() -> None:
 
 def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
     result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    speeds = compare.common_speeds(result.curves)
+    speeds = compare.ComparisonPage(result).speeds
     assert 1 <= len(speeds) <= 5
     assert speeds == sorted(speeds)
     low = min(curve.tokens_per_second[0] for curve in result.curves)
@@ -159,7 +159,7 @@ def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
 
 def test_a_single_point_has_a_speed_to_show() -> None:
     result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7, decode_only=True)
-    assert compare.common_speeds(result.curves) == [float(result.curves[0].tokens_per_second[0])]
+    assert compare.ComparisonPage(result).speeds == [float(result.curves[0].tokens_per_second[0])]
 
 
 def test_decode_steps_have_a_batch_and_no_wait() -> None:

@@ -1,9 +1,14 @@
 """What pages use; see ``__init__.py``."""
 
+from .bars import bar_chart as bar_chart
+from .bars import bar_layers as bar_layers
 from .frontier import Steps as Steps
 from .frontier import frontier_chart as frontier_chart
 from .lines import line_chart as line_chart
 from .lines import line_charts as line_charts
+from .lines import panel as panel
+from .lines import panels as panels
+from .lines import together as together
 from .output import AnyChart as AnyChart
 from .output import drawn as drawn
 from .output import javascript as javascript

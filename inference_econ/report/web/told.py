@@ -30,6 +30,7 @@ from inference_econ.report.service import fleet_name, milliseconds
 from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
 from inference_econ.report.table import PART_NAMES, amount, dollars, layout_label, per_hour
+from inference_econ.report.uncertainty import UncertaintyPage, findings
 from inference_econ.report.web.working import working
 from inference_econ.search import Point
 from inference_econ.studies.results import Curve
@@ -254,6 +255,15 @@ def _(page: HourCostPage) -> Told:
     question = f"What does an hour of {cost.hardware.name} cost its owner?"
     answer = f"${float(cost.parts.total):.3f}, if it is bought for ${cost.purchase_dollars:,.0f} and used for "
     return Told(question, (f"{answer}{cost.terms.lifetime_years:g} years.",), proportional=False)
+
+
+@told.register
+def _(page: UncertaintyPage) -> Told:
+    study = page.study
+    what = "costs, and the choice" if len(study.labels) > 1 else "cost"
+    question = f"How sure {'are' if len(study.labels) > 1 else 'is'} the {what} at {study.speed:g} tokens/s per user?"
+    setups = [series.present.setup for series in study.series]
+    return Told(question, [" ".join(findings(study))], setups, study.used, proportional=False)
 
 
 @told.register

@@ -1,0 +1,76 @@
+"""Whether errors of predictions go together: ``sh run.sh error-correlations`` (a minute or two).
+
+Every shipped row of a measured server is predicted under the profile of its chip. Printed are rank correlations
+(Spearman) of ln(measured / predicted): between quantities of the same row, and between the times per token of two chips
+that were measured with the same engine, model, lengths and requests in flight. The profile as an uncertain input
+(``docs/howto/uncertainty.md``) rests on them: one share of servers for all quantities of a server, another for each
+chip.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from scipy.stats import spearmanr
+
+from inference_econ.calibration import validation
+from inference_econ.calibration.validation.rows import Row
+from inference_econ.calibration.validation.servers import servers
+
+#: Quantities by the field of measurement and prediction.
+_FIELDS = {
+    "time per token": "tpot_seconds",
+    "time to the first token": "ttft_seconds",
+    "output throughput": "output_tokens_per_second_per_accelerator",
+    "total throughput": "total_tokens_per_second_per_accelerator",
+}
+#: Fewer pairs say nothing [1].
+_FEWEST = 20
+
+
+def main() -> None:
+    """Print both tables."""
+    rows = [row for row in servers(list(validation.SERVERS)).counted() if row.prediction is not None]
+    for one, other in itertools.combinations(_FIELDS, 2):
+        _print(f"{one}, {other}", [(_error(row, one), _error(row, other)) for row in rows])
+    for chips, pairs in sorted(_by_chips(rows).items()):
+        _print(f"time per token of {' and '.join(chips)}", pairs)
+
+
+def _error(row: Row, quantity: str) -> float | None:
+    """ln(measured / predicted); None if one of them is not known."""
+    measured, predicted = (getattr(side, _FIELDS[quantity], None) for side in (row.measurement, row.prediction))
+    return math.log(measured / predicted) if measured and predicted else None
+
+
+def _by_chips(rows: Sequence[Row]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Errors of the time per token under the same conditions, by the two chips."""
+    measured: dict[object, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        error, server = _error(row, "time per token"), row.measurement
+        if error is not None and server is not None and server.concurrency:
+            measured[server.engine, server.model, server.isl, server.concurrency][server.hardware].append(error)
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for chips in measured.values():
+        for one, other in _pairs(sorted(chips)):
+            pairs[one, other].append((statistics.mean(chips[one]), statistics.mean(chips[other])))
+    return pairs
+
+
+def _pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return itertools.combinations(names, 2)
+
+
+def _print(what: str, pairs: Sequence[tuple[float | None, float | None]]) -> None:
+    known = [pair for pair in pairs if None not in pair]
+    if len(known) >= _FEWEST:
+        rank = spearmanr([one for one, _ in known], [other for _, other in known]).statistic
+        print(f"{what}: {rank:+.2f} ({len(known):,} pairs)")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The command that says how sure an answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from inference_econ.errors import InputError
+
+from . import compare, counted, options, proposals, provenance, show
+from .help import Command, example
+from .parameters import POSITIVE, Name
+
+if TYPE_CHECKING:
+    from inference_econ.inputs import Scenario
+
+
+@click.command(
+    cls=Command,
+    epilog=example(
+        "inference-econ uncertainty studies/h100_or_b200 --plot bands.svg",
+        "inference-econ uncertainty llama_3_70b h100_sxm h200_sxm --weights fp8 --speed 40 --vary profile \\",
+        "  --vary 'h100_sxm: price=lognorm(s=0.2, relative)' --vary 'h200_sxm: price=uniform(loc=3, scale=2)'",
+    ),
+)
+@click.argument("names", nargs=-1, required=True, metavar="STUDY | MODEL HARDWARE...")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="INPUT=DISTRIBUTION",
+    help="Uncertain input of all chips: price, isl, acceptance, hardware.FIELD, ... =NAME(PARAMETER=VALUE, ...) as in "
+    "scipy.stats, with relative for factors on the present value; 'CHIP: INPUT=...' of one chip; 'profile' for the "
+    "errors of its profile. Repeatable.",
+)
+@click.option("--speed", type=POSITIVE, help="Of a user, that the choice is made for [tokens/s].")
+@click.option("--samples", type=click.IntRange(min=1), help="Points of the design, a power of two [4096 or 256].")
+@click.option("--seed", type=click.IntRange(0), help="Of its scrambling [0].")
+@options.manner
+@options.domain
+@options.workload
+@proposals.proposer
+@counted.choices
+@options.picture()
+@options.yes
+@options.output
+def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) -> None:
+    """How sure costs are: bands, the chance that one chip is cheaper than another, and what that hangs on.
+
+    STUDY is a scenario of the kind 'uncertainty', a name or a path; or name a MODEL and its HARDWARE, with --vary.
+    """
+    from inference_econ.report.uncertainty import UncertaintyPage
+    from inference_econ.studies.uncertainty import answer
+
+    own = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
+    vary = choices.pop("vary")
+    scenario = _study(names[0], own, vary, choices) if len(names) == 1 else _asked(names, own, vary, choices)
+    with show.progress_bar(quiet=output.quiet) as progress:
+        study = answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
+    show.emit(UncertaintyPage(study), output, provenance.asked())
+
+
+def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> Scenario:
+    """A study of the catalogue or of a file, with samples, seed and speed in the place of its own.
+
+    Raises
+    ------
+    InputError
+        If it asks something else, or an option says what its file says.
+    """
+    from inference_econ.inputs import UncertaintyAsk, catalog
+
+    context = click.get_current_context()
+    typed = [key for key in choices if context.get_parameter_source(key) is ParameterSource.COMMANDLINE]
+    if vary or typed:
+        option = "--vary" if vary else f"--{typed[0].replace('_', '-')}"
+        raise InputError(f"{option} is for MODEL HARDWARE...; {name!r} alone is a study, whose file says it")
+    study = catalog.scenario(Name("scenarios").convert(name, None, context))
+    if not isinstance(study.ask, UncertaintyAsk):
+        raise InputError(f"{name} is a scenario of the kind {study.ask.kind!r}, not uncertainty; 'run' answers it")
+    return study.replace(ask=study.ask.replace(**own)) if own else study
+
+
+def _asked(
+    names: tuple[str, ...], own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices
+) -> Scenario:
+    """The study of one model on some chips."""
+    from inference_econ.studies import one_line
+
+    context = click.get_current_context()
+    model = Name("models").convert(names[0], None, context)
+    chips = [Name("hardware").convert(name, None, context) for name in names[1:]]
+    engines = (choices["engine"],) if choices["engine"] else ()
+    settings = compare.settings({**choices, "engine": engines})
+    price = compare.prices_of(settings.pop("price", None), chips)
+    return one_line.asked(model, chips, _varied(vary), price, own, settings)
+
+
+def _varied(texts: tuple[str, ...]) -> dict[str, str]:
+    """Distributions by input, ``profile`` alone for its own errors."""
+    given: dict[str, str] = {}
+    for text in texts:
+        key, sign, value = (part.strip() for part in text.partition("="))
+        if not sign and key.rpartition(":")[2].strip() == "profile":
+            value = "held_out"
+        if not key or not value or key in given:
+            raise InputError(f"--vary {text!r}: write INPUT=DISTRIBUTION, or 'profile', each input once")
+        given[key] = value
+    return given

@@ -1,0 +1,422 @@
+"""How sure costs and a choice are, as tables, data and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inference_econ.answers.sources import spec_sources
+from inference_econ.formulas.decisions import Estimate
+from inference_econ.inputs import PROFILE, Distribution, number
+from inference_econ.report.charts.plot import Band, Plot, Series
+from inference_econ.report.curves import assumed, curves_title, warned
+from inference_econ.report.page import Block, Headline, Page
+from inference_econ.report.record import source_records
+from inference_econ.report.table import Table, dollars
+from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
+from inference_econ.studies.uncertainty.design import Variable
+from inference_econ.studies.uncertainty.shares import Shares
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
+    from inference_econ.report.charts.bars import Bars
+
+#: Names of the quantiles in data.
+_NAMES = ("p10", "median", "p90")
+#: A standard error of avoided mistakes that is too large to say that there are none [1].
+_VAGUE = 0.02
+#: What one axis and one column are called wherever they are.
+_SPEED, _COST = "tokens per second per user", "US dollars per million output tokens"
+
+
+@dataclass(frozen=True)
+class UncertaintyPage(Page):
+    """The answer to a study of uncertainty, ready to be shown."""
+
+    study: Uncertainty
+
+    def tables(self) -> Sequence[Table]:
+        """Costs by series and speed, and what they come from."""
+        return (cost_table(self.study), input_table(self.study))
+
+    def blocks(self) -> Sequence[Block]:
+        """The tables below what they say."""
+        return (Headline(findings(self.study)), *self.tables())
+
+    def markdown(self) -> str:
+        """What the tables say, and the tables."""
+        return "\n".join((*(f"{line}\n" for line in findings(self.study)), super().markdown()))
+
+    def record(self) -> object:
+        """Bands, chances, shares and the worth of knowing."""
+        return uncertainty_record(self.study)
+
+    def frame(self) -> pd.DataFrame:
+        """Bands and chances by series and speed."""
+        return band_frame(self.study)
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
+        from inference_econ.report import charts
+
+        study, several = self.study, len(self.study.labels) > 1
+        lines = [band_plot(study), *([chance_plot(study)] if several else [])]
+        panels, known = charts.panels(lines), explained(study)
+        if known is not None:
+            bars = share_bars(study, *known)
+            panels.append(charts.panel(charts.bar_layers(bars), bars.title))
+        drawn: dict[str, AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
+        return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
+
+
+def explained(study: Uncertainty) -> tuple[str, Shares] | None:
+    """What shares are shown of: of the choice between several series, of the cost of a single one; None without."""
+    name = MARGIN if len(study.labels) > 1 else next(iter(study.outputs()))
+    known = study.shares.get(name)
+    return None if known is None else (name, known)
+
+
+def findings(study: Uncertainty) -> list[str]:
+    """The answer in a few lines."""
+    at, speed = study.at, f"{study.speed:g} tokens/s"
+    if len(study.labels) == 1:
+        low, middle, high = (_dollars(study.bands[index, at, 0]) for index in range(len(QUANTILES)))
+        return [f"{study.labels[0]} at {speed}: ${middle} per million output tokens, 80 % between ${low} and ${high}."]
+    best = int(np.argmax(study.chances[at]))
+    chance = study.chance(best, at)
+    return [
+        f"At {speed} {study.labels[best]} is the cheapest in {_percent(chance)} of the samples: choosing it is "
+        f"wrong in {100 * study.wrong:.0f} %.",
+        _first_measured(study),
+    ]
+
+
+def _first_measured(study: Uncertainty) -> str:
+    """Which input to measure before choosing, and which others are worth as much as far as the samples say."""
+    worth = [known.mistakes for known in study.knowledge]
+    first = int(np.argmax([estimate.value for estimate in worth]))
+    error = 2.0 * worth[first].standard_error
+    if worth[first].value <= error:
+        if worth[first].standard_error > _VAGUE:
+            return "What to measure first cannot be said with so few samples; take more."
+        return "No single input would change the choice, if it alone were known."
+    others = [
+        study.variables[column].label
+        for column, estimate in enumerate(worth)
+        if column != first and estimate.value >= worth[first].value - error
+    ]
+    equal = f" Worth as much within the error: {', '.join(others)}." if others else ""
+    return (
+        f"Measure {_measured(study.variables[first])} first: who knows it before choosing errs in "
+        f"{_points(worth[first])} fewer of 100 choices.{equal}"
+    )
+
+
+def _measured(variable: Variable) -> str:
+    """What is measured to know an input."""
+    if variable.name != PROFILE:
+        return f"the {variable.label}"
+    return f"a server of {' and '.join(variable.series)} ({variable.label})"
+
+
+def cost_table(study: Uncertainty) -> Table:
+    """One row per series and speed."""
+    several = len(study.labels) > 1
+    columns = ("series", "tokens/s", "$ now", *(f"$ {100 * level:.0f} %" for level in QUANTILES), "reached")
+    rows = [
+        (label, f"{speed:g}", *_cost_cells(study, index, int(np.searchsorted(study.speeds, speed)), several=several))
+        for index, label in enumerate(study.labels)
+        for speed in study.shown
+    ]
+    fronts = {series.label: series.present for series in study.series}
+    title = f"{curves_title([*fronts.values()])}"
+    notes = [
+        "$ per million output tokens of the cheapest deployment at or above a speed: with the present inputs, and in "
+        "10, 50 and 90 % of the samples at most; reached: samples in which one is so fast"
+        + ("; cheapest: samples in which no other series costs less." if several else "."),
+        *warned(fronts),
+    ]
+    return Table(
+        title,
+        (*columns, *(("cheapest",) if several else ())),
+        tuple(rows),
+        tuple(notes),
+        (*_method(study), *assumed(fronts)),
+        ("reached", "$ now"),
+    )
+
+
+def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tuple[str, ...]:
+    costs = (study.present[at, index], *study.bands[:, at, index])
+    chance = (_percent(study.chance(index, at)),) if several else ()
+    return (*map(_dollars, costs), f"{100 * study.reached[at, index]:.0f} %", *chance)
+
+
+def _method(study: Uncertainty) -> list[str]:
+    """How the samples were made, and what two series have in common."""
+    samples = study.plan.samples
+    together = [variable.label for variable in study.variables if len(variable.series) > 1]
+    lines = [
+        f"{len(study.plan.shares):,} samples: {samples:,} points of a scrambled Sobol sequence (seed {study.ask.seed}) "
+        f"in Saltelli's design; bands and chances are of {2 * samples:,} independent ones. "
+        f"{study.frontiers:,} frontiers were computed.",
+        "± is one standard error of plain Monte Carlo; half a 95 % interval of shares.",
+    ]
+    if len(study.labels) > 1:
+        shared = f"All series have the same value of {', '.join(together)} in a sample; " if together else ""
+        lines.append(f"{shared}{'other' if together else 'all'} inputs are independent.")
+    if any(variable.name == PROFILE for variable in study.variables):
+        lines.append(
+            f"{PROFILE}: a server that is slow per token has a low throughput and a late first token in the same "
+            "sample, as all are sums of the same steps; beyond 5 and 95 % of the measured errors tails are normal."
+        )
+    return lines
+
+
+def input_table(study: Uncertainty) -> Table:
+    """One row per input: what is known of it, its shares, and what knowing it is worth."""
+    several, known = len(study.labels) > 1, explained(study)
+    shares = ("alone", "with others") if known else ()
+    worth = ("fewer wrong", "saved $") if several else ()
+    rows = [
+        (variable.label, *_values(study, variable), *_share_cells(known, column), *_worth_cells(study, column))
+        for column, variable in enumerate(study.variables)
+    ]
+    if several:
+        mistakes, saved = study.all_known.mistakes, study.all_known.dollars
+        blank = ("",) * (3 + len(shares))
+        rows.append(("all of them", *blank, _points(mistakes), "-" if saved is None else _dollars(saved.value)))
+    what = "the choice" if several else "the cost"
+    columns = ("input", *(f"{100 * level:.0f} %" for level in QUANTILES), *shares, *worth)
+    title = f"What {what} at {study.speed:g} tokens/s depends on"
+    return Table(title, columns, tuple(rows), tuple(_input_notes(study)), (), ("50 %",))
+
+
+def _input_notes(study: Uncertainty) -> list[str]:
+    several, known = len(study.labels) > 1, explained(study)
+    notes = []
+    if known is None:
+        notes.append(
+            "No shares: some samples are not so fast. All reach "
+            f"{study.all_reach:.4g} tokens/s; ask there (speed: {math.floor(study.all_reach)})."
+            if not np.isfinite(study.costs[:, study.at]).all()
+            else "No shares: the inputs change nothing here."
+        )
+    else:
+        of = f"ln({study.labels[0]} / the cheapest other)" if several else "ln(cost)"
+        notes.append(f"alone, with others: share of the variance of {of} by the input, and with its interactions.")
+    if several:
+        notes.append(
+            "fewer wrong: of 100 choices, those that become right if this input is known before choosing, no other; "
+            "saved: $ per million output tokens by choosing so."
+        )
+    return notes
+
+
+def _values(study: Uncertainty, variable: Variable) -> tuple[str, ...]:
+    """An input at the quantiles, in base units; errors and factors as factors."""
+    series = next(series for series in study.series if series.label in variable.series)
+    return tuple(
+        f"x {value:.3g}" if variable.name == PROFILE else number(value)
+        for value in series.quantiles(variable, np.asarray(QUANTILES))
+    )
+
+
+def _share_cells(known: tuple[str, Shares] | None, column: int) -> tuple[str, ...]:
+    if known is None:
+        return ()
+    shares = known[1]
+    return (
+        f"{100 * shares.first[column]:z.0f} ± {100 * shares.first_half_width[column]:.0f} %",
+        f"{100 * shares.total[column]:z.0f} ± {100 * shares.total_half_width[column]:.0f} %",
+    )
+
+
+def _worth_cells(study: Uncertainty, column: int) -> tuple[str, ...]:
+    if len(study.labels) == 1:
+        return ()
+    knowledge = study.knowledge[column]
+    return (_points(knowledge.mistakes), "-" if knowledge.dollars is None else _dollars(knowledge.dollars.value))
+
+
+def _points(estimate: Estimate) -> str:
+    return f"{100 * estimate.value:.1f} ± {100 * estimate.standard_error:.1f}"
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{100 * estimate.value:.0f} ± {100 * estimate.standard_error:.1f} %"
+
+
+def _dollars(value: float) -> str:
+    """What a million tokens cost; nothing where a speed is not reached."""
+    return str(dollars(float(value))) if math.isfinite(value) else "-"
+
+
+def _line(values: Any) -> list[float]:
+    """Numbers of a line; gaps where they are infinite."""
+    return [float(value) if math.isfinite(value) else math.nan for value in values]
+
+
+def _picture_title(study: Uncertainty) -> str:
+    """The question that a picture answers, above its heading."""
+    question = "How sure is the cost?" if len(study.labels) == 1 else "How sure are the costs, and the choice?"
+    return f"{question}\n{curves_title([series.present for series in study.series])}"
+
+
+def band_plot(study: Uncertainty) -> Plot:
+    """Cost against speed: the median of the samples, and where 80 % of them are."""
+    lines = []
+    for index, label in enumerate(study.labels):
+        low, middle, high = (_line(study.bands[level, :, index]) for level in range(len(QUANTILES)))
+        known = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
+        speeds = study.speeds.tolist()
+        details: dict[str, list[float | str]] = {
+            "reached [%]": [100 * float(share) for share in study.reached[:, index]],
+            "now [$]": [_dollars(cost) for cost in study.present[:, index]],
+        }
+        lines.append(Series(label, speeds, middle, band=Band(speeds, known, speeds, high), details=details))
+    legend = "80 % of the samples (line: median)"
+    return Plot("Cost", _SPEED, _COST, tuple(lines), "y", bands=legend, from_zero=True)
+
+
+def chance_plot(study: Uncertainty) -> Plot:
+    """How often each series is the cheapest, against speed."""
+    speeds = study.speeds.tolist()
+    lines = [
+        Series(label, speeds, (100 * study.chances[:, index]).tolist()) for index, label in enumerate(study.labels)
+    ]
+    mark = {f"{study.speed:g} tokens/s": study.speed}
+    return Plot(
+        "The cheapest", _SPEED, "samples of 100 in which it is the cheapest", tuple(lines), "", mark, from_zero=True
+    )
+
+
+def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
+    """Shares of the inputs in the variance of an output: with interactions, and a tick where they are by themselves."""
+    from inference_econ.report.charts.bars import Bar, Bars
+
+    bars = {
+        variable.label: Bar(
+            100 * shares.total[column],
+            100 * shares.total_half_width[column],
+            " alone, ".join(_share_cells((name, shares), column)) + " with others",
+            max(100 * shares.first[column], 0.0),
+        )
+        for column, variable in enumerate(study.variables)
+    }
+    return Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
+
+
+def knowledge_bars(study: Uncertainty) -> Bars:
+    """By how much fewer choices are wrong once an input is known."""
+    from inference_econ.report.charts.bars import Bar, Bars
+
+    worth = {variable.label: known.mistakes for variable, known in zip(study.variables, study.knowledge, strict=True)}
+    bars = {
+        name: Bar(100 * one.value, 200 * one.standard_error, _points(one))
+        for name, one in {**worth, "all of them": study.all_known.mistakes}.items()
+    }
+    title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
+    return Bars(title, "of 100 choices, those that become right", bars)
+
+
+def uncertainty_record(study: Uncertainty) -> dict[str, object]:
+    """Everything as plain data; what is not reached is null."""
+    known = {name: _share_records(study, shares) for name, shares in study.shares.items()}
+    return {
+        "scenario": study.scenario.name,
+        "description": study.scenario.description,
+        "speed": study.speed,
+        "samples": study.plan.samples,
+        "evaluations": len(study.plan.shares),
+        "frontiers": study.frontiers,
+        "seed": study.ask.seed,
+        "series": [_series_record(study, index) for index in range(len(study.labels))],
+        "inputs": [_input_record(study, column) for column in range(len(study.variables))],
+        "shares": known,
+        "all_known": _knowledge_record(study, None),
+        "sources": source_records((*study.used, *spec_sources("scenario", study.scenario))),
+    }
+
+
+def _series_record(study: Uncertainty, index: int) -> dict[str, object]:
+    chance = study.chance(index, study.at)
+    bands = {name: _nulls(study.bands[level, :, index]) for level, name in enumerate(_NAMES)}
+    return {
+        "label": study.labels[index],
+        "cheapest_at_speed": {"value": chance.value, "standard_error": chance.standard_error},
+        "tokens_per_second_per_user": study.speeds.tolist(),
+        "dollars_per_million_output_tokens": {"present": _nulls(study.present[:, index]), **bands},
+        "reached": study.reached[:, index].tolist(),
+        "cheapest": study.chances[:, index].tolist(),
+    }
+
+
+def _input_record(study: Uncertainty, column: int) -> dict[str, object]:
+    variable = study.variables[column]
+    series = next(series for series in study.series if series.label in variable.series)
+    given = variable.given
+    return {
+        "name": variable.name,
+        "series": list(variable.series),
+        "distribution": given.words if isinstance(given, Distribution) else given,
+        "quantiles": dict(zip(_NAMES, series.quantiles(variable, np.asarray(QUANTILES)).tolist(), strict=True)),
+        **(_knowledge_record(study, column) or {}),
+    }
+
+
+def _knowledge_record(study: Uncertainty, column: int | None) -> dict[str, object] | None:
+    """What knowing an input, or all of them, is worth; None if there is nothing to choose."""
+    if len(study.labels) == 1:
+        return None
+    known = study.all_known if column is None else study.knowledge[column]
+    return {
+        "fewer_wrong_choices": known.mistakes._asdict(),
+        "saved_dollars_per_million_output_tokens": None if known.dollars is None else known.dollars._asdict(),
+    }
+
+
+def _share_records(study: Uncertainty, shares: Shares) -> list[dict[str, object]]:
+    return [
+        {
+            "input": variable.label,
+            "first": float(shares.first[column]),
+            "first_half_width": float(shares.first_half_width[column]),
+            "total": float(shares.total[column]),
+            "total_half_width": float(shares.total_half_width[column]),
+        }
+        for column, variable in enumerate(study.variables)
+    ]
+
+
+def _nulls(values: Any) -> list[float | None]:
+    return [float(value) if math.isfinite(value) else None for value in values]
+
+
+def band_frame(study: Uncertainty) -> pd.DataFrame:
+    """One row per series and speed."""
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "series": label,
+                "tokens_per_second_per_user": study.speeds,
+                "dollars_per_million_output_tokens": _line(study.present[:, index]),
+                **{
+                    f"dollars_per_million_output_tokens_{name}": _line(study.bands[level, :, index])
+                    for level, name in enumerate(_NAMES)
+                },
+                "reached": study.reached[:, index],
+                "cheapest": study.chances[:, index],
+            }
+        )
+        for index, label in enumerate(study.labels)
+    ]
+    return pd.concat(frames, ignore_index=True)

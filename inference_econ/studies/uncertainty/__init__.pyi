@@ -1,0 +1,5 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from . import answer as answer
+from . import design as design
+from . import shares as shares

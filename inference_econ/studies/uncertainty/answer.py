@@ -1,0 +1,354 @@
+"""The answer to a study of uncertainty: bands, chances, shares, and what it is worth to know an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._types import Array, Progress
+from inference_econ.answers.sources import UsedSource, sources
+from inference_econ.errors import InputError
+from inference_econ.formulas import decisions
+from inference_econ.inputs import PROFILE, Distribution, Scenario, Settings, UncertaintyAsk
+from inference_econ.studies.numbers import number
+from inference_econ.studies.results import AnyFrontier, Study
+from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.speeds import common_speeds
+from inference_econ.studies.uncertainty.design import CHEAP, Design, Variable, design, variables
+from inference_econ.studies.uncertainty.sampling import SampledSeries
+from inference_econ.studies.uncertainty.shares import Shares, shares
+
+#: Points of a design by default: where no sample needs a frontier of its own, and where some do [1].
+_MANY, _FEW = 4096, 256
+#: Speeds of bands [1].
+_STEPS = 60
+#: How much faster than the fastest present point bands are drawn to [1].
+_FASTER = 1.15
+#: Shares of the values of an input between which it is tried once, to see whether anything depends on it [1].
+_ENDS = (0.01, 0.99)
+#: Shares of samples that bands have as edges and middle [1].
+QUANTILES = (0.1, 0.5, 0.9)
+#: Bytes of a number, and how many of each cost are held at a time, copies included.
+_NUMBER, _COPIES = 8.0, 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What it is worth to know inputs before choosing.
+
+    Attributes
+    ----------
+    mistakes : Estimate
+        How much less often another series would have been cheaper than the chosen one [1].
+    dollars : Estimate or None
+        How much less the chosen one costs on average [USD per 1e6 output tokens]; None if a series does not reach the
+        speed in every sample.
+    """
+
+    mistakes: decisions.Estimate
+    dollars: decisions.Estimate | None
+
+
+@dataclass(frozen=True, repr=False)
+class Uncertainty(Study):
+    """How sure the cost of some series is, and the choice between them.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        What was asked.
+    series : tuple of SampledSeries
+        What is compared.
+    variables : tuple of Variable
+        What is uncertain, k of them.
+    plan : Design
+        The samples.
+    speed : float
+        At which choices and shares are looked at [tokens/s].
+    shown : tuple of float
+        Speeds that tables show, ``speed`` among them [tokens/s].
+    speeds : ndarray, shape (s,)
+        At which costs are known, ascending, those that are shown among them [tokens/s].
+    costs : ndarray, shape (rows of the design, s, series)
+        Infinite where a speed is not reached [USD per 1e6 output tokens].
+    fastest : ndarray, shape (rows of the design, series)
+        [tokens/s]
+    frontiers : int
+        How many were computed.
+    """
+
+    scenario: Scenario
+    series: tuple[SampledSeries, ...]
+    variables: tuple[Variable, ...]
+    plan: Design
+    speed: float
+    shown: tuple[float, ...]
+    speeds: Array
+    costs: Array
+    fastest: Array
+    frontiers: int
+
+    @property
+    def ask(self) -> UncertaintyAsk:
+        """The question of the scenario."""
+        assert isinstance(self.scenario.ask, UncertaintyAsk)
+        return self.scenario.ask
+
+    @property
+    def used(self) -> tuple[UsedSource, ...]:
+        """What the present frontiers rest on."""
+        return tuple(dict.fromkeys(used for series in self.series for used in sources(series.present)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the series."""
+        return tuple(series.label for series in self.series)
+
+    @cached_property
+    def sampled(self) -> Array:
+        """Costs in the independent samples, shape (2 * samples, s, series) [USD per 1e6 output tokens]."""
+        return self.plan.both(self.costs)
+
+    @cached_property
+    def bands(self) -> Array:
+        """Quantiles of the costs, shape (len(QUANTILES), s, series); infinite where too few samples are so fast."""
+        return np.asarray(np.quantile(self.sampled, QUANTILES, axis=0, method="inverted_cdf"))
+
+    @cached_property
+    def reached(self) -> Array:
+        """In which share of the samples a speed is reached, shape (s, series) [1]."""
+        return np.asarray(np.isfinite(self.sampled).mean(axis=0))
+
+    @property
+    def wrong(self) -> float:
+        """In which share of the samples the series that is most often the cheapest at ``speed`` is not [1]."""
+        return float(decisions.wrong_choice(self.sampled[:, self.at]).mean(axis=0).min())
+
+    @cached_property
+    def chances(self) -> Array:
+        """In which share of the samples a series is the cheapest at a speed, shape (s, series) [1]."""
+        return np.asarray(decisions.cheapest(self.sampled).mean(axis=0))
+
+    @property
+    def at(self) -> int:
+        """The position of ``speed`` among the speeds."""
+        return int(np.searchsorted(self.speeds, self.speed))
+
+    @property
+    def margin(self) -> Array:
+        """Ln of the cost of the first series over that of the cheapest other, at ``speed``, in all rows [1]."""
+        costs = self.costs[:, self.at]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.log(costs[:, 0]) - np.log(costs[:, 1:].min(axis=1)))
+
+    def outputs(self) -> Mapping[str, Array]:
+        """What shares are taken of, at ``speed``: ln of the cost of each series, and the margin between them."""
+        costs = {f"cost of {label}": np.log(self.costs[:, self.at, index]) for index, label in enumerate(self.labels)}
+        return {MARGIN: self.margin, **costs} if len(self.labels) > 1 else costs
+
+    @cached_property
+    def shares(self) -> Mapping[str, Shares]:
+        """Sobol shares of the inputs in :meth:`outputs`; of those that are finite in all samples, and vary."""
+        finite = {name: values for name, values in self.outputs().items() if np.isfinite(values).all()}
+        known = {name: shares(self.plan, values, self.ask.seed) for name, values in finite.items()}
+        return {name: parts for name, parts in known.items() if parts is not None}
+
+    @property
+    def all_reach(self) -> float:
+        """The fastest speed that all series reach in all samples [tokens/s]."""
+        return float(self.fastest.min())
+
+    @cached_property
+    def knowledge(self) -> Sequence[Knowledge]:
+        """What it is worth to know each input at ``speed``; for the choice between several series."""
+        known = self.plan.both(self.plan.shares)
+        return [self._knowledge(known[:, column]) for column in range(len(self.variables))]
+
+    @cached_property
+    def all_known(self) -> Knowledge:
+        """What it is worth to know all inputs at ``speed``."""
+        return self._knowledge(None)
+
+    def _knowledge(self, known: Array | None) -> Knowledge:
+        costs = self.sampled[:, self.at]
+        finite = bool(np.isfinite(costs).all())
+        losses = (decisions.wrong_choice(costs), costs if finite else None)
+        mistakes, dollars = (None if loss is None else self._value(known, loss) for loss in losses)
+        assert mistakes is not None
+        return Knowledge(mistakes, dollars)
+
+    def _value(self, known: Array | None, losses: Array) -> decisions.Estimate:
+        if known is None:
+            return decisions.value_of_knowing_all(losses)
+        return decisions.value_of_knowing(known, losses, self.plan.first_half)
+
+    @cached_property
+    def present(self) -> Array:
+        """Costs with the present inputs, shape (s, series); infinite where a speed is not reached."""
+        return np.stack([series.cost_now(self.speeds) for series in self.series], axis=-1)
+
+    def chance(self, index: int, at: int) -> decisions.Estimate:
+        """In which share of the samples a series is the cheapest at one of the speeds."""
+        return decisions.share(decisions.cheapest(self.sampled[:, at])[:, index])
+
+
+#: What the ratio of costs is called among outputs.
+MARGIN = "choice"
+
+
+def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None = None) -> Uncertainty:
+    """Sample the inputs of a study, and count what comes out.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The study.
+    ask : UncertaintyAsk
+        Its question: what is compared, and what is uncertain.
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+
+    Raises
+    ------
+    InputError
+        If a name, a distribution or a value of one cannot be used, or nothing depends on an input.
+    NothingFitsError
+        If a series has no frontier with its present inputs.
+    """
+    every = variables(ask)
+    series = tuple(_series(ask, index, every) for index in range(len(ask.series)))
+    times = _check_dependence(series, every)
+    samples = ask.samples or (_FEW if times else _MANY)
+    speed, shown, speeds = _speeds(ask, series)
+    frontiers = sum(one.needed(samples) for one in series)
+    rows = samples * (len(every) + 2)
+    _check_work(samples, frontiers, min(times, default=0.0), rows * speeds.size * len(series))
+    plan = design(len(every), samples, ask.seed)
+    told = _Told(progress, rows * len(series))
+    sampled = [one.costs(plan.shares, speeds, told.of(one.label)) for one in series]
+    costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
+    if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
+        raise InputError(f"speed: nothing is as fast as {speed:g} tokens/s; the fastest sample has {fastest.max():.4g}")
+    return Uncertainty(
+        scenario, series, every, plan, speed, shown, speeds, costs, fastest, len(series) + len(times) + frontiers
+    )
+
+
+def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
+    """A series with its inputs, each of which it has a number or a profile for."""
+    own = ask.series[index]
+    settings = own.settings.over(ask.common)
+    inputs = {column: variable for column, variable in enumerate(every) if own.label in variable.series}
+    try:
+        for variable in inputs.values():
+            _check_name(settings, variable)
+        series = SampledSeries(own.label, settings, inputs, frontier_of(settings))
+        series.check()
+    except InputError as error:
+        if len(ask.series) == 1 or type(error) is not InputError:
+            raise
+        raise InputError(f"{own.label}: {error}") from error
+    return series
+
+
+def _check_name(settings: Settings, variable: Variable) -> None:
+    """Refuse inputs that a question has no number for, and quantities of another dimension.
+
+    Raises
+    ------
+    InputError
+        As :func:`inference_econ.studies.numbers.number` does, or as the specification that has the number does.
+    """
+    if variable.name == PROFILE:
+        return
+    number(settings, variable.name)
+    assert isinstance(variable.given, Distribution)
+    for text in variable.given.with_units:
+        change = f"{variable.name}={text}"
+        number(
+            settings.replace(changes=(*settings.changes, change))
+            if "." in variable.name
+            else settings.replace(**{variable.name: text}),
+            variable.name,
+        )
+
+
+def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]) -> Sequence[float]:
+    """Refuse inputs that no series depends on.
+
+    Returns
+    -------
+    sequence of float
+        What each frontier took that was computed to see it [s].
+
+    Raises
+    ------
+    InputError
+        With the first.
+    """
+    times: list[float] = []
+
+    def tried(one: SampledSeries, column: int, share: float) -> AnyFrontier | None:
+        started = perf_counter()
+        front = one.frontier({column: share})
+        times.append(perf_counter() - started)
+        return front
+
+    for column, variable in enumerate(every):
+        if variable.name in CHEAP:
+            continue
+        having = [one for one in series if column in one.inputs]
+        ends = [[tried(one, column, share) for share in _ENDS] for one in having]
+        if not any(_differ(*fronts) for fronts in ends):
+            raise InputError(
+                f"{variable.label}: cost and speed do not depend on it here, neither at its lowest values nor at its "
+                "highest; leave it out"
+            )
+    return times
+
+
+def _differ(one: AnyFrontier | None, other: AnyFrontier | None) -> bool:
+    if one is None or other is None:
+        return one is not other
+    return not all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("tokens_per_second", "dollars")
+    )
+
+
+def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float, tuple[float, ...], Array]:
+    """The speed of the choice, those that tables show, and all that costs are sampled at [tokens/s]."""
+    present = [one.present.tokens_per_second for one in series]
+    high = min(float(speeds[-1]) for speeds in present)
+    common = [speed for speed in common_speeds(present) if speed <= high] or [high]
+    speed = float(ask.speed) if ask.speed is not None else common[len(common) // 2]
+    shown = tuple(sorted({*common, speed}))
+    ends = min(float(speeds[0]) for speeds in present), _FASTER * max(float(speeds[-1]) for speeds in present)
+    return speed, shown, np.unique([*np.linspace(*ends, _STEPS), *shown])
+
+
+def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> None:
+    """Refuse designs that take too long or too much room, before they are made; each frontier takes some seconds."""
+    work = f"{frontiers:,} frontiers of {samples:,} samples" if frontiers else f"{samples:,} samples"
+    _work.check(work, seconds=seconds * frontiers, size=_COPIES * _NUMBER * costs, smaller="samples")
+
+
+class _Told:
+    """How much of the work is done."""
+
+    def __init__(self, progress: Progress | None, rows: int) -> None:
+        self.progress, self.rows, self.done = progress, rows, 0
+
+    def of(self, label: str) -> Callable[[int], None]:
+        """What is told of samples of a series."""
+
+        def tell(rows: int) -> None:
+            self.done += rows
+            if self.progress is not None:
+                self.progress(self.done / self.rows, label)
+
+        return tell

@@ -1,0 +1,131 @@
+"""What is uncertain, and the quasi-Monte-Carlo design that samples it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array
+from inference_econ.errors import InputError
+from inference_econ.inputs import PROFILE, UncertainInput, UncertaintyAsk
+
+#: Inputs that change no frontier: a price scales its costs, errors of a profile its costs and speeds.
+CHEAP = ("price", PROFILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One uncertain input.
+
+    Attributes
+    ----------
+    name : str
+        Of a number, see :func:`inference_econ.studies.numbers.number`, or ``profile``.
+    series : tuple of str
+        Labels of the series that have it, all with the same value.
+    given : Distribution or str
+        What is known of it.
+    label : str
+        What tables call it: its name, with its series if not all have it.
+    """
+
+    name: str
+    series: tuple[str, ...]
+    given: UncertainInput
+    label: str
+
+
+def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
+    """Everything that is uncertain in a study: what all series share, then what each has for itself."""
+    labels = tuple(series.label for series in ask.series)
+    shared = [Variable(name, labels, given, name) for name, given in ask.inputs.items()]
+    own = [
+        Variable(name, (series.label,), given, f"{name} of {series.label}" if len(labels) > 1 else name)
+        for series in ask.series
+        for name, given in series.inputs.items()
+    ]
+    return (*shared, *own)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Samples of k variables for Sobol shares: two independent sets, and the first with one variable of the second.
+
+    Attributes
+    ----------
+    shares : ndarray, shape (samples * (k + 2), k)
+        Each variable by the share of its values that are lower [1], in the order that SALib analyses.
+    samples : int
+        Points of each set [1].
+    """
+
+    shares: Array
+    samples: int
+
+    @property
+    def block(self) -> int:
+        """Rows of one point: of the first set, one for each variable, and of the second set [1]."""
+        return int(self.shares.shape[1]) + 2
+
+    def both(self, values: Array) -> Array:
+        """What the two independent sets have, one point after the other; shape (2 * samples, ...)."""
+        return values.reshape(self.samples, self.block, *values.shape[1:])[:, [0, -1]].reshape(-1, *values.shape[1:])
+
+    @property
+    def first_half(self) -> npt.NDArray[np.bool_]:
+        """Which rows of :meth:`both` are of the first set; bool, shape (2 * samples,)."""
+        return np.tile([True, False], self.samples)
+
+
+def design(count: int, samples: int, seed: int) -> Design:
+    """A scrambled Sobol sequence as Saltelli's design.
+
+    Parameters
+    ----------
+    count : int
+        Variables [1].
+    samples : int
+        Points, a power of two [1].
+    seed : int
+        Of the scrambling.
+
+    Raises
+    ------
+    InputError
+        If SALib is not installed.
+
+    Notes
+    -----
+    Saltelli et al. (2010). The sequence is that of :class:`scipy.stats.qmc.Sobol`.
+    """
+    sobol = salib("sample.sobol")
+    sampled = sobol.sample(problem(count), samples, calc_second_order=False, scramble=True, seed=seed)
+    return Design(np.asarray(sampled), samples)
+
+
+def problem(count: int) -> dict[str, Any]:
+    """So many variables as SALib describes them, each uniform from 0 to 1."""
+    return {"num_vars": count, "names": [f"x{index}" for index in range(count)], "bounds": [[0.0, 1.0]] * count}
+
+
+def salib(module: str) -> Any:
+    """A module of SALib, which is loaded by who needs it.
+
+    Raises
+    ------
+    InputError
+        If it is not installed, with what to type.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(f"SALib.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "SALib":
+            raise
+        raise InputError(
+            "SALib is not installed, which studies of uncertainty need: pip install 'inference-econ[studies]'"
+        ) from error

@@ -1,0 +1,216 @@
+"""Cost and fastest speed of one series in every sample, with as few frontiers as its inputs need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array, Indices
+from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import PROFILE, Distribution, Settings
+from inference_econ.studies.numbers import number, with_numbers
+from inference_econ.studies.results import AnyFrontier
+from inference_econ.studies.settings import frontier_of, promises_of, with_defaults
+from inference_econ.studies.uncertainty.design import CHEAP, Variable
+from inference_econ.studies.uncertainty.errors import Errors, errors_of
+
+#: Promises of services, which errors of a profile decide about.
+_PROMISES = ("ttft", "tpot", "e2e")
+
+
+class Points(NamedTuple):
+    """A frontier as samples see it, slowest first; empty where nothing fits."""
+
+    speeds: Array
+    """[tokens/s]"""
+    chip_hours: Array
+    """Cost of 1e6 tokens over the price of a chip by the hour [h]."""
+
+    @property
+    def fastest(self) -> float:
+        """The fastest speed, 0 without any point [tokens/s]."""
+        return float(self.speeds[-1]) if self.speeds.size else 0.0
+
+    def cost_at(self, speeds: Array) -> Array:
+        """Chip-hours of the cheapest point at or above some speeds; infinite where none is [h]."""
+        return np.append(self.chip_hours, np.inf)[np.searchsorted(self.speeds, speeds)]
+
+
+_NOTHING = Points(np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True)
+class SampledSeries:
+    """One series with its uncertain inputs.
+
+    Attributes
+    ----------
+    label : str
+        Of the series.
+    settings : Settings
+        As the study has them.
+    inputs : mapping of int to Variable
+        By their columns in the design.
+    present : ServiceFrontier or Frontier
+        The frontier of the settings.
+    """
+
+    label: str
+    settings: Settings
+    inputs: Mapping[int, Variable]
+    present: AnyFrontier
+
+    def check(self) -> None:
+        """Refuse errors that nobody knows.
+
+        Raises
+        ------
+        InputError
+            If the assumptions were fitted to no server.
+        """
+        self._errors(np.full((1, max(self.inputs, default=0) + 1), 0.5))
+
+    def cost_now(self, speeds: Array) -> Array:
+        """Cost at some speeds with the present inputs; infinite where none is so fast [USD per 1e6 output tokens]."""
+        return self.present.dollars_per_accelerator_hour * _points(self.present).cost_at(speeds)
+
+    @property
+    def costly(self) -> list[int]:
+        """Columns of the inputs that change the frontier."""
+        return [column for column, variable in self.inputs.items() if variable.name not in CHEAP]
+
+    def needed(self, samples: int) -> int:
+        """Frontiers of a design of so many points [1]: of both sets, and of the first with each input changed."""
+        inputs = len(self.costly)
+        return 0 if inputs == 0 else samples * (2 if inputs == 1 else inputs + 2)
+
+    def values(self, column: int, shares: Array) -> Array:
+        """An input that is a number, by the share of its values that are lower [base units]."""
+        variable = self.inputs[column]
+        assert isinstance(variable.given, Distribution)
+        factor = number(self.settings, variable.name) if variable.given.relative else 1.0
+        return factor * variable.given.quantiles(shares)
+
+    def quantiles(self, variable: Variable, shares: Array) -> Array:
+        """An input by the share of its values that are lower: in base units, of a profile the error of times [1]."""
+        if variable.name == PROFILE:
+            return errors_of(variable.given, self.present)(shares).tpot
+        return self.values(next(column for column, other in self.inputs.items() if other == variable), shares)
+
+    def frontier(self, shares: Mapping[int, float]) -> AnyFrontier | None:
+        """The frontier with some inputs that change it, by the share of their values that are lower.
+
+        Returns
+        -------
+        ServiceFrontier, Frontier or None
+            None where nothing fits. Without promises, if errors of a profile decide whether they are kept.
+
+        Raises
+        ------
+        InputError
+            If a value cannot be, with the value.
+        """
+        numbers = {
+            self.inputs[column].name: float(self.values(column, np.asarray(share))) for column, share in shares.items()
+        }
+        settings = self.settings
+        if self._promises_are_uncertain:
+            settings = settings.replace(**dict.fromkeys(_PROMISES))
+        try:
+            return frontier_of(with_numbers(settings, numbers))
+        except NothingFitsError:
+            return None
+        except InputError as error:
+            shown = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
+            raise InputError(f"{self.label} with {shown}: {error}; bound the input with low or high") from error
+
+    @property
+    def _promises_are_uncertain(self) -> bool:
+        promised = any(getattr(self.settings, name) is not None for name in _PROMISES)
+        return promised and any(variable.name == PROFILE for variable in self.inputs.values())
+
+    def costs(self, shares: Array, speeds: Array, progress: Callable[[int], None]) -> tuple[Array, Array]:
+        """Cost at some speeds, and the fastest speed, in every sample.
+
+        Parameters
+        ----------
+        shares : ndarray, shape (n, k)
+            Of the design [1].
+        speeds : ndarray, shape (s,)
+            Of a user [tokens/s].
+        progress : callable
+            Told after each frontier how many samples it was of.
+
+        Returns
+        -------
+        tuple of ndarray
+            Costs of shape (n, s), infinite where the speed is not reached [USD per 1e6 output tokens]; fastest speeds
+            of shape (n,), 0 where nothing fits [tokens/s].
+        """
+        costs, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
+        for rows in self.groups(shares):
+            front = self.frontier({column: float(shares[rows[0], column]) for column in self.costly})
+            if front is not None:
+                costs[rows], fastest[rows] = self._of_frontier(front, shares[rows], speeds)
+            progress(rows.size)
+        return costs, fastest
+
+    def groups(self, shares: Array) -> Sequence[Indices]:
+        """Samples by the frontier that they need."""
+        if not self.costly:
+            return [np.arange(len(shares))]
+        _, inverse, counts = np.unique(shares[:, self.costly], axis=0, return_inverse=True, return_counts=True)
+        return np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+
+    def _of_frontier(self, front: AnyFrontier, shares: Array, speeds: Array) -> tuple[Array, Array]:
+        """The same as :meth:`costs` for samples of one frontier."""
+        prices, errors = self._prices(front, shares), self._errors(shares)
+        if self._promises_are_uncertain:
+            kept = [self._kept(front, *times) for times in zip(errors.tpot, errors.ttft, errors.e2e, strict=True)]
+            hours = np.stack([points.cost_at(speeds * tpot) for points, tpot in zip(kept, errors.tpot, strict=True)])
+            fastest = np.array([points.fastest for points in kept])
+        else:
+            points = _points(front)
+            hours, fastest = points.cost_at(np.outer(errors.tpot, speeds)), np.full(len(shares), points.fastest)
+        return (prices * errors.cost)[:, None] * hours, fastest / errors.tpot
+
+    def _kept(self, front: AnyFrontier, tpot: float, ttft: float, e2e: float) -> Points:
+        """The points that keep the promises if times are so many times as long as predicted."""
+        assert isinstance(front, ServiceFrontier)
+        promised = promises_of(with_defaults(self.settings))
+        scaled = replace(
+            promised,
+            ttft_seconds=promised.ttft_seconds / ttft,
+            tpot_seconds=promised.tpot_seconds / tpot,
+            e2e_seconds=promised.e2e_seconds / e2e,
+        )
+        try:
+            return _points(service_frontier(front.deployments, scaled))
+        except NothingFitsError:
+            return _NOTHING
+
+    def _prices(self, front: AnyFrontier, shares: Array) -> Array:
+        """The price of a chip in some samples [USD/h]."""
+        present = front.dollars_per_accelerator_hour
+        column = next((column for column, variable in self.inputs.items() if variable.name == "price"), None)
+        if column is None:
+            return np.full(len(shares), present)
+        given = self.inputs[column].given
+        assert isinstance(given, Distribution)
+        return (present if given.relative else 1.0) * given.quantiles(shares[:, column])
+
+    def _errors(self, shares: Array) -> Errors:
+        """Measured over predicted values in some samples [1]."""
+        column = next((column for column, variable in self.inputs.items() if variable.name == PROFILE), None)
+        if column is None:
+            certain = np.ones(len(shares))
+            return Errors(certain, certain, certain, certain)
+        return errors_of(self.inputs[column].given, self.present)(shares[:, column])
+
+
+def _points(front: AnyFrontier) -> Points:
+    return Points(front.tokens_per_second, front.dollars / front.dollars_per_accelerator_hour)

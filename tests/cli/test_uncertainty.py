@@ -1,0 +1,101 @@
+"""The command that says how sure an answer is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+CHIPS = ("llama_3_8b", "h100_sxm", "h200_sxm", "--tp", 1, "--samples", 64)
+STUDY = """name: Mine
+description: A price that is not known.
+ask:
+  kind: uncertainty
+  common: {model: llama_3_8b, hardware: h100_sxm, tp: 1, dp: 1, pp: 1}
+  series: [{label: mine}]
+  samples: 64
+  inputs: {price: {distribution: lognorm, s: 0.2, relative: true}}
+sources:
+  ask: {ref: user, where: a test, kind: assumed}
+"""
+
+
+def test_one_line_asks_what_a_study_asks(command: Command) -> None:
+    asked = ("--vary", "profile", "--vary", "h100_sxm: price = lognorm(s=0.2, relative)", "--speed", 50)
+    outcome = command("uncertainty", *CHIPS, *asked)
+    assert outcome.code == 0
+    words = outcome.out.replace("\n", " ")
+    assert "At 50 tokens/s h100_sxm is the cheapest in" in words
+    assert "price of h100_sxm" in words
+    record = json.loads(command("uncertainty", *CHIPS, *asked, "--json").out)
+    assert record["speed"] == 50
+    assert record["samples"] == 64
+    assert [each["name"] for each in record["inputs"]] == ["profile", "price"]
+    assert record["asked"]["command"] == "uncertainty"
+
+
+def test_a_study_is_run_with_other_samples(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(STUDY, encoding="utf-8")
+    fewer = json.loads(command("uncertainty", path, "--samples", 32, "--seed", 3, "--speed", 70, "--json").out)
+    assert (fewer["samples"], fewer["seed"], fewer["speed"]) == (32, 3, 70)
+    run = json.loads(command("run", path, "--format", "json").out)
+    assert run["samples"] == 64
+    assert command("figure", path, "-o", tmp_path / "a.svg").code == 0
+    assert command("table", path, "--format", "csv").out.startswith("series,")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--vary", "price"), "--vary 'price': write INPUT=DISTRIBUTION, or 'profile', each input once"),
+        (("--vary", "price=2"), "'2' is no distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats"),
+        (("--vary", "price=norm(2)"), "'norm(2)': write each parameter once, as NAME=VALUE; got '2'"),
+        (
+            ("--vary", "price=lognrm(s=1)"),
+            "vary: ask.inputs.price: 'lognrm' is no continuous distribution",
+        ),
+        (("--vary", "b200: price=norm(loc=2)"), "'b200' is none of what is compared: h100_sxm, h200_sxm"),
+        (("--vary", "speed=uniform(loc=2)"), "'speed' is no number of a question; allowed: price, isl"),
+        (("--vary", "watts=uniform(loc=2)"), "'watts' is no number of a question; allowed: price, isl"),
+        ((), "nothing is uncertain; add inputs"),
+    ],
+)
+def test_what_cannot_be_varied_is_refused(command: Command, words: tuple[str, ...], message: str) -> None:
+    outcome = command("uncertainty", *CHIPS, *words)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+
+
+def test_options_of_one_line_are_not_those_of_a_study(command: Command) -> None:
+    outcome = command("uncertainty", "studies/h100_or_h200", "--isl", 100)
+    assert (outcome.code, outcome.err) == (
+        2,
+        "Error: --isl is for MODEL HARDWARE...; 'studies/h100_or_h200' alone is a study, whose file says it\n",
+    )
+    outcome = command("uncertainty", "paper/table_4")
+    assert outcome.code == 2
+    assert "paper/table_4 is a scenario of the kind 'frontier', not uncertainty; 'run' answers it" in outcome.err
+
+
+def test_many_samples_are_asked_for(command: Command) -> None:
+    outcome = command("uncertainty", *CHIPS[:5], "--samples", 2**14, "--vary", "isl=uniform(loc=500, scale=3000)")
+    assert outcome.code == 2
+    assert "frontiers of 16,384 samples take about" in outcome.err
+    assert "reduce --samples, or add --yes to wait for it" in outcome.err
+
+
+def test_who_has_no_salib_is_told_what_to_install(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "SALib", None)
+    for name in [name for name in sys.modules if name.startswith("SALib.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    outcome = command("uncertainty", *CHIPS, "--vary", "profile")
+    assert outcome.code == 2
+    assert (
+        "SALib is not installed, which studies of uncertainty need: pip install 'inference-econ[studies]'"
+        in outcome.err
+    )

@@ -1,0 +1,84 @@
+"""Distributions of studies: scipy's names and parameters, units, bounds, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import inference_econ as ie
+from inference_econ.inputs import Distribution
+
+LEVELS = np.array([0.01, 0.25, 0.5, 0.75, 0.99])
+
+
+def read(**given: Any) -> Distribution:
+    return Distribution.build(given, origin="study")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"distribution": "lognorm", "s": 0.1, "scale": "3.35 TB/s"}, stats.lognorm(0.1, scale=3.35e12)),
+        ({"distribution": "uniform", "loc": "2 USD/h", "scale": 1}, stats.uniform(2.0, 1.0)),
+        ({"distribution": "beta", "a": 8, "b": 2}, stats.beta(8, 2)),
+        ({"distribution": "triang", "c": 0.3, "loc": 1, "scale": 2}, stats.triang(0.3, 1, 2)),
+        ({"distribution": "truncnorm", "a": -2, "b": 2, "loc": 5, "scale": 1}, stats.truncnorm(-2, 2, 5, 1)),
+    ],
+)
+def test_values_are_those_of_scipy(given: Mapping[str, Any], expected: Any) -> None:
+    assert read(**given).quantiles(LEVELS) == pytest.approx(expected.ppf(LEVELS), rel=1e-6)
+
+
+def test_bounds_cut_a_distribution() -> None:
+    cut = read(distribution="norm", loc=3, scale=1, low=2, high=5)
+    whole = stats.truncnorm(-1, 2, loc=3, scale=1)
+    assert cut.quantiles(LEVELS) == pytest.approx(whole.ppf(LEVELS), rel=1e-6)
+    assert cut.support == (2.0, 5.0)
+    assert cut.words == "norm(loc=3, scale=1, low=2, high=5)"
+
+
+def test_the_ends_of_the_shares_have_finite_values() -> None:
+    ends = read(distribution="lognorm", s=0.2, scale=2).quantiles([0.0, 1.0])
+    assert np.isfinite(ends).all()
+    assert (ends > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"distribution": "lognrm"}, r"'lognrm' is no continuous distribution of scipy; did you mean 'lognorm' or"),
+        ({"distribution": "xyzzy"}, r"'xyzzy' is no .*; allowed: lognorm, norm, .* and the others of scipy\.stats"),
+        ({"distribution": "randint", "loc": 1}, "'randint' is no continuous distribution of scipy"),
+        ({"distribution": "lognorm", "sigma": 1}, "'sigma' is no parameter of lognorm; allowed: s, loc, scale, low"),
+        ({"distribution": "uniform", "loc": 1, "scal": 1}, "'scal' is no parameter of uniform; did you mean 'scale'?"),
+        ({"distribution": "lognorm"}, "lognorm needs s; its parameters: s, loc, scale"),
+        ({"distribution": "beta", "a": 1}, "beta needs b"),
+        ({"distribution": "lognorm", "s": -1, "scale": 1}, r"scipy has no lognorm\(s=-1, scale=1\): a parameter is"),
+        ({"distribution": "lognorm", "s": "1 s", "scale": 1}, "s is a number without a unit, got '1 s'"),
+        ({"distribution": "uniform", "loc": 1, "scale": "1 foo"}, "'1 foo' is no quantity; write for example '80 GiB'"),
+        (
+            {"distribution": "uniform", "loc": "1 TB", "relative": True},
+            "loc: a factor on the present value has no unit, got '1 TB'",
+        ),
+        (
+            {"distribution": "norm", "loc": 3e12, "scale": 3e11},
+            r"norm\(loc=3000000000000\.0, scale=300000000000\.0\) reaches down to -inf, .* is negative; set low",
+        ),
+        ({"distribution": "uniform", "loc": -1, "scale": 2}, "reaches down to -1"),
+        ({"distribution": "norm", "loc": 3, "scale": 1, "low": 9, "high": 4}, "no value of .* lies from low to high"),
+        ({"distribution": "lognorm", "s": 0.2}, r"without a scale is one of about 1; set scale, or relative: true"),
+        ({"distribution": "cauchy", "loc": 1, "scale": 1, "low": 0}, "has no finite variance.*; set high"),
+        ({"distribution": "uniform", "loc": [1]}, "loc: "),
+    ],
+)
+def test_what_cannot_be_is_refused(given: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(ie.SpecError, match=message):
+        read(**given)
+
+
+def test_a_heavy_tail_that_is_cut_has_a_variance() -> None:
+    assert read(distribution="cauchy", loc=3, scale=1, low=1, high=9).quantiles(0.5) == pytest.approx(3.1, abs=0.2)

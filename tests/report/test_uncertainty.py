@@ -1,0 +1,118 @@
+"""Studies of uncertainty as tables, data and pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.pages import page
+from inference_econ.report.uncertainty import UncertaintyPage, band_plot, chance_plot, explained, findings, share_bars
+from inference_econ.studies.uncertainty.answer import Uncertainty
+from tests.studies.uncertainty.studies import TWO, answered, factor
+
+
+@pytest.fixture(scope="module")
+def two() -> Uncertainty:
+    own = [{**each, "inputs": {"price": factor(s)}} for each, s in zip(TWO, (0.3, 0.05), strict=True)]
+    return answered({"profile": "held_out"}, own, speed=100, samples=512)
+
+
+@pytest.fixture(scope="module")
+def single() -> Uncertainty:
+    return answered({"price": factor(0.2), "profile": "held_out"}, speed=100, samples=512)
+
+
+def test_the_first_lines_say_what_to_choose_and_what_to_measure(two: Uncertainty) -> None:
+    first, second = findings(two)
+    chance = max(two.chance(index, two.at).value for index in range(2))
+    assert f"is the cheapest in {100 * chance:.0f} ± " in first
+    assert f"choosing it is wrong in {100 * two.wrong:.0f} %" in first
+    assert second.startswith("Measure the price of H100 first: who knows it before choosing errs in ")
+
+
+def test_a_single_series_has_an_interval(single: Uncertainty) -> None:
+    (line,) = findings(single)
+    low, middle, high = single.bands[:, single.at, 0]
+    assert line == (
+        f"H100 at 100 tokens/s: ${middle:.3f} per million output tokens, 80 % between ${low:.3f} and ${high:.3f}."
+    )
+    costs, inputs = UncertaintyPage(single).tables()
+    assert "cheapest" not in costs.columns
+    assert inputs.columns[-2:] == ("alone", "with others")
+    assert set(UncertaintyPage(single).charts()) == {"answer"}
+
+
+def test_inputs_that_are_close_to_nothing_are_not_called_the_first() -> None:
+    shared = answered({"price": factor(0.2)}, TWO, speed=100, samples=256)
+    assert findings(shared)[1] == "No single input would change the choice, if it alone were known."
+    few = [{**each, "inputs": {"profile": factor(0.1)}} for each in TWO]
+    assert any(
+        "cannot be said with so few samples" in findings(answered({}, few, speed=100, samples=16, seed=seed))[1]
+        for seed in range(5)
+    )
+
+
+def test_the_tables_have_what_the_answer_has(two: Uncertainty) -> None:
+    costs, inputs = UncertaintyPage(two).tables()
+    assert len(costs.rows) == 2 * len(two.shown)
+    assert [row[0] for row in inputs.rows] == ["profile", "price of H100", "price of H200", "all of them"]
+    known = two.shares["choice"]
+    assert inputs.rows[1][4] == f"{100 * known.first[1]:.0f} ± {100 * known.first_half_width[1]:.0f} %"
+    assert "All series have the same value of profile in a sample; other inputs are independent." in costs.why
+
+
+def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(two: Uncertainty) -> None:
+    fast = answered({"profile": "held_out"}, TWO, speed=float(two.fastest.max()) * 0.9, samples=64)
+    _, inputs = UncertaintyPage(fast).tables()
+    assert "alone" not in inputs.columns
+    assert f"All reach {fast.all_reach:.4g} tokens/s; ask there" in inputs.notes[0]
+    assert explained(fast) is None
+    assert fast.knowledge[0].dollars is None
+    record: Any = UncertaintyPage(fast).plain()
+    assert record["all_known"]["saved_dollars_per_million_output_tokens"] is None
+
+
+def test_data_say_the_same(two: Uncertainty) -> None:
+    record = json.loads(json_text(UncertaintyPage(two).record()))
+    assert (record["samples"], record["evaluations"], record["frontiers"]) == (512, 512 * 5, 2)
+    first = record["series"][0]
+    assert first["cheapest_at_speed"]["value"] == two.chance(0, two.at).value
+    assert first["dollars_per_million_output_tokens"]["median"][two.at] == two.bands[1, two.at, 0]
+    assert record["inputs"][0]["distribution"] == "held_out"
+    assert record["inputs"][1]["distribution"] == "lognorm(s=0.3) times the present value"
+    assert record["shares"]["choice"][1]["input"] == "price of H100"
+    assert any(source["file"] == "scenario: Mine" for source in record["sources"])
+    rows = csv_text(two.to_frame()).splitlines()
+    assert len(rows) == 1 + 2 * two.speeds.size
+    assert rows[0].startswith("series,tokens_per_second_per_user,dollars_per_million_output_tokens,")
+
+
+def test_pictures_have_bands_chances_and_shares(two: Uncertainty, tmp_path: Path) -> None:
+    bands, chances = band_plot(two), chance_plot(two)
+    assert [line.label for line in bands.lines] == ["H100", "H200"]
+    assert all(line.band is not None for line in bands.lines)
+    assert chances.marks == {"100 tokens/s": 100.0}
+    at = two.at
+    assert sum(line.y[at] for line in chances.lines) == pytest.approx(100.0)
+    known = explained(two)
+    assert known is not None
+    bars = share_bars(two, *known)
+    assert list(bars.bars) == ["profile", "price of H100", "price of H200"]
+    assert set(UncertaintyPage(two).charts()) == {"answer", "knowledge"}
+    two.plot(tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for words in ("How sure are the costs, and the choice?", "price of H100", "share of the variance", "H200"):
+        assert words in text, words
+
+
+def test_the_answer_is_kept_and_reported_like_others(two: Uncertainty, tmp_path: Path) -> None:
+    assert isinstance(page(two), UncertaintyPage)
+    two.save(tmp_path / "a.json")
+    assert ie.load_answer(tmp_path / "a.json").kind == "Uncertainty"
+    two.report(tmp_path / "a.html")
+    assert "cheapest in" in (tmp_path / "a.html").read_text(encoding="utf-8")

@@ -1,0 +1,38 @@
+"""Studies that tests ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inference_econ.inputs import Scenario
+from inference_econ.studies.uncertainty.answer import Uncertainty, answer
+
+#: A small question that is answered quickly.
+COMMON = {"model": "llama_3_8b", "hardware": "h100_sxm", "tp": 1, "dp": 1, "pp": 1}
+#: One deployment whose steps read memory and nothing else: its cost is price x bytes / bandwidth.
+MEMORY_BOUND = {**COMMON, "assumptions": "ideal", "decode_only": True, "batch": 1, "context": 100}
+TWO: tuple[dict[str, Any], ...] = ({"label": "H100"}, {"label": "H200", "settings": {"hardware": "h200_sxm"}})
+
+
+def factor(spread: float) -> dict[str, Any]:
+    """A log-normal factor on the present value."""
+    return {"distribution": "lognorm", "s": spread, "relative": True}
+
+
+def study(
+    inputs: Mapping[str, Any],
+    series: Sequence[Mapping[str, Any]] = ({"label": "H100"},),
+    common: Mapping[str, Any] = COMMON,
+    **others: Any,
+) -> Scenario:
+    """A study of uncertainty."""
+    ask = {"kind": "uncertainty", "common": dict(common), "series": list(series), "inputs": dict(inputs), **others}
+    sources = {"ask": {"ref": "user", "where": "a test", "kind": "assumed"}}
+    return Scenario.build({"name": "Mine", "ask": ask, "sources": sources}, origin="study")
+
+
+def answered(inputs: Mapping[str, Any], *args: Any, **others: Any) -> Uncertainty:
+    """The answer to a study."""
+    asked = study(inputs, *args, **others)
+    return answer(asked, asked.ask)  # type: ignore[arg-type]
