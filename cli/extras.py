@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from inference_econ.errors import InputError
 
 #: Packages by the extra that installs them.
-_EXTRAS = {"explorer": ("starlette", "uvicorn", "anyio"), "mcp": ("mcp",)}
+_EXTRAS = {
+    "explorer": ("starlette", "uvicorn", "anyio"),
+    "mcp": ("mcp",),
+    "studies": ("SALib", "dask", "distributed", "duckdb", "pyarrow"),
+}
 
 
 @contextmanager

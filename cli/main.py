@@ -33,6 +33,7 @@ from . import (
     scenario,
     serve,
     speculate,
+    sweep,
     validate,
 )
 from .help import COMPLETION, Group, StoppedError
@@ -71,6 +72,8 @@ for command in (
     scenario.run,
     scenario.table,
     scenario.figure,
+    sweep.sweep,
+    sweep.query,
     gallery.reproduce,
     catalog.hardware,
     catalog.models,

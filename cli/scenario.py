@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import options, provenance, show
+from . import extras, options, provenance, show
 from .help import Command, example
 from .parameters import PICTURE, Name
 
 if TYPE_CHECKING:
-    from inference_econ.report.scenario import ScenarioPage
+    from inference_econ.report.page import Page
 
 
-def _page(name: str, *, quiet: bool) -> ScenarioPage:
+def _page(name: str, *, quiet: bool) -> Page:
     """The answer to a scenario, ready to be shown."""
-    from inference_econ.report.scenario import ScenarioPage
+    from inference_econ.report.scenario import scenario_page
     from inference_econ.studies import scenario
 
-    with show.progress_bar(quiet=quiet) as progress:
-        return ScenarioPage(scenario.run(name, progress=progress))
+    with extras.needed("studies"), show.progress_bar(quiet=quiet) as progress:
+        return scenario_page(scenario.run(name, progress=progress))
 
 
 @click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))

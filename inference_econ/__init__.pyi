@@ -61,9 +61,12 @@ from .inputs.traffic import Traffic as Traffic
 from .report.gallery import reproduce as reproduce
 from .report.saved import SavedAnswer as SavedAnswer
 from .report.saved import load_answer as load_answer
+from .report.sweep_folder import load_sweep as load_sweep
+from .report.sweep_folder import sweep as sweep
 from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
 from .studies.compare import compare as compare
 from .studies.results import Result as Result
 from .studies.scenario import run as run
+from .studies.sweep.stored import Sweep as Sweep

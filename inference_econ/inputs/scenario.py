@@ -19,6 +19,7 @@ from inference_econ.inputs.asks import (
     ToyAsk,
 )
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
+from inference_econ.inputs.sweep_asks import SweepAsk
 
 ColumnKey = Literal[
     "tokens_per_second_per_user",
@@ -36,7 +37,7 @@ DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
 #: What a scenario may ask.
 Ask = Annotated[
-    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk,
+    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk | SweepAsk,
     Field(discriminator="kind"),
 ]
 
@@ -117,7 +118,7 @@ class Scenario(SourcedSpec):
 
     @model_validator(mode="after")
     def _a_table_has_rows(self) -> Self:
-        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk)) and self.table is not None:
+        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk, SweepAsk)) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         return self
 

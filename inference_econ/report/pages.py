@@ -31,16 +31,18 @@ from inference_econ.report.page import Page
 from inference_econ.report.prefix_cache import PrefixCachePage
 from inference_econ.report.price import PricePage
 from inference_econ.report.recommend import RecommendationPage
-from inference_econ.report.scenario import ScenarioPage
+from inference_econ.report.scenario import scenario_page
 from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
+from inference_econ.report.sweep import SweepPage
 from inference_econ.report.validate import ValidationPage
 from inference_econ.search import Frontier
 from inference_econ.studies.results import COMPARISON, Result
+from inference_econ.studies.sweep.stored import Sweep
 
 
 def _result(answer: Result) -> Page:
-    return ComparisonPage(answer) if answer.scenario.name == COMPARISON else ScenarioPage(answer)
+    return ComparisonPage(answer) if answer.scenario.name == COMPARISON else scenario_page(answer)
 
 
 def _validated(answer: Validated) -> Page:
@@ -64,6 +66,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     ServiceFrontier: lambda answer: ServingFrontierPage(answer, "cost"),
     Sheet: PricePage,
     Speculated: SpeculationPage,
+    Sweep: lambda answer: SweepPage(answer.scenario.name, answer.summary()),
     Validated: _validated,
 }
 

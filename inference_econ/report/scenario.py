@@ -15,6 +15,7 @@ from inference_econ.report import assess, caveats
 from inference_econ.report.curves import assumed, curve_columns, curves_title, stacked, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
+from inference_econ.report.sweep import SweepPage
 from inference_econ.report.table import Table
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result
@@ -52,6 +53,11 @@ class ScenarioPage(Page):
         from inference_econ.report import figures, scenario_figure
 
         figures.save(scenario_figure.draw(self.result), [path])
+
+
+def scenario_page(result: Result) -> Page:
+    """The page of the answer to a scenario."""
+    return ScenarioPage(result) if result.swept is None else SweepPage(result.scenario.name, result.swept)
 
 
 def scenario_tables(result: Result) -> tuple[Table, ...]:

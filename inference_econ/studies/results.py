@@ -17,6 +17,7 @@ from inference_econ.formulas import money
 from inference_econ.inputs import Scenario
 from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable, Chart
+from inference_econ.studies.swept import Swept
 
 _Kind = TypeVar("_Kind")
 #: A frontier of services, or of decode steps alone.
@@ -122,6 +123,11 @@ class Result(Shown):
         return next(iter(self._of(Assessment)), None)
 
     @property
+    def swept(self) -> Swept | None:
+        """All combinations of some axes in short, if they were asked for."""
+        return next(iter(self._of(Swept)), None)
+
+    @property
     def comparison(self) -> SquareRootLaw | None:
         """Latencies beside the square-root law, if that was asked for."""
         return next(iter(self._of(SquareRootLaw)), None)
@@ -131,4 +137,4 @@ class Result(Shown):
 
 
 #: What a result can show.
-Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Result
+Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Swept | Result

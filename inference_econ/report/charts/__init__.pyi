@@ -2,6 +2,7 @@
 
 from .frontier import Steps as Steps
 from .frontier import frontier_chart as frontier_chart
+from .grid import grid_chart as grid_chart
 from .lines import line_chart as line_chart
 from .lines import line_charts as line_charts
 from .output import AnyChart as AnyChart
