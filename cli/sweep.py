@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from . import extras, options, show
@@ -17,12 +15,12 @@ _FOLDER = click.Path(file_okay=False)
     cls=Command,
     epilog=example(
         "inference-econ sweep studies/catalogue -o catalogue --yes",
-        "inference-econ sweep study.yaml -o study --scheduler tcp://10.0.0.1:8786",
+        "inference-econ sweep studies/catalogue -o catalogue --yes --scheduler tcp://10.0.0.1:8786",
     ),
 )
 @click.argument("study", type=Name("scenarios"))
 @click.option("-o", "--output", "folder", type=_FOLDER, required=True, help="Folder to write, or to go on with.")
-@click.option("--jobs", type=COUNT, help="Processes of this machine that answer [its cores].")
+@click.option("--jobs", type=COUNT, help="Processes of this machine that answer [its cores, if it pays].")
 @click.option("--scheduler", metavar="ADDRESS", help="Have the workers of a Dask scheduler answer: tcp://HOST:PORT.")
 @options.picture("Draw what is the cheapest: .svg, .png, .pdf, or .html to point at.")
 @options.yes
@@ -37,20 +35,14 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
 
     if jobs is not None and scheduler is not None:
         raise InputError("give either --jobs or --scheduler, not both")
-    with extras.needed("studies"):
+    with extras.needed("studies", "duckdb", "pyarrow"):
         from inference_econ.report import sweep_folder
+        from inference_econ.report.sweep import SweepPage
 
         with show.progress_bar(quiet=output.quiet) as progress:
-            answered = sweep_folder.sweep(study, folder, jobs=jobs or _cores(), scheduler=scheduler, progress=progress)
-        from inference_econ.report.pages import page
-
-        show.emit(page(answered), output)
+            answered = sweep_folder.sweep(study, folder, jobs=jobs, scheduler=scheduler, progress=progress)
+        show.emit(SweepPage(answered.scenario.name, answered.summary()), output)
     show.remark(f"wrote {folder}", quiet=output.quiet)
-
-
-def _cores() -> int:
-    """Cores that this process may use [1]."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @click.command(
@@ -75,5 +67,6 @@ def query(sql: str, folder: str, output: options.Output) -> None:
             swept = load_sweep(folder)
             rows = swept.query(sql)
     if swept.missing:
-        show.remark(f"{folder}: {swept.missing:,} combinations have not been asked yet", quiet=output.quiet)
+        left = f"{swept.missing:,} of {swept.combinations.product:,} combinations have not been asked yet"
+        show.remark(f"{folder}: {left}", quiet=output.quiet)
     show.emit(QueryPage(rows), output)

@@ -20,7 +20,7 @@ from inference_econ.report.files import whole_file, write_text
 from inference_econ.studies.sweep.combinations import Combinations, check_work, combinations_of
 from inference_econ.studies.sweep.rows import DIGEST, INDEX, Part, schema
 from inference_econ.studies.sweep.stored import Sweep
-from inference_econ.studies.sweep.workers import Answering, alone, beside, check_scheduler, of_scheduler
+from inference_econ.studies.sweep.workers import Answering, alone, beside, check_scheduler, of_scheduler, worthwhile
 
 try:
     import fcntl
@@ -37,7 +37,7 @@ def sweep(
     scenario: Scenario | catalog.Name,
     folder: Path | str,
     *,
-    jobs: int = 1,
+    jobs: int | None = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
@@ -49,8 +49,8 @@ def sweep(
         Of the kind ``sweep``, or its name or path.
     folder : Path or str
         Where to; made if it is not there. Its parts are Parquet files that other programs can read, too.
-    jobs : int
-        Processes of this machine that answer [1]. A script that asks for several must be guarded by ``if __name__ ==
+    jobs : int or None
+        Processes of this machine that answer [1]; None for as many as it has cores, where that pays. A script that asks for several must be guarded by ``if __name__ ==
         "__main__"``, since each of them imports it.
     scheduler : str, optional
         Address of a Dask scheduler, ``tcp://10.0.0.1:8786``, whose workers answer instead.
@@ -73,26 +73,33 @@ def sweep(
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     if not isinstance(spec.ask, SweepAsk):
         raise InputError(f"{spec.name} is a scenario of the kind {spec.ask.kind!r}, not a sweep; 'run' answers it")
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise InputError(f"jobs: a number of processes from 1 is needed, got {jobs}")
     combinations = combinations_of(spec.ask)
     if scheduler is not None:
         check_scheduler(scheduler)
     at = Path(folder)
     _check_same(at, combinations)
-    check_work(combinations, _missing(at, combinations), jobs)
+    processes = _processes(jobs, at, combinations)
+    check_work(combinations, _missing(at, combinations), processes)
     with _held(at):
         todo = list(_missing(at, combinations))
         _write_manifest(at, spec, combinations)
-        _write(at, combinations, todo, _answering(jobs, scheduler, len(todo)), progress)
+        _write(at, combinations, todo, _answering(processes, scheduler), progress)
     return load_sweep(at)
 
 
-def _answering(jobs: int, scheduler: str | None, parts: int) -> Answering:
-    """Who answers so many parts."""
+def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> int:
+    """Processes of this machine for what is missing: no more than parts, and as many as pay where nobody says [1]."""
+    todo = list(_missing(folder, combinations))
+    wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
+    return max(min(wanted, len(todo)), 1)
+
+
+def _answering(processes: int, scheduler: str | None) -> Answering:
+    """Who answers."""
     if scheduler is not None:
         return of_scheduler(scheduler)
-    processes = min(jobs, parts)
     return beside(processes) if processes > 1 else alone
 
 

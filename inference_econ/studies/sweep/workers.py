@@ -30,7 +30,15 @@ Answering = Callable[[Combinations, Iterable[int]], Iterator[tuple[int, Part]]]
 _EACH = 2
 #: A scheduler that does not answer by then is none, and one that has no worker by then has none [s].
 _PATIENCE = 5.0
+#: Combinations that take as long as the start of a process, a few seconds [1].
+_WORTH = 50
 _KEPT = "what is done is kept: run the same again to go on"
+
+
+def worthwhile(combinations: int) -> int:
+    """Processes that answer so many combinations the soonest: of the cores of this process, as far as each pays [1]."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, combinations // _WORTH))
 
 
 def alone(combinations: Combinations, parts: Iterable[int]) -> Iterator[tuple[int, Part]]:
