@@ -14,6 +14,8 @@
 #   sh run.sh error-correlations  whether errors of predictions go together (2 minutes)
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
+#   sh run.sh sweep-kills a sweep killed a hundred times at random moments, which loses and repeats no row (10 minutes;
+#                         --kills for fewer)
 #   sh run.sh versions    the tests under the lowest and the newest dependencies, on every Python that is there
 #   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
 #   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
@@ -120,6 +122,11 @@ fuzz)
     shift
     .venv/bin/python -m tests.fuzz "$@"
     ;;
+sweep-kills)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m benchmarks.sweep_kills "$@"
+    ;;
 versions)
     shift
     PYTHON=$(find_python) sh benchmarks/versions.sh "$@"
@@ -150,7 +157,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | fuzz | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from inference_econ.errors import InputError
 
 #: Packages by the extra that installs them.
-_EXTRAS = {"explorer": ("starlette", "uvicorn", "anyio"), "mcp": ("mcp",)}
+_EXTRAS = {
+    "explorer": ("starlette", "uvicorn", "anyio"),
+    "mcp": ("mcp",),
+    "studies": ("SALib", "dask", "distributed", "duckdb", "pyarrow"),
+}
 
 
 @contextmanager
-def needed(extra: str) -> Iterator[None]:
+def needed(extra: str, *packages: str) -> Iterator[None]:
     """Load what an extra installs.
+
+    Parameters
+    ----------
+    extra : str
+        Its name.
+    *packages : str
+        Those that are loaded before anything is done.
 
     Raises
     ------
@@ -21,6 +33,8 @@ def needed(extra: str) -> Iterator[None]:
         If it is not installed, with what to type.
     """
     try:
+        for package in packages:
+            importlib.import_module(package)
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]

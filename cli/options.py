@@ -38,6 +38,7 @@ from .outputs import check_apart as check_apart
 from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture
+from .outputs import printed as printed
 from .parameters import CONFIDENCE, COUNT, E2E, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def _as_output(command: F) -> F:
         as_json: bool,
         as_csv: bool,
         quiet: bool,
-        why: bool,
+        why: bool = False,
         output: str | None = None,
         plot: str | None = None,
         **choices: Any,
@@ -147,6 +147,13 @@ output = apply(
     _forms("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
     click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
     click.option("--why", is_flag=True, help="Say below tables what the numbers rest on."),
+    click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
+    _as_output,
+)
+
+#: The same of commands whose ``-o`` names a folder.
+printed = apply(
+    _forms("How to print what it says of it.", "table"),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
     _as_output,
 )

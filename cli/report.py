@@ -14,7 +14,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import provenance, show
+from . import extras, provenance, show
 from .help import Command, example
 from .parameters import Place
 
@@ -48,7 +48,7 @@ class Report(Place):
         "inference-econ report answer.json examples/opening_question -o report.html",
     ),
 )
-@click.argument("asked", nargs=-1, required=True, metavar="ANSWER.json|SCENARIO|'COMMAND ...'...")
+@click.argument("asked", nargs=-1, required=True, metavar="ANSWER.json|SCENARIO|FOLDER|'COMMAND ...'...")
 @click.option("-o", "--output", type=Report(), required=True, help="The file to write, ending in .html.")
 @click.option(
     "--to",
@@ -60,7 +60,7 @@ def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> 
     """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
 
     What is asked is a saved answer (-o answer.json of another command), whose question is asked again and held against
-    the file; a scenario; or another command with its options, in quotes. A file has several questions if several are
+    the file; a scenario; the folder of a sweep; or another command with its options, in quotes. A file has several questions if several are
     given. It opens without a network, and what is exactly in proportion to a price has a slider.
     """
     from inference_econ.report import web
@@ -81,6 +81,8 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
     """
     if text.lower().endswith(".json") and len(text.split()) == 1:
         return _saved(text, to, quiet=quiet)
+    if Path(text).is_dir():
+        return _swept(text)
     words = _words(text)
     return _asked(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
 
@@ -161,6 +163,23 @@ def _check_unshown(context: click.Context) -> None:
     )
     if given is not None:
         raise InputError(f"{given} inside of the quotes: a report is written once, by its own -o; leave it out")
+
+
+def _swept(folder: str) -> Asked:
+    """What there is in the folder of a sweep.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    from inference_econ.report.sweep import SweepPage
+    from inference_econ.report.sweep_folder import load_sweep
+    from inference_econ.report.web import Asked
+
+    with extras.needed("studies"):
+        swept = load_sweep(folder)
+        return Asked(SweepPage(swept.summary()), shlex.join([_PROGRAM, "report", folder]))
 
 
 def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import options, provenance, show
+from . import extras, options, provenance, show
 from .help import Command, example
 from .parameters import PICTURE, Name
 
@@ -20,7 +20,7 @@ def _page(name: str, *, quiet: bool) -> Page:
     from inference_econ.report.pages import scenario_page
     from inference_econ.studies import scenario
 
-    with show.progress_bar(quiet=quiet) as progress:
+    with extras.needed("studies"), show.progress_bar(quiet=quiet) as progress:
         return scenario_page(scenario.run(name, progress=progress))
 
 

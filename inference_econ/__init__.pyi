@@ -61,6 +61,8 @@ from .inputs.traffic import Traffic as Traffic
 from .report.gallery import reproduce as reproduce
 from .report.saved import SavedAnswer as SavedAnswer
 from .report.saved import load_answer as load_answer
+from .report.sweep_folder import load_sweep as load_sweep
+from .report.sweep_folder import sweep as sweep
 from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
@@ -68,6 +70,7 @@ from .studies.compare import compare as compare
 from .studies.one_line import uncertainty as uncertainty
 from .studies.results import Result as Result
 from .studies.scenario import run as run
+from .studies.sweep.stored import Sweep as Sweep
 from .studies.uncertainty.answer import Uncertainty as Uncertainty
 from .studies.what_if import WhatIf as WhatIf
 from .studies.what_if import what_if as what_if

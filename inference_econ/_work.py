@@ -70,10 +70,10 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     if size > _BYTES:
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)
     if seconds > _allowed.get():
-        raise TooMuchError(f"{work} take about {_time(seconds)}", smaller, seconds)
+        raise TooMuchError(f"{work} take about {in_words(seconds)}", smaller, seconds)
 
 
-def _time(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """A time as people say it."""
     for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * unit:

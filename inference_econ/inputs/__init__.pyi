@@ -115,6 +115,14 @@ from .study_asks import LatentVariant as LatentVariant
 from .study_asks import LatentVariantsAsk as LatentVariantsAsk
 from .study_asks import RunaheadAsk as RunaheadAsk
 from .study_asks import WholeStep as WholeStep
+from .sweep_asks import WHOLE_CATALOGUE as WHOLE_CATALOGUE
+from .sweep_asks import Cheapest as Cheapest
+from .sweep_asks import SweepAsk as SweepAsk
+from .sweep_asks import SweepPoint as SweepPoint
+from .sweep_asks import Written as Written
+from .sweep_asks import axis_points as axis_points
+from .sweep_asks import point_settings as point_settings
+from .sweep_asks import written as written
 from .text_file import read_text as read_text
 from .tier import TierSpec as TierSpec
 from .traffic import Length as Length

@@ -22,8 +22,9 @@ from inference_econ.inputs.places import Part as Part
 from inference_econ.inputs.places import folder as folder
 from inference_econ.inputs.places import names as names
 from inference_econ.inputs.places import part_names as part_names
-from inference_econ.inputs.scope import files_allowed, text_of
+from inference_econ.inputs.scope import files_allowed, is_uncopied, text_of
 from inference_econ.inputs.scope import names_only as names_only
+from inference_econ.inputs.scope import uncopied as uncopied
 from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
@@ -314,7 +315,8 @@ def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -
     if remark:
         _LOG.warning(remark)
     if name in names(kind):
-        return cast("SpecT", _shipped(cls, kind, name, changes).model_copy(deep=True))
+        shipped = cast("SpecT", _shipped(cls, kind, name, changes))
+        return shipped if is_uncopied() else shipped.model_copy(deep=True)
     return _fresh(cls, kind, name, changes)
 
 

@@ -19,6 +19,7 @@ from inference_econ.inputs.asks import (
     ToyAsk,
 )
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
+from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
 
 ColumnKey = Literal[
@@ -37,9 +38,20 @@ DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
 #: What a scenario may ask.
 Ask = Annotated[
-    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk | UncertaintyAsk,
+    FrontierAsk
+    | AssessAsk
+    | ToyAsk
+    | SquareRootAsk
+    | PanelsAsk
+    | LatentVariantsAsk
+    | RunaheadAsk
+    | SweepAsk
+    | UncertaintyAsk,
     Field(discriminator="kind"),
 ]
+
+#: Those whose answers have tables of their own.
+_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, SweepAsk, UncertaintyAsk)
 
 
 class Column(Spec):
@@ -118,7 +130,7 @@ class Scenario(SourcedSpec):
 
     @model_validator(mode="after")
     def _a_table_has_rows(self) -> Self:
-        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk, UncertaintyAsk)) and self.table is not None:
+        if isinstance(self.ask, _OWN_TABLES) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         return self
 

@@ -1,4 +1,4 @@
-"""What names may mean while somebody else asks: entries of the catalogue and texts that came along, never files."""
+"""What names mean inside of a block: no files while somebody else asks, and entries that nobody copies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,26 @@ from contextvars import ContextVar
 
 #: Texts that came along, by name, where files are out of reach; None where names may be paths.
 _TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
+#: Whether entries of the catalogue are handed out as they are.
+_UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
+
+
+@contextmanager
+def uncopied() -> Iterator[None]:
+    """Have entries of the catalogue handed out as they are, for a block that changes none of what it reads.
+
+    Copies keep what somebody changes inside of an entry from others, and take a third of the time of a frontier.
+    """
+    token = _UNCOPIED.set(True)
+    try:
+        yield
+    finally:
+        _UNCOPIED.reset(token)
+
+
+def is_uncopied() -> bool:
+    """Whether entries of the catalogue are handed out as they are."""
+    return _UNCOPIED.get()
 
 
 @contextmanager

@@ -27,6 +27,8 @@ from . import sampling_rule as sampling_rule
 from . import scenario as scenario
 from . import serving_frontier as serving_frontier
 from . import speculate as speculate
+from . import sweep as sweep
+from . import sweep_folder as sweep_folder
 from . import table as table
 from . import validate as validate
 from . import web as web

@@ -34,11 +34,14 @@ from inference_econ.report.recommend import RecommendationPage
 from inference_econ.report.scenario import ScenarioPage
 from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
+from inference_econ.report.sweep import SweepPage
 from inference_econ.report.uncertainty import UncertaintyPage
 from inference_econ.report.validate import ValidationPage
 from inference_econ.report.what_if import WhatIfPage
 from inference_econ.search import Frontier
 from inference_econ.studies.results import COMPARISON, Result
+from inference_econ.studies.sweep.stored import Sweep
+from inference_econ.studies.swept import Swept
 from inference_econ.studies.uncertainty.answer import Uncertainty
 from inference_econ.studies.what_if import WhatIf
 
@@ -74,6 +77,8 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     Sheet: PricePage,
     Speculated: SpeculationPage,
     Uncertainty: UncertaintyPage,
+    Sweep: lambda answer: SweepPage(answer.summary()),
+    Swept: SweepPage,
     Validated: _validated,
     WhatIf: WhatIfPage,
 }

@@ -24,6 +24,7 @@ from inference_econ.inputs import (
     Scenario,
     Settings,
     SquareRootAsk,
+    SweepAsk,
     TableSpec,
     ToyAsk,
     UncertaintyAsk,
@@ -32,6 +33,9 @@ from inference_econ.inputs import (
 from inference_econ.studies import kv_runahead, latent_attention, uncertainty
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
+from inference_econ.studies.sweep.combinations import check_work, combinations_of
+from inference_econ.studies.sweep.stored import in_memory
+from inference_econ.studies.sweep.workers import alone
 from inference_econ.studies.toy import toy_curve
 
 
@@ -123,6 +127,17 @@ class _Run:
         study = uncertainty.answer.answer(self.scenario, ask, progress=self.progress)
         return self._result([study], study.used)
 
+    def sweep(self, ask: SweepAsk) -> Result:
+        """All combinations, held in memory; :func:`inference_econ.sweep` writes larger ones as they are answered."""
+        combinations = combinations_of(ask)
+        check_work(combinations, range(combinations.parts))
+        contents = []
+        for index, part in alone(combinations, range(combinations.parts)):
+            contents.append(part.content)
+            if self.progress is not None:
+                self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
+        return self._result([in_memory(self.scenario, contents).summary()])
+
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole."""
         panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
@@ -145,6 +160,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     LatentVariantsAsk: _Run.latent_variants,
     RunaheadAsk: _Run.kv_runahead,
     UncertaintyAsk: _Run.uncertainty,
+    SweepAsk: _Run.sweep,
     PanelsAsk: _Run.panels,
 }
 

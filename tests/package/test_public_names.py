@@ -68,6 +68,8 @@ names: tuple[str, ...] = ie.names("models")
 written: object = ie.reproduce(Path("figures"))
 with ie.allow(seconds=600):
     result = ie.run(scenario)
+    swept: ie.Sweep = ie.sweep("studies/catalogue", Path("catalogue"), jobs=2)
+swept = ie.load_sweep("catalogue")
 errors: tuple[type[ie.InferenceEconError], ...] = (ie.InputError, ie.NothingFitsError, ie.SpecError, ie.TooMuchError)
 """
 

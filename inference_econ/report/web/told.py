@@ -29,6 +29,7 @@ from inference_econ.report.scenario import ScenarioPage
 from inference_econ.report.service import fleet_name, milliseconds
 from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
+from inference_econ.report.sweep import SweepPage, counted
 from inference_econ.report.table import PART_NAMES, amount, dollars, layout_label, per_hour
 from inference_econ.report.uncertainty import UncertaintyPage, findings
 from inference_econ.report.web.working import working
@@ -122,6 +123,13 @@ def _cheapest(curves: Sequence[Curve], speed: float) -> Pieces:
         pieces += ["; " if index else "", f"{label} costs $", dollars(cost), " per million output tokens" * (not index)]
     slow = [curve.label for curve in curves if curve.label not in costs]
     return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
+
+
+@told.register
+def _(page: SweepPage) -> Told:
+    swept = page.swept
+    only = "".join(f", {name} {value}" for name, value in swept.where.items())
+    return Told(f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?", [counted(swept)])
 
 
 @told.register

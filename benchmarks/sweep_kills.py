@@ -1,0 +1,109 @@
+"""A sweep that is killed at random, a hundred times, and goes on: no row is lost, and none is there twice.
+
+``sh run.sh sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers with their parent; one in four also
+leaves the last part half-written, as a disk may that loses power.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pandas as pd
+
+import inference_econ as ie
+from inference_econ.inputs import Scenario, spec_text
+
+#: Answered in a tenth of a second each, so that a kill rarely comes when all is done.
+STUDY = {
+    "name": "Sweep to be killed",
+    "ask": {
+        "kind": "sweep",
+        "common": {"max_instance_gpus": 8},
+        "axes": {
+            "model": ["llama_3_8b", "llama_3_70b", "qwen3_32b", "gpt_oss_20b", "deepseek_v3"],
+            "hardware": ["l4", "h100_sxm", "h200_sxm", "b200", "gaudi3"],
+            "weights": ["bf16", "fp8"],
+            "isl": [500, 2000],
+        },
+    },
+    "sources": {"ask": {"ref": "user", "where": "made up", "kind": "assumed"}},
+}
+#: A kill comes so long after the first new part at the latest [s].
+LATEST = 1.0
+
+
+def main() -> None:
+    """Kill, go on, and compare with a sweep that nobody killed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="how many [100]")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments [0]")
+    wanted = parser.parse_args()
+    chance = random.Random(wanted.seed)
+    with tempfile.TemporaryDirectory() as name:
+        home, kills, rounds = Path(name), 0, 0
+        study = home / "study.yaml"
+        study.write_text(spec_text(Scenario.build(STUDY, origin="study")))
+        expected = _rows(_finished(study, home / "whole"))
+        while kills < wanted.kills:
+            rounds += 1
+            folder = home / f"killed-{rounds}"
+            while kills < wanted.kills and _killed(study, folder, chance):
+                kills += 1
+                _spoil(folder, chance)
+                _say(f"{kills} kills, {ie.load_sweep(folder).missing} combinations left")
+            pd.testing.assert_frame_equal(_rows(_finished(study, folder)), expected)
+            shutil.rmtree(folder)
+    _say(f"{kills} kills over {rounds} sweeps of {len(expected):,} rows: none lost, none repeated")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _rows(swept: ie.Sweep) -> pd.DataFrame:
+    return swept.query("SELECT * FROM every_row ORDER BY combination, point")
+
+
+def _finished(study: Path, folder: Path) -> ie.Sweep:
+    swept = ie.sweep(str(study), folder)
+    assert swept.missing == 0
+    return swept
+
+
+def _killed(study: Path, folder: Path, chance: random.Random) -> bool:
+    """Kill a sweep at a random moment, now and then before it has begun; False if it ended before."""
+    before = len(list(folder.glob("part-*")))
+    command = ["sweep", str(study), "-o", str(folder), "--jobs", chance.choice("12"), "--quiet", "--csv"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from inference_econ_cli.start import run; run()", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    awaited = chance.random() < 0.9
+    deadline = time.monotonic() + 300.0
+    while awaited and process.poll() is None and len(list(folder.glob("part-*"))) == before:
+        assert time.monotonic() < deadline, "no part within five minutes"
+        time.sleep(0.002)
+    time.sleep(chance.uniform(0.0, LATEST if awaited else 3.0))
+    process.kill()
+    return process.wait() != 0
+
+
+def _spoil(folder: Path, chance: random.Random) -> None:
+    """Cut the last part off somewhere, once in four times."""
+    parts = sorted(folder.glob("part-*"), key=lambda path: path.stat().st_mtime)
+    if parts and chance.random() < 0.25:
+        content = parts[-1].read_bytes()
+        parts[-1].write_bytes(content[: chance.randrange(len(content))])
+
+
+if __name__ == "__main__":
+    main()

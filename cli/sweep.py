@@ -1,0 +1,72 @@
+"""The commands of sweeps: answer every combination into a folder, and ask that with SQL."""
+
+from __future__ import annotations
+
+import click
+
+from . import extras, options, show
+from .help import Command, example
+from .parameters import COUNT, Name
+
+_FOLDER = click.Path(file_okay=False)
+
+
+@click.command(
+    cls=Command,
+    epilog=example(
+        "inference-econ sweep studies/catalogue -o catalogue --yes",
+        "inference-econ sweep studies/catalogue -o catalogue --yes --scheduler tcp://10.0.0.1:8786",
+    ),
+)
+@click.argument("study", type=Name("scenarios"))
+@click.option("-o", "--output", "folder", type=_FOLDER, required=True, help="Folder to write, or to go on with.")
+@click.option("--jobs", type=COUNT, help="Processes of this machine that answer [its cores, if it pays].")
+@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of a Dask scheduler answer: tcp://HOST:PORT.")
+@options.picture("Draw what is the cheapest: .svg, .png, .pdf, or .html to point at.")
+@options.yes
+@options.printed
+def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, output: options.Output) -> None:
+    """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
+
+    STUDY is a scenario of the kind 'sweep': a name (see 'inference-econ scenarios') or a path. A sweep can be stopped
+    at any moment; the same command goes on where it was. 'inference-econ query' asks the folder.
+    """
+    from inference_econ.errors import InputError
+
+    if jobs is not None and scheduler is not None:
+        raise InputError("give either --jobs or --scheduler, not both")
+    with extras.needed("studies", "duckdb", "pyarrow"):
+        from inference_econ.report import sweep_folder
+        from inference_econ.report.sweep import SweepPage
+
+        with show.progress_bar(quiet=output.quiet) as progress:
+            answered = sweep_folder.sweep(study, folder, jobs=jobs, scheduler=scheduler, progress=progress)
+        show.emit(SweepPage(answered.summary()), output)
+    show.remark(f"wrote {folder}", quiet=output.quiet)
+
+
+@click.command(
+    cls=Command,
+    epilog=example(
+        'inference-econ query "SELECT hardware, min(dollars_per_million_output_tokens) FROM points GROUP BY ALL" FOLDER'
+    ),
+)
+@click.argument("sql")
+@click.argument("folder", type=_FOLDER)
+@options.output
+def query(sql: str, folder: str, output: options.Output) -> None:
+    """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.
+
+    SQL is that of DuckDB; "DESCRIBE points" lists the columns. It can read nothing but the sweep, and writes nothing.
+    """
+    with extras.needed("studies"):
+        from inference_econ.report.sweep import QueryPage
+        from inference_econ.report.sweep_folder import load_sweep
+
+        with show.progress_bar(quiet=output.quiet):
+            swept = load_sweep(folder)
+            rows = swept.query(sql)
+    if swept.missing:
+        left = f"{swept.missing:,} of {swept.combinations.product:,} combinations have not been asked yet"
+        show.remark(f"{folder}: {left}", quiet=output.quiet)
+    show.emit(QueryPage(rows), output)

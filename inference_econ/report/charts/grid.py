@@ -1,0 +1,119 @@
+"""Tiles of rows and columns, coloured by what they name: the cheapest of everything that was tried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import altair as alt
+
+from inference_econ.report.charts import marks, theme
+
+#: Size of a tile [pixels].
+_WIDTH, _HEIGHT = 128, 20
+#: Opacity of tiles, on which ink is read [1].
+_OPACITY = 0.42
+#: Names that have a colour of their own, the most frequent ones [1]; others share a grey.
+_COLOURS = 6
+_OTHERS, _GREY = "others", "#9a9a9a"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One tile.
+
+    Attributes
+    ----------
+    row, column : str
+        Where.
+    name : str
+        What it names, which gives it its colour.
+    amount : str
+        What stands behind the name.
+    details : mapping of str to str
+        What else is said of it when somebody points at it.
+    """
+
+    row: str
+    column: str
+    name: str
+    amount: str
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Tiles, before anything is drawn.
+
+    Attributes
+    ----------
+    title, x_label : str
+        Above, and below the columns.
+    legend : str
+        What tiles name.
+    rows, columns : tuple of str
+        From the top, from the left; where there is no tile nothing is possible.
+    tiles : tuple of Tile
+        At most one for each place.
+    """
+
+    title: str
+    x_label: str
+    legend: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+
+
+@marks.quickly
+def grid_chart(grid: Grid) -> alt.LayerChart:
+    """Tiles with their names in them, so that colour is not all that tells them apart."""
+    width = max(_WIDTH * len(grid.columns), theme.NARROW)
+    counts = Counter(tile.name for tile in grid.tiles)
+    named = [name for name, _ in counts.most_common(_COLOURS)]
+    legend = [*named, *([_OTHERS] if len(counts) > len(named) else [])]
+    details = list(dict.fromkeys(name for tile in grid.tiles for name in tile.details))
+    base = alt.Chart(marks.data([_row(tile, named) for tile in grid.tiles])).encode(
+        x=alt.X(
+            field="column",
+            type="ordinal",
+            scale=alt.Scale(domain=list(grid.columns), paddingInner=0.03),
+            axis=alt.Axis(title=grid.x_label, labelAngle=0, orient="top"),
+        ),
+        y=alt.Y(
+            field="row",
+            type="ordinal",
+            scale=alt.Scale(domain=list(grid.rows), paddingInner=0.08),
+            axis=alt.Axis(title=None, labelLimit=0),
+        ),
+        tooltip=[alt.Tooltip(field=name, type="nominal") for name in ("row", "column", "name", "amount", *details)],
+    )
+    palette = [*theme.config()["range"]["category"][: len(named)], *([_GREY] if _OTHERS in legend else [])]
+    colour = alt.Color(
+        field="colour",
+        type="nominal",
+        scale=alt.Scale(domain=legend, range=palette),
+        legend=alt.Legend(title=grid.legend, columns=len(legend), symbolType="square"),
+    )
+    tiles = base.mark_rect(opacity=_OPACITY).encode(color=colour)
+    words = base.mark_text(fontSize=11).encode(text=alt.Text(field="words", type="nominal"))
+    return alt.LayerChart(
+        layer=[tiles, words],
+        title=marks.heading(grid.title, width),
+        width=width,
+        height=max(_HEIGHT * len(grid.rows), _HEIGHT),
+    )
+
+
+def _row(tile: Tile, named: list[str]) -> marks.Row:
+    """A tile as data."""
+    return {
+        "row": tile.row,
+        "column": tile.column,
+        "name": tile.name,
+        "amount": tile.amount,
+        "words": f"{tile.name} {tile.amount}",
+        "colour": tile.name if tile.name in named else _OTHERS,
+        **tile.details,
+    }

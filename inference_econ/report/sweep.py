@@ -1,0 +1,223 @@
+"""Sweeps as tables, data and pictures: what is the cheapest, what has no frontier, and what a query gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from inference_econ.report.page import Block, Headline, Page
+from inference_econ.report.table import Table, dollars
+from inference_econ.studies.swept import Best, Reason, Swept
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
+    from inference_econ.report.charts.grid import Grid
+
+#: Reasons that are listed; a query has all [1].
+_REASONS = 12
+#: Rows of a query that are printed; data have all [1].
+_PRINTED = 200
+
+
+@dataclass(frozen=True)
+class SweepPage(Page):
+    """A sweep, ready to be shown."""
+
+    swept: Swept
+
+    def tables(self) -> Sequence[Table]:
+        """The cheapest of every row and speed, and why combinations have no frontier."""
+        tables = [cheapest_table(self.swept)]
+        return [*tables, failures_table(self.swept)] if self.swept.reasons else tables
+
+    def blocks(self) -> Sequence[Block]:
+        """The tables below how much there is."""
+        return [Headline((counted(self.swept),)), *self.tables()]
+
+    def markdown(self) -> str:
+        """The same."""
+        tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
+        return "\n".join([f"{counted(self.swept)}\n", *tables])
+
+    def record(self) -> object:
+        """What there is, as plain data."""
+        return swept_record(self.swept)
+
+    def frame(self) -> pd.DataFrame:
+        """What is the cheapest, one row for each row and speed."""
+        import pandas as pd
+
+        return pd.DataFrame([_best_record(self.swept, best) for best in _ordered(self.swept)])
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """What is the cheapest, by colour."""
+        from inference_econ.report import charts
+
+        return {"cheapest": charts.grid_chart(cheapest_grid(self.swept))}
+
+
+def counted(swept: Swept) -> str:
+    """How much there is, in words."""
+    failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
+    missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
+    return (
+        f"{swept.combinations:,} combinations: {swept.frontiers:,} frontiers with {swept.points:,} points{failed}."
+        f"{missing}"
+    )
+
+
+def _heading(swept: Swept) -> str:
+    only = "".join(f", {name} {value}" for name, value in swept.where.items())
+    return f"{swept.title}: the cheapest {swept.among} at a speed{only}"
+
+
+def cheapest_table(swept: Swept) -> Table:
+    """What is the cheapest, a row of the sweep in each row, a speed in each column."""
+    best = {(each.row, each.speed): each for each in swept.best}
+    rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
+    notes = (
+        f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; prefill "
+        "is counted, a queue is not.",
+    )
+    columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
+    return Table(_heading(swept), columns, tuple(rows), notes)
+
+
+def _cell(best: Best | None) -> str:
+    return "-" if best is None else f"{best.among} {dollars(best.dollars)}"
+
+
+def failures_table(swept: Swept) -> Table:
+    """Why combinations have no frontier, the most frequent reason first."""
+    rows = tuple((str(reason.combinations), _why(reason)) for reason in swept.reasons[:_REASONS])
+    further = swept.reasons[_REASONS:]
+    left = sum(reason.combinations for reason in further)
+    notes = (f"{len(further)} further reasons of {left:,} combinations: SELECT * FROM failures.",) if further else ()
+    return Table("Without a frontier", ("combinations", "reason"), rows, notes)
+
+
+def _why(reason: Reason) -> str:
+    """The reason; of many that do not fit, one that says how little is missing."""
+    if reason.kind == "nothing_fits" and reason.combinations > 1:
+        return f"{reason.text}; and others"
+    return reason.text
+
+
+def swept_record(swept: Swept) -> dict[str, object]:
+    """A sweep in short as plain data."""
+    return {
+        "title": swept.title,
+        **{name: getattr(swept, name) for name in ("combinations", "frontiers", "points", "missing")},
+        "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
+        "where": dict(swept.where),
+        "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
+    }
+
+
+def _best_record(swept: Swept, best: Best) -> dict[str, object]:
+    """What is the cheapest for a row and a speed."""
+    own = {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
+    return {**own, **swept.where, **best.point}
+
+
+def _ordered(swept: Swept) -> list[Best]:
+    """What is the cheapest, in the order of the table."""
+    place = {name: index for index, name in enumerate(swept.names)}
+    return sorted(swept.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
+
+
+def cheapest_grid(swept: Swept) -> Grid:
+    """What is the cheapest, to be drawn."""
+    from inference_econ.report.charts.grid import Grid, Tile
+
+    tiles = [
+        Tile(best.row, f"{best.speed:g}", best.among, dollars(best.dollars), _details(best)) for best in swept.best
+    ]
+    speeds = [f"{speed:g}" for speed in swept.speeds]
+    return Grid(
+        _heading(swept),
+        "tokens/s per user, at least; $ per million output tokens",
+        swept.among,
+        tuple(swept.names),
+        tuple(speeds),
+        tuple(tiles),
+    )
+
+
+def _details(best: Best) -> dict[str, str]:
+    """What is said of a tile when somebody points at it."""
+    point = best.point
+    return {
+        "layout": f"{point['layout']}, {point['accelerators']:g} GPUs",
+        "formats": f"weights {point['weights']}, KV {point['kv']}",
+        "tokens/s per user": f"{point['tokens_per_second_per_user']:.3g}",
+        "$/GPU-hour": f"{point['dollars_per_accelerator_hour']:.4g}",
+    }
+
+
+@dataclass(frozen=True)
+class QueryPage(Page):
+    """Rows that a query gives, ready to be shown."""
+
+    rows: pd.DataFrame
+
+    def tables(self) -> Sequence[Table]:
+        """The rows, as many as anybody reads."""
+        shown = self.rows.head(_PRINTED)
+        cells = tuple(tuple(map(_shown, row)) for row in shown.itertuples(index=False, name=None))
+        left = len(self.rows) - len(shown)
+        notes = (f"{left:,} further rows: --csv has all, LIMIT fewer.",) if left else ()
+        return [Table("", tuple(map(str, self.rows.columns)), cells, notes)]
+
+    def markdown(self) -> str:
+        """All rows."""
+        cells = tuple(tuple(map(_shown, row)) for row in self.rows.itertuples(index=False, name=None))
+        return Table("", tuple(map(str, self.rows.columns)), cells).markdown()
+
+    def record(self) -> object:
+        """All rows by the names of their columns."""
+        names = list(map(str, self.rows.columns))
+        plain = (map(_plain, row) for row in self.rows.itertuples(index=False, name=None))
+        return {"rows": [dict(zip(names, row, strict=True)) for row in plain]}
+
+    def frame(self) -> pd.DataFrame:
+        """All rows."""
+        return self.rows
+
+
+def _plain(value: Any) -> object:
+    """A value as JSON has it: nothing where nothing is known."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else _other(value)
+
+
+def _other(value: object) -> object:
+    """Times, and numbers of other kinds."""
+    import pandas as pd
+
+    if value is pd.NaT or value is pd.NA:
+        return None
+    from decimal import Decimal
+
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as a table has it: numbers with four digits."""
+    plain = _plain(value)
+    if plain is None:
+        return "-"
+    if not isinstance(plain, float):
+        return str(plain)
+    return f"{plain:,.0f}" if plain == round(plain) else f"{plain:,.4g}"

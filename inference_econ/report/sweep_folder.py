@@ -1,0 +1,297 @@
+"""A sweep in a folder: parts that are whole or not there, so that it can be stopped at any moment and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from inference_econ._types import Progress
+from inference_econ._work import in_words
+from inference_econ.errors import InputError
+from inference_econ.inputs import Scenario, SweepAsk, catalog, read_text
+from inference_econ.report.files import whole_file, write_text
+from inference_econ.studies.sweep.combinations import Combinations, check_work, combinations_of
+from inference_econ.studies.sweep.rows import DIGEST, INDEX, Part, schema
+from inference_econ.studies.sweep.stored import Sweep
+from inference_econ.studies.sweep.workers import Answering, alone, beside, check_scheduler, of_scheduler, worthwhile
+
+try:
+    import fcntl
+except ImportError:  # Windows, where two sweeps of one folder are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+#: What the folder holds beside its parts: what it is a sweep of, and what is locked while somebody writes.
+_MANIFEST, _LOCK = "sweep.json", ".lock"
+#: A manifest has a scenario in it, which is at most so long [B].
+_MAX_BYTES = 10_000_000
+
+
+def sweep(
+    scenario: Scenario | catalog.Name,
+    folder: Path | str,
+    *,
+    jobs: int | None = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Answer every combination of a sweep into a folder, or go on where that was stopped (``inference_econ.sweep``).
+
+    Parameters
+    ----------
+    scenario : Scenario or str
+        Of the kind ``sweep``, or its name or path.
+    folder : Path or str
+        Where to; made if it is not there. Its parts are Parquet files that other programs can read, too.
+    jobs : int or None
+        Processes of this machine that answer [1]; None for as many as it has cores, where that pays. A script that asks for several must be guarded by ``if __name__ ==
+        "__main__"``, since each of them imports it.
+    scheduler : str, optional
+        Address of a Dask scheduler, ``tcp://10.0.0.1:8786``, whose workers answer instead.
+    progress : callable, optional
+        Told the share of the work done, how many combinations that is, and how long the rest will take.
+
+    Returns
+    -------
+    Sweep
+        All of it.
+
+    Raises
+    ------
+    InputError
+        If the scenario is no sweep, a name in it is unknown, the folder is one of another sweep, of other facts, of
+        another program, or in use, it cannot be written, or workers cannot be had. What has been answered is kept.
+    TooMuchError
+        If it would take longer than a minute, unless :func:`inference_econ.allow` allows it.
+    """
+    spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
+    if not isinstance(spec.ask, SweepAsk):
+        raise InputError(f"{spec.name} is a scenario of the kind {spec.ask.kind!r}, not a sweep; 'run' answers it")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs: a number of processes from 1 is needed, got {jobs}")
+    combinations = combinations_of(spec.ask)
+    if scheduler is not None:
+        check_scheduler(scheduler)
+    at = Path(folder)
+    _check_same(at, combinations)
+    processes = _processes(jobs, at, combinations)
+    check_work(combinations, _missing(at, combinations), processes)
+    with _held(at):
+        todo = list(_missing(at, combinations))
+        _write_manifest(at, spec, combinations)
+        _write(at, combinations, todo, _answering(processes, scheduler), progress)
+    return load_sweep(at)
+
+
+def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> int:
+    """Processes of this machine for what is missing: no more than parts, and as many as pay where nobody says [1]."""
+    todo = list(_missing(folder, combinations))
+    wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
+    return max(min(wanted, len(todo)), 1)
+
+
+def _answering(processes: int, scheduler: str | None) -> Answering:
+    """Who answers."""
+    if scheduler is not None:
+        return of_scheduler(scheduler)
+    return beside(processes) if processes > 1 else alone
+
+
+def load_sweep(folder: Path | str) -> Sweep:
+    """A sweep that was written into a folder, or as much of it as there is (``inference_econ.load_sweep``).
+
+    Parameters
+    ----------
+    folder : Path or str
+        Of :func:`inference_econ.sweep`.
+
+    Raises
+    ------
+    InputError
+        If it is no such folder.
+    """
+    from pyarrow import dataset
+
+    at = Path(folder)
+    manifest = _manifest(at)
+    if manifest is None:
+        raise InputError(f"{at}: no sweep; write one with 'inference-econ sweep STUDY.yaml -o {at}'")
+    spec = Scenario.build(manifest["scenario"], origin=str(at / _MANIFEST))
+    assert isinstance(spec.ask, SweepAsk)
+    combinations = Combinations(spec.ask)
+    if combinations.digest != manifest["digest"]:
+        raise InputError(f"{at}: written by another release ({manifest['version']}); sweep again into a new folder")
+    whole = [index for index in range(combinations.parts) if _is_whole(at, combinations, index)]
+    files = [str(_part_path(at, index)) for index in whole]
+    missing = combinations.product - sum(len(combinations.numbers(index)) for index in whole)
+    rows = dataset.dataset(files, schema=schema(combinations), format="parquet")
+    return Sweep(spec, rows, missing)
+
+
+def _part_path(folder: Path, index: int) -> Path:
+    return folder / f"part-{index:05}.parquet"
+
+
+def _missing(folder: Path, combinations: Combinations) -> Iterator[int]:
+    """Parts that are not there, or not whole."""
+    return (index for index in range(combinations.parts) if not _is_whole(folder, combinations, index))
+
+
+def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
+    """Whether a part is there and what it should be; the end of a Parquet file says what is before it."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        said = parquet.read_metadata(_part_path(folder, index)).metadata or {}
+    except (OSError, ArrowException):
+        return False
+    return said.get(DIGEST) == combinations.digest.encode() and said.get(INDEX) == str(index).encode()
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    """What a folder says it is a sweep of; None if it is not there, or has nothing in it.
+
+    Raises
+    ------
+    InputError
+        If it is a folder of something else, or damaged.
+    """
+    try:
+        inside = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{folder}: no folder of a sweep: {error.strerror or error}") from error
+    if _MANIFEST not in inside:
+        if inside:
+            raise InputError(f"{folder}: no folder of a sweep, it has {inside[0]} in it; give a new folder")
+        return None
+    try:
+        manifest = json.loads(read_text(folder / _MANIFEST, _MAX_BYTES))
+    except ValueError as error:
+        raise InputError(f"{folder / _MANIFEST}: damaged ({error}); give a new folder") from error
+    if not isinstance(manifest, dict) or not {"digest", "facts", "version", "scenario"} <= manifest.keys():
+        raise InputError(f"{folder / _MANIFEST}: not what a sweep writes; give a new folder")
+    return manifest
+
+
+def _check_same(folder: Path, combinations: Combinations) -> None:
+    """Refuse a folder whose rows are of something else.
+
+    Raises
+    ------
+    InputError
+        With what differs.
+    """
+    manifest = _manifest(folder)
+    if manifest is None:
+        return
+    if manifest["digest"] != combinations.digest:
+        name = manifest["scenario"].get("name", "another study")
+        raise InputError(
+            f"{folder}: has the rows of another sweep ({name}, or that before it was changed); give a new folder"
+        )
+    if manifest["facts"] != combinations.facts:
+        raise InputError(
+            f"{folder}: begun with other facts (release {manifest['version']}, or files of chips, models or presets "
+            "that have changed since), whose rows would be mixed with those of today; give a new folder"
+        )
+
+
+def _write_manifest(folder: Path, spec: Scenario, combinations: Combinations) -> None:
+    manifest = {
+        "digest": combinations.digest,
+        "facts": combinations.facts,
+        "version": metadata.version("inference-econ"),
+        "scenario": spec.model_dump(mode="json", exclude_unset=True),
+    }
+    write_text(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """A folder that nobody else writes into, made if it is not there; the system lets go of it whatever happens.
+
+    Raises
+    ------
+    InputError
+        If somebody does, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _LOCK).open("w") as lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+    except BlockingIOError as error:
+        raise InputError(f"{folder}: another sweep is writing into it; wait for it, or stop it") from error
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write(
+    folder: Path, combinations: Combinations, todo: list[int], answering: Answering, progress: Progress | None
+) -> None:
+    """Answer parts and write each as soon as it is there."""
+    left = sum(len(combinations.numbers(index)) for index in todo)
+    counted = _Counted(combinations.product, combinations.product - left, time.monotonic())
+    for index, part in answering(combinations, todo):
+        _write_part(_part_path(folder, index), part)
+        counted.add(len(combinations.numbers(index)), part)
+        if progress is not None:
+            progress(*counted.said())
+
+
+def _write_part(path: Path, part: Part) -> None:
+    """Write a part, which is on the disk before it has its name.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    try:
+        with whole_file(path) as temporary, temporary.open("wb") as file:
+            file.write(part.content)
+            file.flush()
+            os.fsync(file.fileno())
+    except InputError as error:
+        raise InputError(f"{error}; what is done is kept: run the same again to go on") from error
+
+
+@dataclass(slots=True)
+class _Counted:
+    """How far a sweep is.
+
+    Attributes
+    ----------
+    whole, before : int
+        Combinations of the sweep, and those of them that were answered by runs before [1].
+    since : float
+        When this run began [s].
+    answered, failures : int
+        Combinations that this run answered, and those of them without a frontier [1].
+    """
+
+    whole: int
+    before: int
+    since: float
+    answered: int = 0
+    failures: int = 0
+
+    def add(self, numbers: int, part: Part) -> None:
+        """Count a part with so many numbers of the product."""
+        self.answered += numbers
+        self.failures += part.failures
+
+    def said(self) -> tuple[float, str]:
+        """The share that is done, and all of this in words."""
+        done, failed = self.before + self.answered, f", {self.failures:,} failed" if self.failures else ""
+        left = (self.whole - done) * (time.monotonic() - self.since) / max(self.answered, 1)
+        return done / self.whole, f"{done:,} of {self.whole:,} combinations{failed}, {in_words(left)} left"

@@ -1,0 +1,135 @@
+"""Sweeps as commands: a folder, what it says, questions in SQL, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference_econ.inputs import spec_text
+from tests.cli.conftest import Command, parsed, record
+from tests.sweeps import study
+
+
+@pytest.fixture
+def swept(command: Command, tmp_path: Path) -> Command:
+    """Runs commands where the small sweep has been answered into the folder ``out``."""
+    (tmp_path / "study.yaml").write_text(spec_text(study()))
+    answered = command("sweep", "study.yaml", "-o", "out", "--jobs", "1", "--quiet")
+    assert (answered.code, answered.err) == (0, "")
+    return command
+
+
+def test_a_sweep_says_what_is_the_cheapest_and_what_failed(swept: Command) -> None:
+    outcome = swept("sweep", "study.yaml", "-o", "out", "--plot", "cheapest.svg")
+    assert (outcome.code, outcome.err) == (0, "wrote cheapest.svg\nwrote out\n")
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("12 combinations: 6 frontiers with ")
+    assert "Small sweep: the cheapest hardware at a speed, traffic chat" in lines
+    assert any(line.startswith("llama_3_70b  h100_sxm ") for line in lines)
+    (reason,) = (line for line in lines if "Gaudi 3" in line)
+    assert reason.split()[0] == "4"
+    assert "Small sweep" in Path("cheapest.svg").read_text()
+
+
+def test_forms_of_a_query(swept: Command) -> None:
+    sql = (
+        "SELECT hardware, count(*) AS points, min(dollars_per_million_output_tokens) AS dollars, NULL AS nothing "
+        "FROM points GROUP BY ALL ORDER BY dollars"
+    )
+    rows = record(swept, "query", sql, "out")["rows"]
+    assert [row["hardware"] for row in rows] == ["h100_sxm", "l4"]
+    assert [*rows[0]] == ["hardware", "points", "dollars", "nothing"] and rows[0]["nothing"] is None
+    table = swept("query", sql, "out").out.splitlines()
+    assert table[0].split() == ["hardware", "points", "dollars", "nothing"]
+    assert table[2].split() == ["h100_sxm", str(rows[0]["points"]), f"{rows[0]['dollars']:.4g}", "-"]
+    assert swept("query", sql, "out", "--csv").out.splitlines()[1] == ",".join(
+        ["h100_sxm", str(rows[0]["points"]), str(rows[0]["dollars"]), ""]
+    )
+    assert "| h100_sxm |" in swept("query", sql, "out", "--format", "markdown").out
+    written = swept("query", "SELECT * FROM points", "out", "-o", "points.csv")
+    assert written.code == 0 and len(Path("points.csv").read_text().splitlines()) > 100
+
+
+def test_other_kinds_of_values(swept: Command) -> None:
+    sql = (
+        "SELECT [1, 2] AS listed, {a: 1.5} AS packed, DATE '2026-01-02' AS day, 1.25::DECIMAL(4,2) AS decimal, "
+        "true AS yes, NULL::TIMESTAMP AS never, 'nan'::DOUBLE AS missing"
+    )
+    (row,) = record(swept, "query", sql, "out")["rows"]
+    assert row == {
+        "listed": [1, 2], "packed": {"a": 1.5}, "day": "2026-01-02 00:00:00", "decimal": 1.25, "yes": True,
+        "never": None, "missing": None,
+    }  # fmt: skip
+
+
+def test_many_rows_are_printed_in_part(swept: Command) -> None:
+    outcome = swept("query", "SELECT range AS n FROM range(1000) ORDER BY n DESC", "out")
+    assert outcome.out.splitlines()[2].strip() == "999"
+    assert "800 further rows: --csv has all, LIMIT fewer." in outcome.out
+
+
+def test_a_query_of_a_part_says_so(swept: Command) -> None:
+    Path("out/part-00002.parquet").unlink()
+    outcome = swept("query", "SELECT count(*) AS n FROM combinations", "out")
+    assert outcome.err == "out: 1 of 12 combinations have not been asked yet\n"
+    assert outcome.out.split()[-1] == "11"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", "SELECT 1", "none"], "none: no sweep; write one with 'inference-econ sweep STUDY.yaml -o none'"),
+        (["query", "SELECT x FROM points", "out"], 'SQL: Binder Error: Referenced column "x" not found'),
+        (["query", "SELECT * FROM read_text('study.yaml')", "out"], "file system operations are disabled"),
+        (["sweep", "study.yaml", "-o", "out", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["sweep", "study.yaml", "-o", "study.yaml"], "'study.yaml' is a file"),
+        (["sweep", "paper/table_4", "-o", "new"], "a scenario of the kind 'frontier', not a sweep; 'run' answers it"),
+        (["sweep", "studies/catalogue", "-o", "new", "--jobs", "2"], "reduce the axes, or add --yes to wait for it"),
+        (["sweep", "study.yaml", "-o", "new", "--jobs", "2", "--scheduler", "tcp://x:1"], "give either --jobs or"),
+        (["sweep", "study.yaml", "-o", "new", "--scheduler", "here"], "--scheduler here: no Dask scheduler answers"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(swept: Command, arguments: list[str], message: str) -> None:
+    outcome = swept(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+    assert not Path("new").exists()
+
+
+def test_run_and_figure_answer_small_sweeps_too(swept: Command) -> None:
+    answered = record(swept, "run", "study.yaml")
+    assert answered["combinations"] == 12
+    assert answered["cheapest"] == record(swept, "sweep", "study.yaml", "-o", "out", "--quiet")["cheapest"]
+    assert swept("figure", "study.yaml", "-o", "figure.svg").code == 0
+    assert "llama_3_70b" in Path("figure.svg").read_text()
+
+
+def test_a_folder_can_be_reported(swept: Command) -> None:
+    assert swept("report", "out", "-o", "report.html", "--quiet").code == 0
+    text = Path("report.html").read_text()
+    assert "<h1>Which hardware serves each model the cheapest at which speed, traffic chat?</h1>" in text
+    assert "12 combinations: 6 frontiers with " in text
+    refused = swept("report", ".", "-o", "other.html", "--quiet")
+    assert (refused.code, refused.err[:30]) == (2, "Error: .: no folder of a sweep")
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "duckdb"])
+def test_a_package_that_is_missing_is_named_with_what_installs_it(package: str, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(spec_text(study()))
+    arguments = ["inference-econ", "sweep", "study.yaml", "-o", "out", "--jobs", "1"]
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv = {arguments}\n"
+        "from inference_econ_cli.main import run; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert f"{package} is not installed, which this command needs: pip install 'inference-econ[studies]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_of_a_query_is_a_record(swept: Command) -> None:
+    assert parsed(swept("query", "DESCRIBE points", "out", "--json").out)["rows"][0]["column_name"] == "combination"

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import inference_econ as ie
+from inference_econ.errors import InputError, TooMuchError
+from inference_econ.inputs import Scenario, spec_text
+from inference_econ.studies.sweep import rows
+from tests.sweeps import AXES, study
+
+SWEEP = "from inference_econ_cli.start import run; run()"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the small sweep, answered without an interruption."""
+    folder = tmp_path_factory.mktemp("sweeps") / "whole"
+    ie.sweep(study(), folder)
+    return folder
+
+
+@pytest.fixture
+def begun(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it without some of its parts."""
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    for path in whole.iterdir():
+        if path.name not in ("part-00003.parquet", "part-00008.parquet", ".lock"):
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _every_row(folder: Path) -> pd.DataFrame:
+    return ie.load_sweep(folder).query("SELECT * FROM every_row ORDER BY combination, point")
+
+
+def test_a_sweep_goes_on_where_it_stopped(whole: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ie.load_sweep(begun).missing == 2
+    assert ie.load_sweep(begun).summary().combinations == 10
+    asked = []
+    part = rows.part
+    monkeypatch.setattr(rows, "part", lambda combinations, index: asked.append(index) or part(combinations, index))
+    said: list[tuple[float, str]] = []
+    swept = ie.sweep(study(), begun, progress=lambda *words: said.append(words))
+    assert (asked, swept.missing) == ([3, 8], 0)
+    pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
+    assert [text.rpartition(",")[0] for _, text in said] == [
+        "11 of 12 combinations, 1 failed",
+        "12 of 12 combinations, 2 failed",
+    ]
+    assert said[-1] == (1.0, "12 of 12 combinations, 2 failed, 0 s left")
+
+
+@pytest.mark.parametrize("length", [0, 100, -1])
+def test_a_half_written_part_is_made_again(whole: Path, begun: Path, length: int) -> None:
+    ie.sweep(study(), begun)
+    damaged = begun / "part-00001.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:length])
+    assert ie.load_sweep(begun).missing == 1
+    ie.sweep(study(), begun)
+    pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
+
+
+def test_a_part_in_the_place_of_another_is_made_again(whole: Path, begun: Path) -> None:
+    (begun / "part-00003.parquet").write_bytes((begun / "part-00002.parquet").read_bytes())
+    assert ie.load_sweep(begun).missing == 2
+    ie.sweep(study(), begun)
+    pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
+
+
+def test_what_is_shown_may_change_and_what_is_asked_may_not(begun: Path) -> None:
+    swept = ie.sweep(study(AXES, cheapest={"speeds": [5]}), begun)
+    assert swept.summary().speeds == ie.load_sweep(begun).summary().speeds == (5,)
+    with pytest.raises(InputError, match=r"begun: has the rows of another sweep .*; give a new folder"):
+        ie.sweep(study({**AXES, "hardware": ["l4"]}), begun)
+
+
+def test_facts_that_have_changed_are_not_mixed(begun: Path) -> None:
+    manifest = json.loads((begun / "sweep.json").read_text())
+    (begun / "sweep.json").write_text(json.dumps({**manifest, "facts": "others", "version": "0.0.1"}))
+    with pytest.raises(InputError, match=r"begun with other facts \(release 0\.0\.1, or files .*; give a new folder"):
+        ie.sweep(study(), begun)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", r"damaged \(.*\); give a new folder"), ("[]", "not what a sweep writes")]
+)
+def test_a_damaged_manifest_is_refused(begun: Path, text: str, message: str) -> None:
+    (begun / "sweep.json").write_text(text)
+    for answer in (lambda: ie.load_sweep(begun), lambda: ie.sweep(study(), begun)):
+        with pytest.raises(InputError, match=message):
+            answer()
+
+
+def test_folders_of_something_else_are_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("x")
+    for answer in (lambda: ie.load_sweep(tmp_path), lambda: ie.sweep(study(), tmp_path)):
+        with pytest.raises(InputError, match=r"no folder of a sweep, it has letter\.txt in it; give a new folder"):
+            answer()
+    with pytest.raises(InputError, match=r"letter\.txt: no folder of a sweep: Not a directory"):
+        ie.sweep(study(), tmp_path / "letter.txt")
+    with pytest.raises(InputError, match=r"none: no sweep; write one with 'inference-econ sweep STUDY.yaml -o "):
+        ie.load_sweep(tmp_path / "none")
+    assert _names(tmp_path) == ["letter.txt"]
+
+
+def test_two_sweeps_do_not_write_one_folder(begun: Path) -> None:
+    def second(*_: object) -> None:
+        with pytest.raises(InputError, match="begun: another sweep is writing into it; wait for it, or stop it"):
+            ie.sweep(study(), begun)
+
+    ie.sweep(study(), begun, progress=second)
+
+
+def test_a_full_disk_keeps_what_is_done(begun: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    names = _names(begun)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"part-00003\.parquet: cannot be written: No space left on device; what "):
+            ie.sweep(study(), begun)
+    assert _names(begun) == [".lock", *names]
+    ie.sweep(study(), begun)
+    pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
+
+
+def test_what_is_no_sweep_and_what_is_too_much_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Table 4 is a scenario of the kind 'frontier', not a sweep; 'run' answers it"):
+        ie.sweep("paper/table_4", tmp_path / "none")
+    with pytest.raises(InputError, match="jobs: a number of processes from 1 is needed, got 0"):
+        ie.sweep(study(), tmp_path / "none", jobs=0)
+    many = study(
+        {"model": ["llama_3_8b"], "hardware": ["l4"], "isl": list(range(1, 1001)), "osl": list(range(1, 1001))}
+    )
+    with pytest.raises(TooMuchError, match="1,000,000 combinations take about 28 hours; reduce the axes"):
+        ie.sweep(many, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def _killed(folder: Path, file: Path, parts: int, jobs: int) -> None:
+    """Begin a sweep in a process of its own, and kill that as soon as there are so many parts."""
+    arguments = ["inference-econ", "sweep", str(file), "-o", str(folder), "--jobs", str(jobs), "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import sys; sys.argv = {arguments}; {SWEEP}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120.0
+    while len(list(folder.glob("part-*.parquet"))) < parts and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_a_sweep_that_is_killed_loses_and_repeats_no_row(whole: Path, tmp_path: Path) -> None:
+    """100 random kills are `sh run.sh sweep-kills`."""
+    file, folder = tmp_path / "study.yaml", tmp_path / "killed"
+    file.write_text(spec_text(study()))
+    for parts, jobs in ((1, 1), (4, 2), (8, 1)):
+        _killed(folder, file, parts, jobs)
+        assert ie.load_sweep(folder).summary().combinations >= parts
+    ie.sweep(study(), folder)
+    pd.testing.assert_frame_equal(_every_row(folder), _every_row(whole))
+    assert not [path for path in folder.iterdir() if "unfinished" in path.name]
+    assert multiprocessing.active_children() == []
+
+
+def test_a_sweep_is_an_answer_like_others(whole: Path, tmp_path: Path) -> None:
+    swept = ie.load_sweep(whole)
+    assert repr(swept) == "<Sweep: Small sweep: the cheapest hardware at a speed, traffic chat (2 rows)>"
+    assert "12 combinations" in json.dumps(swept.to_dict()) or swept.to_dict()["combinations"] == 12
+    swept.plot(tmp_path / "cheapest.svg")
+    swept.save(tmp_path / "answer.json")
+    assert "h100_sxm" in (tmp_path / "cheapest.svg").read_text()
+    assert ie.load_answer(tmp_path / "answer.json").to_dict()["cheapest"] == swept.to_dict()["cheapest"]
+    assert list(swept.to_frame().columns) == list(_every_row(whole).columns)[:-2]
+
+
+def test_a_small_sweep_is_answered_in_memory_like_any_scenario(whole: Path) -> None:
+    spec = study()
+    assert isinstance(spec, Scenario)
+    assert ie.run(spec).study == ie.load_sweep(whole).summary()

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.errors import InputError
+from inference_econ.inputs import Cheapest, Settings, SweepAsk
+from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.sweep.combinations import Combinations
+from inference_econ.studies.sweep.rows import answered
+from inference_econ.studies.sweep.stored import in_memory
+from inference_econ.studies.sweep.workers import alone
+from tests.sweeps import AXES, COMMON, study
+
+
+def _swept(axes: dict[str, Any] | None = None, /, **further: Any) -> ie.Sweep:
+    spec = study(axes, **further)
+    assert isinstance(spec.ask, SweepAsk)
+    combinations = Combinations(spec.ask)
+    return in_memory(spec, [part.content for _, part in alone(combinations, range(combinations.parts))])
+
+
+@pytest.fixture(scope="module")
+def swept() -> ie.Sweep:
+    return _swept()
+
+
+def test_rows_are_the_points_of_each_frontier(swept: ie.Sweep) -> None:
+    frame = swept.to_frame()
+    chosen = frame[(frame.model == "llama_3_8b") & (frame.hardware == "h100_sxm") & (frame.traffic == "documents")]
+    front = frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", isl=4000, osl=200, **COMMON))
+    expected = front.to_frame()
+    for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens_high", "ttft_seconds", "tp", "batch"):
+        np.testing.assert_array_equal(chosen[name], expected[name])
+    assert list(chosen.point) == list(range(len(front)))
+    assert set(chosen.engines) == set(expected.engine)
+    price, formats = set(chosen.dollars_per_accelerator_hour), set(chosen.kv)
+    assert (price, formats, set(chosen.isl), set(chosen.osl)) == ({2.95}, {"bf16"}, {4000.0}, {200.0})
+
+
+def test_failures_have_their_reason_and_nothing_is_lost(swept: ie.Sweep) -> None:
+    failures = swept.failures()
+    assert len(failures) == 6
+    reasons = dict(zip(zip(failures.model, failures.hardware, strict=True), failures.reason, strict=True))
+    assert reasons["llama_3_70b", "l4"].startswith("nothing fits: the weights of Llama 3.1 70B (fp8) alone need 4")
+    assert "Gaudi 3 (HL-325L) lists no price" in reasons["llama_3_8b", "gaudi3"]
+    (numbers,) = swept.query("SELECT list(combination ORDER BY combination) AS all FROM combinations")["all"]
+    assert list(numbers) == list(range(12))
+
+
+def test_failures_that_are_not_listed_leave_no_row() -> None:
+    left = _swept({"model": ["llama_3_70b"], "hardware": ["l4", "gaudi3"]}, unlisted=["nothing_fits"])
+    assert list(left.failures().hardware) == ["gaudi3"]
+
+
+def test_decode_steps_alone_are_rows_too() -> None:
+    common = {"max_instance_gpus": 1, "decode_only": True, "context": 1000}
+    frame = _swept({"model": ["llama_3_8b"], "hardware": ["l4"]}, common=common).to_frame()
+    assert frame.ttft_seconds.isna().all() and frame.mfu.notna().all()
+    assert set(frame.context) == {1000.0}
+
+
+def test_numbers_are_numbers_and_axes_keep_their_names() -> None:
+    axes = {"hardware.hbm_bytes_per_second": [3.35e12, 6.7e12], "tp": [1], "price": ["on_demand"]}
+    frame = _swept(axes, common={"model": "llama_3_8b", "hardware": "h100_sxm"}).to_frame()
+    assert set(frame["hardware.hbm_bytes_per_second"]) == {3.35e12, 6.7e12}
+    assert (set(frame.asked_tp), set(frame.tp), set(frame.price)) == ({1.0}, {1.0}, {"on_demand"})
+
+
+def test_the_cheapest_is_that_of_all_rows(swept: ie.Sweep) -> None:
+    shown = swept.summary()
+    assert (shown.rows, shown.among, shown.where) == ("model", "hardware", {"traffic": "chat"})
+    assert (shown.combinations, shown.frontiers, shown.failures, shown.missing) == (12, 6, 6, 0)
+    assert shown.points == len(swept.to_frame())
+    frame = swept.to_frame().query("traffic == 'chat'")
+    for best in shown.best:
+        fast = frame[(frame.model == best.row) & (frame.tokens_per_second_per_user >= best.speed)]
+        cheapest = fast.loc[fast.dollars_per_million_output_tokens.idxmin()]
+        assert (best.among, best.dollars) == (cheapest.hardware, cheapest.dollars_per_million_output_tokens)
+    reached = frame.groupby("model").tokens_per_second_per_user.max()
+    assert len(shown.best) == sum(speed <= fastest for fastest in reached for speed in shown.speeds)
+
+
+def test_other_rows_and_other_choices_can_be_shown(swept: ie.Sweep) -> None:
+    shown = swept.summary(Cheapest(rows="hardware", among="weights", speeds=(5,), where={"traffic": "documents"}))
+    assert shown.names == ("l4", "h100_sxm", "gaudi3")
+    assert {best.row for best in shown.best} == {"l4", "h100_sxm"}
+    with pytest.raises(InputError, match="cheapest: 'chip' is no column of the sweep; columns: combination, traffic"):
+        swept.summary(Cheapest(rows="chip"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT speed FROM points", r"SQL: Binder Error: Referenced column \"speed\" not found"),
+        ("SELEC 1", r"SQL: Parser Error: syntax error at or near \"SELEC\""),
+        ("", "SQL: give one SELECT, got nothing; for example SELECT hardware"),
+        ("SELECT 1; SELECT 2", "SQL: give one SELECT, got SELECT and SELECT"),
+        ("DROP VIEW points", "SQL: give one SELECT, got DROP"),
+        ("SET memory_limit = '9GB'", "SQL: give one SELECT, got SET"),
+        ("COPY points TO 'points.csv'", "SQL: give one SELECT, got COPY"),
+        ("SELECT * FROM range(1000001)", "gives more than 1,000,000 rows; add LIMIT, or aggregate them"),
+    ],
+)
+def test_what_is_no_query_is_refused_in_one_line(swept: ie.Sweep, sql: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refusal:
+        swept.query(sql)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["read_text('{}')", "read_csv('{}')", "'{}'", "glob('{}')", "read_parquet('{}')", "rows", "sys_path"]
+)
+def test_a_query_reads_nothing_but_the_sweep(swept: ie.Sweep, source: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("secret\n")
+    with pytest.raises(InputError, match=r"SQL: (Permission|Catalog) Error"):
+        swept.query(f"SELECT * FROM {source.format(secret)}")
+
+
+def test_other_facts_of_a_worker_are_refused() -> None:
+    ask = study().ask
+    with pytest.raises(InputError, match="a worker has other facts than this process"):
+        answered(pickle.dumps(ask), 0, "others")
+
+
+def test_names_in_a_sweep_are_quoted() -> None:
+    """A name of an axis is text of whoever wrote the study, and stays text."""
+    odd = 'traffic"; DROP VIEW points; --'
+    axes = {odd: {"chat": {"isl": 500, "osl": 200}}, "model": ["llama_3_8b"], "hardware": ["l4"]}
+    shown = _swept(axes).summary()
+    assert shown.where == {odd: "chat"} and shown.frontiers == 1
+
+
+def test_axes_of_the_small_sweep_have_what_the_tests_say() -> None:
+    assert [len(axis) for axis in AXES.values()] == [2, 2, 3]
