@@ -12,6 +12,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
+from inference_econ.report.claims import ClaimsPage
 from inference_econ.report.curves import assumed, curve_columns, curves_title, stacked, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
@@ -58,6 +59,8 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
     """Every table of a scenario, in the order of reading."""
     if result.assessment is not None:
         return assess.assessment_tables(result.assessment)
+    if result.ledger is not None:
+        return ClaimsPage(result.ledger).tables()
     if result.tables:
         return tuple(_beside_printed(table) for table in result.tables)
     return tuple(scenario_table(panel) for panel in result.panels or (result,))
@@ -191,6 +194,8 @@ def result_record(result: Result) -> dict[str, object]:
         record["charts"] = [chart.record() for chart in result.charts]
     if result.assessment is not None:
         record["assessment"] = assess.assessment_record(result.assessment)
+    if result.ledger is not None:
+        record |= ClaimsPage(result.ledger).plain()
     if result.panels:
         record["panels"] = [result_record(panel) for panel in result.panels]
     record["cells"] = [cell.record() for cell in cells(result)]
@@ -211,6 +216,8 @@ def result_frame(result: Result) -> pd.DataFrame:
     """The numbers behind the table or the figure of a scenario, with ten digits."""
     if result.assessment is not None:
         return assess.assessment_frame(result.assessment)
+    if result.ledger is not None:
+        return ClaimsPage(result.ledger).frame()
     if result.tables:
         return _ten_digits(_cells_frame(result.tables))
     if result.panels:

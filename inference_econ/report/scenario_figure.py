@@ -9,6 +9,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from inference_econ.report import claims_figure
 from inference_econ.report.assess import assessment_chart
 from inference_econ.report.figures import COLOURS, STYLE, chart_figure, charts_figure, plot_frontiers
 from inference_econ.studies.results import Result, SquareRootLaw
@@ -35,6 +36,8 @@ def draw(result: Result) -> Figure:
     """
     spec = result.scenario.figure
     title = spec.title if spec is not None else result.scenario.name
+    if result.ledger is not None:
+        return claims_figure.draw(result.ledger)
     with rc_context(STYLE):
         if result.assessment is not None:
             return chart_figure(assessment_chart(result.assessment), title)

@@ -17,6 +17,7 @@ from inference_econ.formulas import money
 from inference_econ.inputs import Scenario
 from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable, Chart
+from inference_econ.studies.ledger import Ledger
 
 _Kind = TypeVar("_Kind")
 #: A frontier of services, or of decode steps alone.
@@ -84,7 +85,8 @@ class Result(Shown):
         What was asked.
     exhibits : tuple
         What there is to see, in order. Of frontiers a :class:`Curve` per series, of tables and their charts each by
-        itself, of a measured deployment its :class:`Assessment`, of figures side by side a :class:`Result` each.
+        itself, of a measured deployment its :class:`Assessment`, of claims the :class:`Ledger`, of figures side by side
+        a :class:`Result` each.
     sources : tuple of UsedSource
         What the numbers rest on.
     missing : mapping of str to str
@@ -122,6 +124,11 @@ class Result(Shown):
         return next(iter(self._of(Assessment)), None)
 
     @property
+    def ledger(self) -> Ledger | None:
+        """Claims beside our numbers, if those were asked for."""
+        return next(iter(self._of(Ledger)), None)
+
+    @property
     def comparison(self) -> SquareRootLaw | None:
         """Latencies beside the square-root law, if that was asked for."""
         return next(iter(self._of(SquareRootLaw)), None)
@@ -131,4 +138,4 @@ class Result(Shown):
 
 
 #: What a result can show.
-Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Result
+Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Ledger | Result

@@ -17,6 +17,7 @@ from inference_econ.inputs import (
     DECODE_COLUMNS,
     SERVICE_COLUMNS,
     AssessAsk,
+    ClaimsAsk,
     FrontierAsk,
     LatentVariantsAsk,
     PanelsAsk,
@@ -29,6 +30,7 @@ from inference_econ.inputs import (
     catalog,
 )
 from inference_econ.studies import kv_runahead, latent_attention
+from inference_econ.studies.claims import answered
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
 from inference_econ.studies.toy import toy_curve
@@ -118,6 +120,9 @@ class _Run:
         used = (source for model in answer.models for source in spec_sources("model", model))
         return self._result([*answer.tables, *answer.charts], used)
 
+    def claims(self, _: ClaimsAsk) -> Result:
+        return self._result([answered(self.scenario, progress=self.progress)])
+
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole."""
         panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
@@ -139,6 +144,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     AssessAsk: _Run.assessment,
     LatentVariantsAsk: _Run.latent_variants,
     RunaheadAsk: _Run.kv_runahead,
+    ClaimsAsk: _Run.claims,
     PanelsAsk: _Run.panels,
 }
 

@@ -201,7 +201,7 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
     rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
-    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 9 * 4
+    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 8 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
     markdown = [one.markdown() for one in scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
@@ -212,13 +212,13 @@ def test_the_command_line_titles_several_tables() -> None:
     outcome = CliRunner().invoke(command, ["seeds/mla_notes", "--format", "markdown"])
     assert outcome.exit_code == 0
     assert outcome.output.startswith("**DeepSeek-V2: cache (10^3 B) and arithmetic of a decode step")
-    assert outcome.output.count("**\n\n| ") == 5
+    assert outcome.output.count("**\n\n| ") == 6
 
 
 def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariantsAsk) -> None:
     small = asked.replace(whole_step=None, drawn_batches=None, batches=(1, 2), contexts=(64, 128))
     answer = latent_attention.compare(small)
-    assert len(answer.tables) == 4
+    assert len(answer.tables) == 5
     assert [chart.title for chart in answer.charts[:2]] == ["Batch 1", "Batch 2"]
     assert len(answer.setups) == 1
 
