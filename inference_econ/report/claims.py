@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _PREFIXED = ("B", "FLOP", "s")
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
 _COLUMNS = ("claim", "published", *BASES, "verdict")
-_LEGEND = "; ".join(f"{basis}: under {name}" for basis, name in BASES.items())
+_LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.items())}."
 _WRITTEN = """\
 # Claims beside our numbers
 
-Written by `inference-econ claims --format markdown -o docs/claims.md`: every number of ours is computed by that command.
+Written by `inference-econ claims --format markdown -o docs/claims.md`, which computes every number of ours again.
 Published: what a publication says, with how far ours may be beyond it. Paper: ours under the preset of Erdil (2025).
 Today: ours under the profiles that predictions rest on.
 """
@@ -39,9 +39,9 @@ class ClaimsPage(Page):
     def tables(self) -> tuple[Table, ...]:
         """One table per publication, one line per claim."""
         groups = list(_by_seed(self.ledger))
-        last = (*_counted(self.ledger.findings), f"{_LEGEND}.".capitalize())
+        last = (*_counted(self.ledger.findings), _LEGEND)
         return tuple(
-            _table(seed, findings, last if index == len(groups) - 1 else ())
+            _table(seed, findings, *((last, self._references()) if index == len(groups) - 1 else ((), ())))
             for index, (seed, findings) in enumerate(groups)
         )
 
@@ -56,11 +56,14 @@ class ClaimsPage(Page):
         """One row per claim; bounds of what was published are apart."""
         import pandas as pd
 
-        rows = []
-        for record in map(_record, self.ledger.findings):
-            published = record.pop("published")
-            assert isinstance(published, dict)
-            rows.append({**record, **{f"published_{name}": value for name, value in published.items()}})
+        rows = [
+            {
+                name: value
+                for key, entry in _record(finding).items()
+                for name, value in (_apart(key, entry) if isinstance(entry, dict) else {key: entry}).items()
+            }
+            for finding in self.ledger.findings
+        ]
         return pd.DataFrame(rows)
 
     def markdown(self) -> str:
@@ -69,6 +72,12 @@ class ClaimsPage(Page):
         for seed, findings in _by_seed(self.ledger):
             parts += [f"## {seed}\n", _page_table(findings).markdown() + listed(_reasons(findings))]
         return "\n".join(parts)
+
+    def _references(self) -> tuple[str, ...]:
+        """Where the claims and their settings come from, each once."""
+        records = {one["ref"]: one for one in source_records(self.ledger.sources)}
+        told = {ref: [one[part] for part in ("title", "url") if one.get(part)] for ref, one in records.items()}
+        return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in told.items() if parts)
 
     def draw(self, path: str) -> None:
         """Draw ours over the published numbers."""
@@ -81,9 +90,9 @@ def _by_seed(ledger: Ledger) -> list[tuple[str, list[Finding]]]:
     return [(seed, list(group)) for seed, group in groupby(ledger.findings, lambda finding: finding.seed)]
 
 
-def _table(seed: str, findings: Sequence[Finding], notes: tuple[str, ...]) -> Table:
+def _table(seed: str, findings: Sequence[Finding], notes: tuple[str, ...], references: tuple[str, ...]) -> Table:
     rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
-    return Table(seed, _COLUMNS, rows, notes, tuple(map(_sentence, findings)))
+    return Table(seed, _COLUMNS, rows, notes, (*map(_sentence, findings), *references))
 
 
 def _page_table(findings: Sequence[Finding]) -> Table:
@@ -113,6 +122,11 @@ def _ours(finding: Finding, basis: Basis) -> str:
     return "nothing fits" if basis in finding.missing else "-"
 
 
+def _apart(name: str, entries: dict[str, object]) -> dict[str, object]:
+    """Entries of a record as columns."""
+    return {f"{name}_{key}": value for key, value in entries.items()}
+
+
 def _within(claim: Claim) -> str:
     """How far ours may be beyond what was published."""
     return f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
@@ -134,12 +148,13 @@ def _reasons(findings: Sequence[Finding]) -> list[str]:
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
     """How many claims hold, and under what."""
     verdicts = [finding.verdict for finding in findings]
-    parts = [f"{verdicts.count(verdict)} {_as_plural(verdict)}" for verdict in dict.fromkeys(sorted(verdicts, key=len))]
+    parts = [f"{_as_counted(verdict, verdicts.count(verdict))}" for verdict in dict.fromkeys(sorted(verdicts, key=len))]
     return (f"{len(verdicts)} claims: {', '.join(parts)}.",) if len(verdicts) > 1 else ()
 
 
-def _as_plural(verdict: str) -> str:
-    return verdict.replace("holds", "hold").replace("does not", "do not")
+def _as_counted(verdict: str, count: int) -> str:
+    """So many claims with a verdict: ``1 holds``, ``2 do not hold``."""
+    return f"{count} {verdict if count == 1 else verdict.replace('holds', 'hold').replace('does', 'do')}"
 
 
 def _record(finding: Finding) -> dict[str, object]:

@@ -49,7 +49,7 @@ def draw(ledger: Ledger) -> Figure:
         places = figure.subplots(len(groups), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         for axes, (seed, findings) in zip(places, groups, strict=True):
             _group(axes, seed, findings)
-        places[-1].set_xlabel("ours over the published number, or over the nearest bound (1: as published)")
+        places[-1].set_xlabel("ours over the published number, or over its bound (of two: their geometric mean)")
         figure.legend(handles=_legend(), loc="outside lower center", ncols=2, fontsize=9)
     return figure
 
@@ -59,8 +59,10 @@ def _group(axes: Axes, seed: str, findings: Sequence[Finding]) -> None:
         reference = _reference(finding)
         low, high = _allowed(finding, reference)
         axes.barh(row, high - low, left=low, height=0.72, color=_ALLOWED, zorder=1)
-        for basis, ours in finding.ours.items():
-            _mark(axes, row, basis, ours / reference, holds=bool(finding.holds(basis)))
+        shares = {basis: ours / reference for basis, ours in finding.ours.items()}
+        for basis, share in shares.items():
+            _mark(axes, row, basis, share, holds=bool(finding.holds(basis)))
+        _beyond(axes, row, list(shares.values()))
     axes.axvline(1.0, color="black", linewidth=0.8, zorder=2)
     axes.set_xscale("log")
     axes.set_xlim(1.0 / _END / 1.25, _END * 1.25)
@@ -74,23 +76,28 @@ def _group(axes: Axes, seed: str, findings: Sequence[Finding]) -> None:
 
 
 def _mark(axes: Axes, row: int, basis: Basis, share: float, *, holds: bool) -> None:
-    """One mark, filled where the claim holds; at the end of the axis, with its number, if it lies beyond."""
+    """One mark, filled where the claim holds; at the end of the axis if it lies beyond."""
     colour, marker = _MARKS[basis]
-    shown = min(max(share, 1.0 / _END), _END)
     place = row - 0.13 if basis == "paper" else row + 0.13
-    axes.plot(
-        shown, place, marker, color=colour, markersize=5.5, markerfacecolor=colour if holds else "white", zorder=3
-    )
-    if shown != share:
-        side = "right" if share > 1.0 else "left"
-        offset = (-6, 0) if share > 1.0 else (6, 0)
+    face = colour if holds else "white"
+    axes.plot(_within(share), place, marker, color=colour, markersize=5.5, markerfacecolor=face, zorder=3)
+
+
+def _within(share: float) -> float:
+    return min(max(share, 1.0 / _END), _END)
+
+
+def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
+    """The numbers of marks that lie beyond an end of the axis."""
+    for end, side, offset in ((_END, "right", -7), (1.0 / _END, "left", 7)):
+        text = ", ".join(f"{share:.3g}" for share in shares if share != _within(share) == end)
         axes.annotate(
-            f"{share:.3g}", (shown, place), xytext=offset, textcoords="offset points", ha=side, va="center", fontsize=7
+            text, (end, row), xytext=(offset, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5
         )
 
 
 def _reference(finding: Finding) -> float:
-    """What ours is drawn over: the number; the only bound; of two, that on the side of ours, or their mean."""
+    """What ours is drawn over: the number, the only bound, or the geometric mean of two."""
     low, high = finding.claim.published.bounds
     if math.isinf(high) or low == 0.0:
         return low or high

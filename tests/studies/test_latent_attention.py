@@ -111,6 +111,24 @@ def test_the_order_that_was_measured(result: Result) -> None:
     )
 
 
+def test_implementations_of_the_notes(result: Result) -> None:
+    """Copies cost time, and memory; projections that are multiplied out cost most where little is cached."""
+    timed = result.tables[4]
+    assert timed.columns == ("A_CC, us", "A_CC_ME, us", "AM_CC_ME, us")
+    absorbed = {row.names: row.values[2] for row in result.tables[1].rows}
+    lost = []
+    for row in timed.rows:
+        copied, elided, multiplied = row.values
+        assert elided == absorbed[row.names]
+        assert isinstance(elided, float)
+        assert isinstance(multiplied, float)
+        lost.append(multiplied / elided)
+        assert copied == "does not fit" or (isinstance(copied, float) and copied > 1.9 * elided)
+    assert [row.values[0] for row in timed.rows].count("does not fit") == 2
+    assert min(lost) > 1.1
+    assert lost[:4] == sorted(lost[:4], reverse=True)
+
+
 def test_what_does_not_fit_is_not_timed(result: Result) -> None:
     # 90 % of 40 GiB less a workspace for 8192 tokens: 4 x 5120 elements of two bytes each.
     usable = 0.9 * 40 * 2**30 - 8192 * 4 * 5120 * 2 - 2 * WEIGHTS

@@ -12,6 +12,7 @@ from inference_econ.answers.sources import UsedSource, priced_sources
 from inference_econ.engine import Setup
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.assess_findings import chips_label, verdict
+from inference_econ.report.claims import ClaimsPage
 from inference_econ.report.compare import ComparisonPage, cost_at
 from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.disaggregated import verdict as pools_verdict
@@ -254,6 +255,11 @@ def _(page: HourCostPage) -> Told:
     question = f"What does an hour of {cost.hardware.name} cost its owner?"
     answer = f"${float(cost.parts.total):.3f}, if it is bought for ${cost.purchase_dollars:,.0f} and used for "
     return Told(question, (f"{answer}{cost.terms.lifetime_years:g} years.",), proportional=False)
+
+
+@told.register
+def _(page: ClaimsPage) -> Told:
+    return Told("Which claims hold?", page.tables()[-1].notes[:1], used=page.ledger.sources, proportional=False)
 
 
 @told.register

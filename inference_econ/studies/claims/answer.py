@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -142,9 +143,10 @@ def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
         if "no such file" in str(error) or name.endswith((".yaml", ".yml")):
             raise
         ids = [claim.id for each in shipped.values() for claim in _ask(each).claims]
-        raise InputError(
-            f"unknown claim {name!r}; claims: {', '.join(ids)}; all of a publication: {', '.join(shipped)}"
-        ) from error
+        near = difflib.get_close_matches(name, [*ids, *shipped], n=4, cutoff=0.7)
+        near += [known for known in ids if name and name in known and known not in near]
+        hint = f"did you mean {', '.join(near[:4])}?" if near else f"of a publication: {', '.join(shipped)}"
+        raise InputError(f"unknown claim {name!r}; {hint} ('inference-econ claims' lists all)") from error
     _ask(scenario)
     return scenario
 
