@@ -12,6 +12,7 @@ from .parameters import PICTURE
 @click.command(cls=Command, epilog=example("inference-econ claims tokens_per_round --why"))
 @click.argument("name", required=False)
 @options.picture("Write a picture: .svg, .png or .pdf.", PICTURE)
+@options.yes
 @options.output
 def claims(name: str | None, output: options.Output) -> None:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.

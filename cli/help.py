@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),
     "Measure": ("validate", "calibrate"),
-    "Study": ("run", "table", "figure", "reproduce", "speculate-check"),
+    "Study": ("run", "table", "figure", "reproduce", "claims", "speculate-check"),
     "Catalogue": ("hardware", "models", "scenarios", "assumptions", "engines", "schema", "import-model"),
 }
 #: Options by what they are about; all others are what a command has for itself.

@@ -40,12 +40,15 @@ class FrontierReading(Spec):
     """Instead: the fastest point at most so expensive [USD per 1e6 tokens]."""
     times_cheapest: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
     """Instead: the fastest point at most so many times as expensive as the cheapest [1]."""
+    share_of_fastest: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Instead: the cheapest point with at least so much of the largest speed [1]."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        given = [name for name in ("at", "cost", "times_cheapest") if name in self.model_fields_set]
+        places = ("at", "cost", "times_cheapest", "share_of_fastest")
+        given = [name for name in places if name in self.model_fields_set]
         if len(given) > 1:
-            raise ValueError(f"give one of at, cost and times_cheapest, got {' and '.join(given)}")
+            raise ValueError(f"give one of {', '.join(places)}, got {' and '.join(given)}")
         _check_parts(self.read, self.parts)
         return self
 

@@ -16,6 +16,8 @@ from inference_econ.studies.ledger import BASES, Finding, Ledger
 if TYPE_CHECKING:
     import pandas as pd
 
+#: From here on numbers are whole [1].
+_WHOLE = 1e4
 #: Units that are written with a prefix, and those prefixes.
 _PREFIXED = ("B", "FLOP", "s")
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
@@ -202,10 +204,10 @@ def quantity(value: float, unit: str) -> str:
 
     Examples
     --------
-    >>> quantity(343597383680.0, "B"), quantity(2.521e-05, "s"), quantity(152.04, "tokens/s"), quantity(0.5, "")
-    ('343.6 GB', '25.21 us', '152 tokens/s', '0.5')
+    >>> quantity(343597383680.0, "B"), quantity(2.521e-05, "s"), quantity(152.04, "tokens/s"), quantity(10000.0, "")
+    ('343.6 GB', '25.21 us', '152 tokens/s', '10,000')
     """
     if unit in _PREFIXED and value > 0:
         scale, prefix = next(((size, sign) for size, sign in _PREFIXES if value >= size), _PREFIXES[-1])
         return f"{value / scale:.4g} {prefix}{unit}"
-    return f"{value:.4g} {unit}".rstrip()
+    return f"{f'{value:,.0f}' if value >= _WHOLE else f'{value:.4g}'} {unit}".rstrip()

@@ -98,7 +98,9 @@ def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
 
 def _place(reading: FrontierReading, front: AnyFrontier) -> int:
     """Which point of a frontier is read."""
-    dollars = front.axes()[1]
+    speeds, dollars = front.axes()
+    if reading.share_of_fastest is not None:
+        return int(np.searchsorted(speeds, reading.share_of_fastest * speeds[-1]))
     most = reading.cost if reading.times_cheapest is None else reading.times_cheapest * float(dollars[0])
     if most is None:
         return {"fastest": -1, "cheapest": 0, "preferred": front.preferred_index()}[reading.at]
