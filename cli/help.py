@@ -18,7 +18,10 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),
     "Measure": ("validate", "calibrate"),
-    "Study": ("uncertainty", "sweep", "query", "run", "table", "figure", "reproduce", "speculate-check"),
+    "Study": (
+        *("uncertainty", "sweep", "query", "claims"),
+        *("run", "table", "figure", "reproduce", "speculate-check"),
+    ),
     "Catalogue": ("hardware", "models", "scenarios", "assumptions", "engines", "schema", "import-model"),
 }
 #: Options by what they are about; all others are what a command has for itself.

@@ -66,7 +66,9 @@ from .report.sweep_folder import sweep as sweep
 from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
+from .studies.claims import claims as claims
 from .studies.compare import compare as compare
+from .studies.ledger import Ledger as Ledger
 from .studies.one_line import uncertainty as uncertainty
 from .studies.results import Result as Result
 from .studies.scenario import run as run

@@ -82,7 +82,12 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     list of OperatorCosts
         Rows that do anything, in the order of a step; their network times add up to the step's.
     """
-    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions.network)
+    return costs_of(setup, setup.work(plans), layout)
+
+
+def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
+    """The same of an operator table that somebody else wrote; see :func:`operator_costs`."""
+    network = Network.of(setup.hardware, setup.assumptions.network)
     rows = (_operator_costs(setup, operator, work, network, layout) for operator in work.operators)
     return [row for row in rows if row is not None]
 

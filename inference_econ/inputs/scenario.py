@@ -18,6 +18,7 @@ from inference_econ.inputs.asks import (
     SquareRootAsk,
     ToyAsk,
 )
+from inference_econ.inputs.claim_asks import ClaimsAsk
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
@@ -45,13 +46,14 @@ Ask = Annotated[
     | PanelsAsk
     | LatentVariantsAsk
     | RunaheadAsk
+    | ClaimsAsk
     | SweepAsk
     | UncertaintyAsk,
     Field(discriminator="kind"),
 ]
 
 #: Those whose answers have tables of their own.
-_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, SweepAsk, UncertaintyAsk)
+_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, ClaimsAsk, SweepAsk, UncertaintyAsk)
 
 
 class Column(Spec):

@@ -105,7 +105,7 @@ class Page(ABC):
 
     def markdown(self) -> str:
         """The answer as a Markdown text: the tables with all that is said below them, unless there is more to say."""
-        return "\n".join(table.markdown() + _listed(table.every_note) for table in self.tables())
+        return "\n".join(table.markdown() + listed(table.every_note) for table in self.tables())
 
     def blocks(self) -> Sequence[Block]:
         """The answer on a terminal: the tables, and what only a terminal shows between them."""
@@ -151,7 +151,7 @@ class Page(ABC):
         charts.write(next(iter(self.charts().values())), path)
 
 
-def _listed(lines: Sequence[str]) -> str:
+def listed(lines: Sequence[str]) -> str:
     """Sentences as a list in Markdown, below a table."""
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
 

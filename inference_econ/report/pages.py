@@ -20,6 +20,7 @@ from inference_econ.calibration.calibrate import Calibrated
 from inference_econ.calibration.validation.validated import Validated
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.calibrate import CalibrationPage
+from inference_econ.report.claims import ClaimsPage
 from inference_econ.report.compare import ComparisonPage
 from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.explain import ExplanationPage
@@ -39,6 +40,7 @@ from inference_econ.report.uncertainty import UncertaintyPage
 from inference_econ.report.validate import ValidationPage
 from inference_econ.report.what_if import WhatIfPage
 from inference_econ.search import Frontier
+from inference_econ.studies.ledger import Ledger
 from inference_econ.studies.results import COMPARISON, Result
 from inference_econ.studies.sweep.stored import Sweep
 from inference_econ.studies.swept import Swept
@@ -68,6 +70,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     Explanation: ExplanationPage,
     Frontier: FrontierPage,
     HourCost: HourCostPage,
+    Ledger: ClaimsPage,
     LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
     MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
     Offloading: PrefixCachePage,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import OperatorTable, Plans, Setup, memory, mixer, step_seconds
-from inference_econ.engine.operator_costs import operator_costs
+from inference_econ.engine import Setup, step_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import LatentAttention, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
+from inference_econ.inputs import Implementation, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
+from inference_econ.studies import attention_layer
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
 
 #: What the variants of ``Assumptions.latent_attention`` are called.
@@ -21,6 +21,16 @@ NAMES: Mapping[LatentVariant, str] = {
     "decompressed_per_step": "per step",
     "absorbed": "absorbed",
 }
+#: What the notes call their implementations with absorbed projections.
+_OF_THE_NOTES: Mapping[Implementation, str] = {
+    "absorbed_copied": "A_CC",
+    "absorbed": "A_CC_ME",
+    "absorbed_multiplied": "AM_CC_ME",
+}
+_NOTES_LEGEND = (
+    "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
+    "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
+)
 _LEGEND = (
     "decompressed: keys and values of all heads are cached; per step: the latent is cached, and decompressed in every "
     "step, one layer at a time; absorbed: the latent is key and value of every head."
@@ -33,6 +43,8 @@ _POINTS = 40
 _MOST_NEW_TOKENS = 2**20
 
 Seconds = Callable[[LatentVariant, float, float, float], float | None]
+#: The same for every implementation.
+LayerSeconds = Callable[[Implementation, float, float, float], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +86,18 @@ def compare(ask: LatentVariantsAsk) -> Answer:
     """
     setups = _setups(ask, catalog.model(ask.model), ask.hardware)
     setup = setups["absorbed"]
-    _latent(setup.model)  # refuses a model with other attention
+    attention_layer.latent(setup.model)  # refuses a model with other attention
     if setup.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
             f"{setup.assumptions.name} has {setup.assumptions.chip.overlap}"
         )
-    alone = _setups(ask, _one_layer(setup.model), ask.hardware)
+    alone = _setups(ask, attention_layer.one_layer(setup.model), ask.hardware)
 
-    def one_layer(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
-        at, plans = replace(alone[variant], context=context), _plans(1, 1, 1, batch, new_tokens)
-        return _attention_seconds(at, plans) if _fits(at, plans) else None
+    def one_layer(how: Implementation, batch: float, context: float, new_tokens: float) -> float | None:
+        at = replace(alone[attention_layer.VARIANTS[how]], context=context)
+        plans = attention_layer.layout(1, 1, 1, batch, new_tokens)
+        return attention_layer.layer_seconds(at, plans, how) if attention_layer.fits(at, plans, how) else None
 
     where = f"Attention of one layer of {setup.model.name} on one {setup.hardware.name}"
     tables = [
@@ -92,6 +105,7 @@ def compare(ask: LatentVariantsAsk) -> Answer:
         _by_context(f"{where}, one decode step", "us", 1e6, one_layer, ask.batches, ask.contexts),
         _by_new_tokens(where, one_layer, ask),
         _break_even(ask, setups, one_layer),
+        _of_the_notes(f"{where}, one decode step as in the notes", one_layer, ask),
     ]
     charts = [
         _over_context(one_layer, batch, ask.contexts)
@@ -119,78 +133,13 @@ def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[Lat
     }
 
 
-def _latent(model: ModelSpec) -> LatentAttention:
-    """The attention that all layers have."""
-    attentions = {block.attention for block in model.blocks}
-    first = model.blocks[0].attention
-    if len(attentions) > 1 or not isinstance(first, LatentAttention):
-        kinds = ", ".join(dict.fromkeys(block.attention.kind for block in model.blocks))
-        raise InputError(
-            f"variants of latent attention need a model whose layers all have the same; {model.name}: {kinds}"
-        )
-    return first
-
-
-def _one_layer(model: ModelSpec) -> ModelSpec:
-    """The attention of one layer, and nothing else of a model."""
-    block = model.blocks[0].replace(layers=1, feed_forward={"kind": "none"})
-    sources = {key: source for key, source in model.sources.items() if not key.startswith("blocks.")}
-    return model.replace(blocks=(block,), vocab_size=0, sources=sources)
-
-
-def _plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1) -> Plans:
-    ones = np.ones(1)
-    return Plans(ones * tp * dp, ones * batch, ones, ones * tp, ones * ep, new_tokens=new_tokens, whole=True)
-
-
-def _fits(setup: Setup, plans: Plans) -> bool:
-    """Whether weights, cache and what a step decompresses fit."""
-    code = int(np.ravel(setup.reasons(plans, setup.assumptions.layout.tensor_layouts[0]))[0])
-    if code == memory.DIVIDE:
-        raise InputError(f"batch {plans.batch[0]:g} of {setup.model.name}: {memory.REASONS[code]}")
-    return code == memory.FITS
-
-
-def _attention_seconds(setup: Setup, plans: Plans) -> float:
-    """Seconds of the rows that attention has in the operator table [s]."""
-    table = OperatorTable(
-        setup.model,
-        setup.precision,
-        plans,
-        setup.context,
-        setup.hardware.link_domain,
-        setup.assumptions,
-    )
-    names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
-    rows = operator_costs(setup, plans, setup.assumptions.layout.tensor_layouts[0])
-    return sum(row.seconds for row in rows if row.name in names)
-
-
-def _flop(setup: Setup, context: float, new_tokens: float = 1) -> float:
-    """Arithmetic of a step of one sequence over all layers [FLOP]."""
-    work = replace(setup, context=context).work(_plans(1, 1, 1, 1, new_tokens))
-    return sum(
-        float(np.ravel(row.repeats * (row.flop_per_token * new_tokens + row.flop_per_sequence))[0])
-        for row in work.operators
-    )
-
-
-def _cache_bytes(setup: Setup, context: float) -> float:
-    """Cache of one sequence over all layers [B]."""
-    return replace(setup, context=context).memory(_plans(1, 1, 1, 1)).of_one_plan()[1]
-
-
 def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
     """What one more token of context adds to cache and arithmetic of a layer."""
     rows = []
     for row in ask.rows:
         setup = setups[row.latent_attention]
-        # Cache comes in blocks of tokens.
-        block = float(setup.assumptions.capacity.kv_block)
-        added = _cache_bytes(setup, 2 * block) - _cache_bytes(setup, block)
-        flop = _flop(setup, 2 * block) - _flop(setup, block)
-        share = 1.0 / (block * setup.model.layers)
-        values = (share * added / 1e3, share * flop / 1e6)
+        cache, worked = attention_layer.of_a_token(setup)
+        values = (cache / setup.model.layers / 1e3, worked / setup.model.layers / 1e6)
         printed = {str(column): text for column, text in row.printed.items()}
         rows.append(CellRow((row.label, NAMES[row.latent_attention]), values, printed))
     model = setups["absorbed"].model.name
@@ -239,6 +188,19 @@ def _by_new_tokens(where: str, seconds: Seconds, ask: LatentVariantsAsk) -> Cell
     return CellTable(title, ("new tokens per sequence",), _heads("us"), rows)
 
 
+def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
+    """Time of one layer for each implementation of the notes with absorbed projections."""
+    batches = ask.batches if ask.drawn_batches is None else ask.drawn_batches
+    rows = []
+    for batch in batches:
+        for context in ask.contexts:
+            times = [seconds(how, batch, context, 1) for how in _OF_THE_NOTES]
+            values = tuple(_DOES_NOT_FIT if time is None else 1e6 * time for time in times)
+            rows.append(CellRow((batch, context), values))
+    columns = tuple(f"{name}, us" for name in _OF_THE_NOTES.values())
+    return CellTable(title, ("batch", "context"), columns, tuple(rows), (_NOTES_LEGEND,))
+
+
 def _least(reached: Callable[[float], bool]) -> float | str:
     """Fewest new tokens at which something that stays true becomes true, or that there are none."""
     high = 1
@@ -268,7 +230,9 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
     step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
 
     def less(context: float) -> float | str:
-        return _least(lambda new: _flop(step, context, new) <= _flop(absorbed, context, new))
+        return _least(
+            lambda new: attention_layer.flop(step, context, new) <= attention_layer.flop(absorbed, context, new)
+        )
 
     def quicker(context: float) -> list[float | str]:
         return [_faster_from(which, seconds, batch, context) for which in ("decompressed_per_step", "decompressed")]
@@ -285,8 +249,8 @@ def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> Cell
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         setup = replace(setups[variant], context=context)
-        plans = _plans(step.tp, step.dp, step.ep, batch, new_tokens)
-        return float(step_seconds(setup, plans)[0][0]) if _fits(setup, plans) else None
+        plans = attention_layer.layout(step.tp, step.dp, step.ep, batch, new_tokens)
+        return float(step_seconds(setup, plans)[0][0]) if attention_layer.fits(setup, plans) else None
 
     setup = setups["absorbed"]
     layout = f"tp{step.tp} dp{step.dp} ep{step.ep}"

@@ -17,6 +17,7 @@ from inference_econ.inputs import (
     DECODE_COLUMNS,
     SERVICE_COLUMNS,
     AssessAsk,
+    ClaimsAsk,
     FrontierAsk,
     LatentVariantsAsk,
     PanelsAsk,
@@ -31,6 +32,7 @@ from inference_econ.inputs import (
     catalog,
 )
 from inference_econ.studies import kv_runahead, latent_attention, uncertainty
+from inference_econ.studies.claims import answered
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
 from inference_econ.studies.sweep.combinations import check_work, combinations_of
@@ -138,6 +140,9 @@ class _Run:
                 self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
         return self._result([in_memory(self.scenario, contents).summary()])
 
+    def claims(self, _: ClaimsAsk) -> Result:
+        return self._result([answered(self.scenario, progress=self.progress)])
+
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole."""
         panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
@@ -161,6 +166,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     RunaheadAsk: _Run.kv_runahead,
     UncertaintyAsk: _Run.uncertainty,
     SweepAsk: _Run.sweep,
+    ClaimsAsk: _Run.claims,
     PanelsAsk: _Run.panels,
 }
 

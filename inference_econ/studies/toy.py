@@ -72,13 +72,14 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     )
 
 
-def _bytes_per_parameter(setup: Setup) -> float:
+def bytes_per_parameter(setup: Setup) -> float:
+    """Stored width of a weight, on average [B]."""
     return memory.weight_bytes(setup.model, setup.precision) / setup.model.total_parameters
 
 
 def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
     """The fastest instance with its critical batch, in closed form."""
-    width, bandwidth = _bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
+    width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
     best = roofline.toy_minimum_latency(
         setup.model.total_parameters,
         setup.model.layers,
@@ -99,7 +100,7 @@ def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points
         setup.model.layers,
         sizes,
         batches,
-        bytes_per_parameter=_bytes_per_parameter(setup),
+        bytes_per_parameter=bytes_per_parameter(setup),
         bytes_per_second=setup.bytes_per_second,
         flops_per_second=setup.flops_per_second(setup.precision.weights),
         network=roofline.ToyNetwork(ask.reductions, ask.hop, ask.base),

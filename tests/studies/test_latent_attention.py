@@ -111,6 +111,24 @@ def test_the_order_that_was_measured(result: Result) -> None:
     )
 
 
+def test_implementations_of_the_notes(result: Result) -> None:
+    """Copies cost time, and memory; projections that are multiplied out cost most where little is cached."""
+    timed = result.tables[4]
+    assert timed.columns == ("A_CC, us", "A_CC_ME, us", "AM_CC_ME, us")
+    absorbed = {row.names: row.values[2] for row in result.tables[1].rows}
+    lost = []
+    for row in timed.rows:
+        copied, elided, multiplied = row.values
+        assert elided == absorbed[row.names]
+        assert isinstance(elided, float)
+        assert isinstance(multiplied, float)
+        lost.append(multiplied / elided)
+        assert copied == "does not fit" or (isinstance(copied, float) and copied > 1.9 * elided)
+    assert [row.values[0] for row in timed.rows].count("does not fit") == 2
+    assert min(lost) > 1.1
+    assert lost[:4] == sorted(lost[:4], reverse=True)
+
+
 def test_what_does_not_fit_is_not_timed(result: Result) -> None:
     # 90 % of 40 GiB less a workspace for 8192 tokens: 4 x 5120 elements of two bytes each.
     usable = 0.9 * 40 * 2**30 - 8192 * 4 * 5120 * 2 - 2 * WEIGHTS
@@ -201,7 +219,7 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
     rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
-    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 9 * 4
+    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 8 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
     markdown = [one.markdown() for one in scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
@@ -212,13 +230,13 @@ def test_the_command_line_titles_several_tables() -> None:
     outcome = CliRunner().invoke(command, ["seeds/mla_notes", "--format", "markdown"])
     assert outcome.exit_code == 0
     assert outcome.output.startswith("**DeepSeek-V2: cache (10^3 B) and arithmetic of a decode step")
-    assert outcome.output.count("**\n\n| ") == 5
+    assert outcome.output.count("**\n\n| ") == 6
 
 
 def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariantsAsk) -> None:
     small = asked.replace(whole_step=None, drawn_batches=None, batches=(1, 2), contexts=(64, 128))
     answer = latent_attention.compare(small)
-    assert len(answer.tables) == 4
+    assert len(answer.tables) == 5
     assert [chart.title for chart in answer.charts[:2]] == ["Batch 1", "Batch 2"]
     assert len(answer.setups) == 1
 

@@ -12,6 +12,7 @@ from inference_econ.answers.sources import UsedSource, priced_sources
 from inference_econ.engine import Setup
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.assess_findings import chips_label, verdict
+from inference_econ.report.claims import ClaimsPage
 from inference_econ.report.compare import ComparisonPage, cost_at
 from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.disaggregated import verdict as pools_verdict
@@ -272,6 +273,10 @@ def _(page: UncertaintyPage) -> Told:
     question = f"How sure {'are' if len(study.labels) > 1 else 'is'} the {what} at {study.speed:g} tokens/s per user?"
     setups = [series.present.setup for series in study.series]
     return Told(question, [" ".join(findings(study))], setups, study.used, proportional=False)
+
+
+def _(page: ClaimsPage) -> Told:
+    return Told("Which claims hold?", page.tables()[-1].notes[:1], used=page.ledger.sources, proportional=False)
 
 
 @told.register

@@ -1,0 +1,28 @@
+"""The command that holds claims of publications against our numbers."""
+
+from __future__ import annotations
+
+import click
+
+from . import options, show
+from .help import Command, example
+from .parameters import PICTURE
+
+
+@click.command(cls=Command, epilog=example("inference-econ claims tokens_per_round --why"))
+@click.argument("name", required=False)
+@options.picture("Write a picture: .svg, .png or .pdf.", PICTURE)
+@options.yes
+@options.output
+def claims(name: str | None, output: options.Output) -> None:
+    """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
+
+    NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
+    all claims without it. Ours are computed under the preset of the published study and under today's profiles.
+    """
+    from inference_econ.report.claims import ClaimsPage
+    from inference_econ.studies.claims import claims
+
+    with show.progress_bar(quiet=output.quiet) as progress:
+        ledger = claims(name, progress=progress)
+    show.emit(ClaimsPage(ledger), output)

@@ -1,0 +1,213 @@
+"""Claims of publications beside our numbers: as a table, as data, as a page of the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from inference_econ.inputs import Basis, Claim, Published
+from inference_econ.report.page import Page, listed
+from inference_econ.report.record import source_records
+from inference_econ.report.table import Table
+from inference_econ.studies.ledger import BASES, Finding, Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: From here on numbers are whole [1].
+_WHOLE = 1e4
+#: Units that are written with a prefix, and those prefixes.
+_PREFIXED = ("B", "FLOP", "s")
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
+_COLUMNS = ("claim", "published", *BASES, "verdict")
+_LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.items())}."
+_WRITTEN = """\
+# Claims beside our numbers
+
+Written by `inference-econ claims --format markdown -o docs/claims.md`, which computes every number of ours again.
+Published: what a publication says, with how far ours may be beyond it. Paper: ours under the preset of Erdil (2025).
+Today: ours under the profiles that predictions rest on.
+"""
+
+
+@dataclass(frozen=True)
+class ClaimsPage(Page):
+    """Claims beside our numbers, ready to be shown."""
+
+    ledger: Ledger
+
+    def tables(self) -> tuple[Table, ...]:
+        """One table per publication, one line per claim."""
+        groups = list(_by_seed(self.ledger))
+        last = (*_counted(self.ledger.findings), _LEGEND)
+        return tuple(
+            _table(seed, findings, *((last, self._references()) if index == len(groups) - 1 else ((), ())))
+            for index, (seed, findings) in enumerate(groups)
+        )
+
+    def record(self) -> object:
+        """One record per claim, and the sources."""
+        return {
+            "claims": [_record(finding) for finding in self.ledger.findings],
+            "sources": source_records(self.ledger.sources),
+        }
+
+    def frame(self) -> pd.DataFrame:
+        """One row per claim; bounds of what was published are apart."""
+        import pandas as pd
+
+        rows = [
+            {
+                name: value
+                for key, entry in _record(finding).items()
+                for name, value in (_apart(key, entry) if isinstance(entry, dict) else {key: entry}).items()
+            }
+            for finding in self.ledger.findings
+        ]
+        return pd.DataFrame(rows)
+
+    def markdown(self) -> str:
+        """A page of the documents: a section per publication, and why claims do not hold below its table."""
+        parts = [_WRITTEN, *(f"{line}\n" for line in _counted(self.ledger.findings))]
+        for seed, findings in _by_seed(self.ledger):
+            parts += [f"## {seed}\n", _page_table(findings).markdown() + listed(_reasons(findings))]
+        return "\n".join(parts)
+
+    def _references(self) -> tuple[str, ...]:
+        """Where the claims and their settings come from, each once."""
+        records = {one["ref"]: one for one in source_records(self.ledger.sources)}
+        told = {ref: [one[part] for part in ("title", "url") if one.get(part)] for ref, one in records.items()}
+        return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in told.items() if parts)
+
+    def draw(self, path: str) -> None:
+        """Draw ours over the published numbers."""
+        from inference_econ.report import claims_figure, figures
+
+        figures.save(claims_figure.draw(self.ledger), [path])
+
+
+def _by_seed(ledger: Ledger) -> list[tuple[str, list[Finding]]]:
+    return [(seed, list(group)) for seed, group in groupby(ledger.findings, lambda finding: finding.seed)]
+
+
+def _table(seed: str, findings: Sequence[Finding], notes: tuple[str, ...], references: tuple[str, ...]) -> Table:
+    rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
+    return Table(seed, _COLUMNS, rows, notes, (*map(_sentence, findings), *references))
+
+
+def _page_table(findings: Sequence[Finding]) -> Table:
+    rows = tuple(
+        (
+            finding.claim.id,
+            finding.claim.claim,
+            finding.claim.where,
+            f"{_numbers(finding)[0]}{_within(finding.claim)}",
+            *_numbers(finding)[1:],
+            finding.verdict,
+        )
+        for finding in findings
+    )
+    return Table("", ("id", "claim", "where", *_COLUMNS[1:]), rows)
+
+
+def _numbers(finding: Finding) -> tuple[str, ...]:
+    """What was published, and ours under each basis."""
+    claim = finding.claim
+    return (published_text(claim.published, claim.unit), *(_ours(finding, basis) for basis in BASES))
+
+
+def _ours(finding: Finding, basis: Basis) -> str:
+    if basis in finding.ours:
+        return quantity(finding.ours[basis], finding.claim.unit)
+    return "nothing fits" if basis in finding.missing else "-"
+
+
+def _apart(name: str, entries: dict[str, object]) -> dict[str, object]:
+    """Entries of a record as columns."""
+    return {f"{name}_{key}": value for key, value in entries.items()}
+
+
+def _within(claim: Claim) -> str:
+    """How far ours may be beyond what was published."""
+    return f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
+
+
+def _sentence(finding: Finding) -> str:
+    """What a claim says, where, and why it does not hold."""
+    claim = finding.claim
+    told = f"{claim.id} ({claim.where}): {claim.claim}"
+    told += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
+    missing = "".join(f" Under {basis}: {why}." for basis, why in finding.missing.items())
+    return f"{told}{f' {claim.why}' if claim.why else ''}{missing}"
+
+
+def _reasons(findings: Sequence[Finding]) -> list[str]:
+    return [f"`{finding.claim.id}`: {finding.claim.why}" for finding in findings if finding.claim.why]
+
+
+def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """How many claims hold, and under what."""
+    verdicts = [finding.verdict for finding in findings]
+    parts = [f"{_as_counted(verdict, verdicts.count(verdict))}" for verdict in dict.fromkeys(sorted(verdicts, key=len))]
+    return (f"{len(verdicts)} claims: {', '.join(parts)}.",) if len(verdicts) > 1 else ()
+
+
+def _as_counted(verdict: str, count: int) -> str:
+    """So many claims with a verdict: ``1 holds``, ``2 do not hold``."""
+    return f"{count} {verdict if count == 1 else verdict.replace('holds', 'hold').replace('does', 'do')}"
+
+
+def _record(finding: Finding) -> dict[str, object]:
+    claim = finding.claim
+    return {
+        "id": claim.id,
+        "seed": finding.seed,
+        "claim": claim.claim,
+        "where": claim.where,
+        "unit": claim.unit,
+        "published": {
+            name: None if text is None else float(text)
+            for name, text in (
+                ("value", claim.published.value),
+                ("at_least", claim.published.at_least),
+                ("at_most", claim.published.at_most),
+            )
+        },
+        "tolerance": claim.tolerance,
+        **{basis: finding.ours.get(basis) for basis in BASES},
+        **{f"{basis}_holds": finding.holds(basis) for basis in BASES},
+        "verdict": finding.verdict,
+        "why": claim.why,
+    }
+
+
+def published_text(published: Published, unit: str) -> str:
+    """What was published: a number, or its bounds.
+
+    Examples
+    --------
+    >>> published_text(Published(at_least="2", at_most="3"), ""), published_text(Published(value="81920"), "B")
+    ('2 to 3', '81.92 kB')
+    """
+    if published.value is not None:
+        return quantity(float(published.value), unit)
+    low, high = published.bounds
+    if published.at_least is not None and published.at_most is not None:
+        return f"{quantity(low, unit)} to {quantity(high, unit)}"
+    return f">= {quantity(low, unit)}" if published.at_least is not None else f"<= {quantity(high, unit)}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with four digits at most, and its unit.
+
+    Examples
+    --------
+    >>> quantity(343597383680.0, "B"), quantity(2.521e-05, "s"), quantity(152.04, "tokens/s"), quantity(10000.0, "")
+    ('343.6 GB', '25.21 us', '152 tokens/s', '10,000')
+    """
+    if unit in _PREFIXED and value > 0:
+        scale, prefix = next(((size, sign) for size, sign in _PREFIXES if value >= size), _PREFIXES[-1])
+        return f"{value / scale:.4g} {prefix}{unit}"
+    return f"{f'{value:,.0f}' if value >= _WHOLE else f'{value:.4g}'} {unit}".rstrip()

@@ -1,0 +1,181 @@
+"""Attention of one layer: what it keeps, computes and takes, also in ways that only notes on latent attention have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ.engine import Operator, OperatorTable, Plans, Setup, memory, mixer
+from inference_econ.engine.operator_costs import costs_of
+from inference_econ.errors import InputError
+from inference_econ.inputs import BYTES_PER_ELEMENT, Implementation, LatentAttention, LatentVariant, ModelSpec, counting
+
+#: The variant of ``Assumptions.attention.latent`` that a way to compute latent attention departs from.
+VARIANTS: Mapping[Implementation, LatentVariant] = {
+    "decompressed": "decompressed",
+    "decompressed_per_step": "decompressed_per_step",
+    "absorbed": "absorbed",
+    "absorbed_copied": "absorbed",
+    "absorbed_multiplied": "absorbed",
+}
+
+
+def latent(model: ModelSpec) -> LatentAttention:
+    """The latent attention that all layers have.
+
+    Raises
+    ------
+    InputError
+        If a layer has another.
+    """
+    attentions = {block.attention for block in model.blocks}
+    first = model.blocks[0].attention
+    if len(attentions) > 1 or not isinstance(first, LatentAttention):
+        kinds = ", ".join(dict.fromkeys(block.attention.kind for block in model.blocks))
+        raise InputError(
+            f"variants of latent attention need a model whose layers all have the same; {model.name}: {kinds}"
+        )
+    return first
+
+
+def one_layer(model: ModelSpec) -> ModelSpec:
+    """The attention of one layer, and nothing else of a model."""
+    block = model.blocks[0].replace(layers=1, feed_forward={"kind": "none"})
+    sources = {key: source for key, source in model.sources.items() if not key.startswith("blocks.")}
+    return model.replace(blocks=(block,), vocab_size=0, sources=sources)
+
+
+def layout(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1) -> Plans:
+    """One deployment of so many chips, without a pipeline."""
+    ones = np.ones(1)
+    return Plans(ones * tp * dp, ones * batch, ones, ones * tp, ones * ep, new_tokens=new_tokens, whole=True)
+
+
+def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed") -> bool:
+    """Whether weights, cache, what a step decompresses and what an implementation keeps besides fit.
+
+    Raises
+    ------
+    InputError
+        If the batch does not divide.
+    """
+    code = int(np.ravel(setup.reasons(plans, setup.assumptions.layout.tensor_layouts[0]))[0])
+    if code == memory.DIVIDE:
+        raise InputError(f"batch {plans.batch[0]:g} of {setup.model.name}: {memory.REASONS[code]}")
+    weights, cache, available = setup.memory(plans).of_one_plan()
+    return code == memory.FITS and weights + cache + _kept_besides(setup, plans, implementation) <= available
+
+
+def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Memory that one layer takes for its sequences: the cache, and copies or decompressed keys and values [B]."""
+    needed = setup.memory(plans)
+    held = needed.of_one_plan()[1] + float(np.ravel(needed.workspace_bytes)[0])
+    return held + (_copies(setup, plans) if implementation == "absorbed_copied" else 0.0)
+
+
+def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Time of the rows that attention has in the operator table of one layer on one chip [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        Of :func:`one_layer`, under the variant that the implementation departs from.
+    plans : Plans
+        One deployment.
+    implementation : str
+        See :data:`VARIANTS`.
+    """
+    table = OperatorTable(
+        setup.model, setup.precision, plans, setup.context, setup.hardware.link_domain, setup.assumptions
+    )
+    names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
+    work = setup.work(plans)
+    rows = _rows(table, work.operators, implementation)
+    costs = costs_of(setup, replace(work, operators=tuple(rows)), setup.assumptions.layout.tensor_layouts[0])
+    return sum(row.seconds for row in costs if row.name in names)
+
+
+def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Implementation) -> Iterator[Operator]:
+    """The operator table of an implementation, from that of the variant that it departs from."""
+    changed = {"absorbed_copied": _copied, "absorbed_multiplied": _multiplied}.get(implementation)
+    spec = table.model.blocks[0].attention
+    for row in rows:
+        yield changed(table, spec, row) if changed is not None and isinstance(spec, LatentAttention) else row
+
+
+def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
+    """Queries, and keys of every head, are put together from their parts: written, and read by the product."""
+    if row.name != "attention":
+        return row
+    moved = 2.0 * spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * table.activation_width
+    return replace(
+        row,
+        activation_bytes_per_token=row.activation_bytes_per_token + moved,
+        kv_bytes_per_sequence=row.kv_bytes_per_sequence + moved * (table.context + table.plans.new_tokens),
+        launches=row.launches + 4.0,
+    )
+
+
+def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
+    """The key side is one matrix with the query projection, the value side one with the output projection."""
+    if row.name == "latent up":
+        rows, columns = _queries_multiplied(spec)
+        return replace(table.projection(row.name, 1, [(rows, columns)], launches=2.0), latent=True)
+    if row.name == "attention output":
+        shape = (table.hidden, float(spec.query_heads * spec.kv_rank))
+        return replace(table.projection(row.name, 1, [shape], output=True), latent=True)
+    return row
+
+
+def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
+    """Shape of the query projection times the key side of the up-projection, the rotary part beside it."""
+    if spec.query_rank is None:
+        raise InputError("absorbed_multiplied needs a model that compresses its queries (query_rank)")
+    return float(spec.query_heads * (spec.kv_rank + spec.rope_head_dim)), float(spec.query_rank)
+
+
+def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """What an implementation keeps that its variant does not [B]."""
+    if implementation == "absorbed_copied":
+        return _copies(setup, plans)
+    return _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
+
+
+def _copies(setup: Setup, plans: Plans) -> float:
+    """Keys of all heads of one layer, put together for all sequences [B]."""
+    spec = latent(setup.model)
+    elements = spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * (setup.context + plans.new_tokens)
+    return float(plans.batch[0]) * elements * BYTES_PER_ELEMENT[setup.precision.activations]
+
+
+def _larger_weights(setup: Setup) -> float:
+    """What multiplied projections take more than those that follow each other, in all layers [B]."""
+    spec, hidden = latent(setup.model), float(setup.model.hidden_size)
+    rows, columns = _queries_multiplied(spec)
+    _, up, output = counting.latent_weights(spec, hidden)
+    added = rows * columns + spec.query_heads * spec.kv_rank * hidden - up - output
+    return setup.model.layers * added * BYTES_PER_ELEMENT[setup.precision.attention]
+
+
+def flop(setup: Setup, context: float, new_tokens: float = 1) -> float:
+    """Arithmetic of a step of one sequence over all layers [FLOP]."""
+    work = replace(setup, context=context).work(layout(1, 1, 1, 1, new_tokens))
+    return sum(
+        float(np.ravel(row.repeats * (row.flop_per_token * new_tokens + row.flop_per_sequence))[0])
+        for row in work.operators
+    )
+
+
+def cache_bytes(setup: Setup, context: float) -> float:
+    """Cache of one sequence over all layers [B]."""
+    return replace(setup, context=context).memory(layout(1, 1, 1, 1)).of_one_plan()[1]
+
+
+def of_a_token(setup: Setup) -> tuple[float, float]:
+    """Cache [B] and arithmetic of a decode step [FLOP] that a token of context adds, over all layers."""
+    # Cache comes in blocks of tokens.
+    block = float(setup.assumptions.capacity.kv_block)
+    added = cache_bytes(setup, 2 * block) - cache_bytes(setup, block)
+    return added / block, (flop(setup, 2 * block) - flop(setup, block)) / block

@@ -1,0 +1,254 @@
+"""Numbers that a claim can be about, each from the settings of what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from inference_econ.answers.disaggregated.compare import compare
+from inference_econ.answers.disaggregated.pools import pools
+from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.explain import Explanation, explain
+from inference_econ.engine import Collective, Network, Space, Speculation, collective_seconds, evaluate, instance_pins
+from inference_econ.errors import InputError
+from inference_econ.formulas import money, roofline
+from inference_econ.inputs import (
+    AllReduceReading,
+    AttentionReading,
+    BasisSpec,
+    ChainReading,
+    FrontierReading,
+    PoolsReading,
+    Reading,
+    RoundReading,
+    Settings,
+    SquareRootReading,
+    StepReading,
+    ToyReading,
+    catalog,
+)
+from inference_econ.search import Frontier
+from inference_econ.search.fastest import fastest
+from inference_econ.studies import attention_layer
+from inference_econ.studies.claims.chains import of_a_chain
+from inference_econ.studies.results import AnyFrontier
+from inference_econ.studies.settings import promises_of, requests_of, setup_of, shared_frontier, with_defaults
+from inference_econ.studies.toy import bytes_per_parameter
+
+
+def read(reading: Reading, basis: BasisSpec) -> float:
+    """One number under one basis.
+
+    Parameters
+    ----------
+    reading : Reading
+        Which number.
+    basis : BasisSpec
+        Settings that it leaves out, and other names of models and chips.
+
+    Returns
+    -------
+    float
+        In base units.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used, or there is no such number.
+    NothingFitsError
+        If nothing that is asked for fits.
+    """
+    own = getattr(reading, "settings", None)
+    return _READERS[type(reading)](reading, settings_under(basis, Settings() if own is None else own))
+
+
+def settings_under(basis: BasisSpec, own: Settings) -> Settings:
+    """Settings with what they leave out taken from a basis, under its names."""
+    merged = own.over(basis.settings)
+    named = {
+        field: basis.names.get(name, name)
+        for field in ("model", "hardware", "draft")
+        if (name := getattr(merged, field)) is not None
+    }
+    return merged.replace(**named)
+
+
+def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
+    front = shared_frontier(settings)
+    index = _place(reading, front)
+    speed, dollars = front.axes()
+    if reading.read == "speed":
+        return float(speed[index])
+    if reading.read == "cost":
+        return float(dollars[index])
+    if reading.read == "chips":
+        return float(front.accelerators[index])
+    if not isinstance(front, Frontier):
+        raise InputError(f"{reading.read} is known of decode steps only; add decode_only: true")
+    if reading.read == "balance":
+        return _balance(front, index)
+    if reading.read == "share":
+        return _share(front.point(index).parts, reading.parts)
+    return float((front.batch if reading.read == "batch" else front.mfu)[index])
+
+
+def _place(reading: FrontierReading, front: AnyFrontier) -> int:
+    """Which point of a frontier is read."""
+    speeds, dollars = front.axes()
+    if reading.share_of_fastest is not None:
+        return int(np.searchsorted(speeds, reading.share_of_fastest * speeds[-1]))
+    most = reading.cost if reading.times_cheapest is None else reading.times_cheapest * float(dollars[0])
+    if most is None:
+        return {"fastest": -1, "cheapest": 0, "preferred": front.preferred_index()}[reading.at]
+    index = int(np.searchsorted(dollars, most, side="right")) - 1
+    if index < 0:
+        raise InputError(f"nothing costs {most:g} dollars or less per million tokens; the cheapest {dollars[0]:.3g}")
+    return index
+
+
+def _balance(front: Frontier, index: int) -> float:
+    """Seconds of arithmetic over seconds of memory traffic at one point of a frontier without speculation."""
+    setup, at = front.setup, [index]
+    best = fastest(setup, front.accelerators[at], front.batch[at], front.grid.layouts)
+    cut = setup.assumptions.layout.tensor_layouts[int(best.cut[0])]
+    busy = {name: float(np.ravel(part)[0]) for name, part in evaluate(setup, best.plans, cut).busy.items()}
+    compute = busy.pop("compute")
+    return compute / sum(busy.values())
+
+
+def _of_toy(reading: ToyReading, settings: Settings) -> float:
+    setup = setup_of(with_defaults(settings))
+    width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
+    model, rate = setup.model, setup.flops_per_second(setup.precision.weights)
+    constants = {
+        "bytes_per_parameter": width,
+        "bytes_per_second": bandwidth,
+        "reductions": reading.reductions,
+        "hop_seconds": reading.hop,
+    }
+    best = roofline.toy_minimum_latency(model.total_parameters, model.layers, **constants)
+    if reading.read == "asymptotic_speed":
+        return 1.0 / float(roofline.toy_asymptotic_latency(model.total_parameters, model.layers, **constants))
+    if reading.read in ("speed", "chips"):
+        return 1.0 / float(best.seconds) if reading.read == "speed" else float(best.accelerators)
+    batch = roofline.critical_batch(width, bandwidth, rate)
+    alone = 2.0 * model.total_parameters * batch / rate
+    chips, seconds = (best.accelerators, best.seconds) if reading.read == "cost" else (1.0, alone)
+    return float(money.dollars_per_million_tokens(chips, seconds, batch, setup.dollars_per_accelerator_hour))
+
+
+def _of_square_root(reading: SquareRootReading, _: Settings) -> float:
+    own, reference = (float(catalog.model(name).total_parameters) for name in (reading.model, reading.reference))
+    return 1.0 / float(roofline.square_root_law(own, reference, 1.0 / reading.speed))
+
+
+def _of_step(reading: StepReading, settings: Settings) -> float:
+    step = _explained(reading.prompt, settings)
+    if reading.read == "seconds":
+        return step.seconds
+    if reading.read == "utilization":
+        return step.mfu
+    if reading.read == "share":
+        return _share({name: float(part[0]) for name, part in step.costs.parts.items()}, reading.parts)
+    rows = [row for row in step.operators if not reading.rows or row.name in reading.rows]
+    if not rows:
+        raise InputError(f"no row of the step is called {', '.join(reading.rows)}; rows: {_names(step)}")
+    if reading.read == "intensity":
+        return sum(row.flop for row in rows) / sum(row.moved_bytes for row in rows)
+    return sum(row.compute_seconds for row in rows) / sum(row.memory_seconds for row in rows)
+
+
+def _names(step: Explanation) -> str:
+    return ", ".join(dict.fromkeys(row.name for row in step.operators))
+
+
+def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
+    """What some parts take of a step."""
+    odd = next((name for name in parts if name not in seconds), None)
+    if odd is not None:
+        raise InputError(f"{odd!r} is no part of a step; parts: {', '.join(seconds)}")
+    return sum(seconds[name] for name in parts) / sum(seconds.values())
+
+
+@lru_cache(maxsize=64)
+def _explained(prompt: float | None, settings: Settings) -> Explanation:
+    """One step of the deployment that the settings pin, every degree that they leave out being 1."""
+    filled = with_defaults(settings)
+    degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
+    pins = instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
+    return explain(setup_of(filled), pins, context=filled.context, prompt=prompt)
+
+
+def _of_attention(reading: AttentionReading, settings: Settings) -> float:
+    filled = with_defaults(settings)
+    how, batch = reading.implementation, filled.batch or 1.0
+    if reading.implementation != "absorbed":
+        change = f"assumptions.attention.latent={attention_layer.VARIANTS[how]}"
+        filled = filled.replace(changes=(*filled.changes, change))
+    setup = setup_of(filled)
+    context, layers = filled.context or 0.0, setup.model.layers
+    if reading.read == "cache_bytes":
+        return batch * attention_layer.cache_bytes(setup, context)
+    if reading.read == "read_dollars":
+        seconds = attention_layer.cache_bytes(setup, context) / setup.hardware.hbm_bytes_per_second
+        return float(money.dollars_per_million_tokens(1.0, seconds, 1.0, setup.dollars_per_accelerator_hour))
+    if reading.read == "overtakes":
+        return attention_layer.flop(setup, 0.0) / attention_layer.of_a_token(setup)[1]
+    if reading.read in ("token_cache_bytes", "layer_cache_bytes"):
+        share = layers if reading.read == "layer_cache_bytes" else 1
+        return attention_layer.of_a_token(setup)[0] / share
+    if reading.read == "layer_flop":
+        return attention_layer.of_a_token(setup)[1] / layers
+    alone = replace(setup, model=attention_layer.one_layer(setup.model), context=context)
+    plans = attention_layer.layout(1, 1, 1, batch)
+    if not attention_layer.fits(alone, plans, how):
+        raise InputError(f"one layer with {batch:g} sequences of {context:g} tokens does not fit")
+    timed = attention_layer.layer_seconds if reading.read == "layer_seconds" else attention_layer.layer_bytes
+    return timed(alone, plans, how)
+
+
+def _of_all_reduce(reading: AllReduceReading, settings: Settings) -> float:
+    setup = setup_of(with_defaults(settings))
+    ranks = np.array([float(reading.ranks)])
+    domains = np.ceil(ranks / setup.hardware.link_domain)
+    summed = Collective("all_reduce", ranks, domains, np.array([reading.size / reading.ranks]))
+    network = Network.of(setup.hardware, setup.assumptions.network)
+    return float(collective_seconds(network, summed, np.ones(1))[0])
+
+
+def _of_round(reading: RoundReading, settings: Settings) -> float:
+    serving = setup_of(with_defaults(settings)).assumptions.serving
+    proposed = Speculation.of("ngram", float(reading.acceptance), reading.drafted)
+    return float(proposed.tokens(serving)[-1])
+
+
+def _of_pools(_: PoolsReading, settings: Settings) -> float:
+    filled = with_defaults(settings)
+    space = Space(max_accelerators=filled.max_instance_gpus)
+    found = compare(pools(setup_of(filled), requests_of(filled), space), Terms(promises_of(filled)))
+    return found.best()[0]
+
+
+def _of_chain(reading: ChainReading, settings: Settings) -> float:
+    if settings.model is None:
+        raise InputError("a chain needs a model in its settings")
+    rate = None if settings.hardware is None else setup_of(with_defaults(settings)).flops_per_second("bf16")
+    return of_a_chain(reading, catalog.model(settings.model), rate)
+
+
+#: What reads each kind of number.
+_READERS: Mapping[type, Callable[[Any, Settings], float]] = {
+    FrontierReading: _of_frontier,
+    ToyReading: _of_toy,
+    SquareRootReading: _of_square_root,
+    StepReading: _of_step,
+    AttentionReading: _of_attention,
+    AllReduceReading: _of_all_reduce,
+    RoundReading: _of_round,
+    PoolsReading: _of_pools,
+    ChainReading: _of_chain,
+}

@@ -1,0 +1,60 @@
+"""The picture of claims: a mark per number, at its end of the axis if it lies beyond."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inference_econ.inputs import Claim
+from inference_econ.report import claims_figure
+from inference_econ.studies.ledger import Finding, Ledger
+
+
+def _finding(name: str, published: dict[str, str], ours: dict[str, float], seed: str = "A paper") -> Finding:
+    claim = Claim.build(
+        {
+            "id": name,
+            "claim": "A claim.",
+            "where": "somewhere",
+            "published": published,
+            "tolerance": 0.1,
+            "measure": {"kind": "value", "of": {"kind": "step", "read": "seconds"}},
+        },
+        origin="claim",
+    )
+    return Finding(seed, claim, ours, {})  # type: ignore[arg-type]
+
+
+def _marks(ledger: Ledger) -> list[tuple[float, str]]:
+    figure = claims_figure.draw(ledger)
+    return [
+        (float(np.asarray(line.get_xdata())[0]), str(line.get_markerfacecolor()))
+        for axes in figure.axes
+        for line in axes.lines
+        if line.get_marker() != "None"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "place", "holds"),
+    [
+        ({"value": "4"}, 4.2, 1.05, True),
+        ({"value": "4"}, 8.0, 2.0, False),
+        ({"at_least": "2"}, 3.0, 1.5, True),
+        ({"at_most": "2"}, 3.0, 1.5, False),
+        ({"at_least": "2", "at_most": "8"}, 4.0, 1.0, True),
+        ({"value": "1"}, 500.0, 20.0, False),
+        ({"value": "1"}, 0.0, 0.05, False),
+    ],
+)
+def test_a_mark_lies_where_the_number_is(published: dict[str, str], ours: float, place: float, holds: bool) -> None:
+    ((x, face),) = _marks(Ledger((_finding("one", published, {"paper": ours}),)))
+    assert x == pytest.approx(place)
+    assert (face != "white") is holds
+
+
+def test_publications_stand_apart_and_what_lies_beyond_says_its_number() -> None:
+    first = _finding("one", {"value": "1"}, {"paper": 100.0, "today": 300.0})
+    figure = claims_figure.draw(Ledger((first, _finding("two", {"value": "1"}, {"today": 1.0}, "Another"))))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["A paper", "Another"]
+    assert [text.get_text() for text in figure.axes[0].texts if text.get_text()] == ["100, 300"]
