@@ -60,8 +60,9 @@ def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> 
     """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
 
     What is asked is a saved answer (-o answer.json of another command), whose question is asked again and held against
-    the file; a scenario; the folder of a sweep; or another command with its options, in quotes. A file has several questions if several are
-    given. It opens without a network, and what is exactly in proportion to a price has a slider.
+    the file; a scenario; the folder of a sweep; or another command with its options, in quotes. A file has several
+    questions if several are given. It opens without a network, and what is exactly in proportion to a price has a
+    slider.
     """
     from inference_econ.report import web
 

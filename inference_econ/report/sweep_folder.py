@@ -50,8 +50,8 @@ def sweep(
     folder : Path or str
         Where to; made if it is not there. Its parts are Parquet files that other programs can read, too.
     jobs : int or None
-        Processes of this machine that answer [1]; None for as many as it has cores, where that pays. A script that asks for several must be guarded by ``if __name__ ==
-        "__main__"``, since each of them imports it.
+        Processes of this machine that answer [1]; None for as many as it has cores, where that pays. A script that
+        asks for several must be guarded by ``if __name__ == "__main__"``, since each of them imports it.
     scheduler : str, optional
         Address of a Dask scheduler, ``tcp://10.0.0.1:8786``, whose workers answer instead.
     progress : callable, optional

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_what_asks_nothing_is_refused(axes: dict[str, Any], further: dict[str, A
 def test_what_is_asked_tells_sweeps_apart_and_what_is_shown_does_not() -> None:
     digest = _combinations().digest
     assert digest == _combinations(AXES, cheapest={"speeds": [10]}).digest
-    others = [
+    others: list[dict[str, Any]] = [
         {"leave_out": [{"model": "llama_3_70b"}]},
         {"unlisted": ["refused"]},
         {"common": {"max_instance_gpus": 2}},
@@ -92,14 +93,20 @@ def test_a_file_of_the_users_own_is_among_the_facts(tmp_path: Path) -> None:
     assert _combinations(axes).digest == before.digest
 
 
-def test_parts_are_as_many_as_a_folder_can_have() -> None:
-    sizes = {10: 1, 400: 1, 4_000: 10, 10_000_000: 256}
-    for product, size in sizes.items():
-        axes = {"model": ["llama_3_8b"], "hardware": ["l4"], "isl": list(range(1, min(product, 5000) + 1))}
-        if product > 5000:
-            axes["osl"] = list(range(1, product // 5000 + 1))
-        combinations = _combinations(axes)
-        assert (combinations.product, combinations.batch) == (product, size)
-    assert len(combinations.part(combinations.parts - 1)) == 10_000_000 % 256 or 256
+@pytest.mark.parametrize(
+    ("sizes", "batch"), [((10,), 1), ((20, 20), 1), ((40, 100), 10), ((1000, 100, 100), 256)], ids=str
+)
+def test_parts_are_as_many_as_a_folder_can_have(sizes: tuple[int, ...], batch: int) -> None:
+    lengths = {name: list(range(1, size + 1)) for name, size in zip(("isl", "osl", "slots"), sizes, strict=False)}
+    combinations = _combinations({"model": ["llama_3_8b"], "hardware": ["l4"], **lengths})
+    assert (combinations.product, combinations.batch) == (math.prod(sizes), batch)
+    last = combinations.part(combinations.parts - 1)
+    assert last[-1].number == combinations.product - 1
+    assert last[-1].settings.isl == sizes[0]
+
+
+def test_ten_million_combinations_are_refused_before_they_begin() -> None:
+    lengths = {name: list(range(1, 101)) for name in ("isl", "osl", "slots")}
+    combinations = _combinations({"model": ["llama_3_8b"], "hardware": ["l4"], "tp": list(range(1, 11)), **lengths})
     with pytest.raises(TooMuchError, match="10,000,000 combinations take about 12 days; reduce the axes"):
         check_work(combinations, range(combinations.parts))
