@@ -97,6 +97,7 @@ from .engines import Overlap as Overlap
 from .engines import PromptGraphs as PromptGraphs
 from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
+from .family_asks import FamilyAsk as FamilyAsk
 from .hardware import HardwareSpec as HardwareSpec
 from .kernels import DenseKernel as DenseKernel
 from .kernels import ExpertKernel as ExpertKernel

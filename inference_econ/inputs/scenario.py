@@ -19,6 +19,7 @@ from inference_econ.inputs.asks import (
     ToyAsk,
 )
 from inference_econ.inputs.claim_asks import ClaimsAsk
+from inference_econ.inputs.family_asks import FamilyAsk
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
@@ -47,13 +48,14 @@ Ask = Annotated[
     | LatentVariantsAsk
     | RunaheadAsk
     | ClaimsAsk
+    | FamilyAsk
     | SweepAsk
     | UncertaintyAsk,
     Field(discriminator="kind"),
 ]
 
 #: Those whose answers have tables of their own.
-_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, ClaimsAsk, SweepAsk, UncertaintyAsk)
+_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, ClaimsAsk, FamilyAsk, SweepAsk, UncertaintyAsk)
 
 
 class Column(Spec):

@@ -98,18 +98,23 @@ class LayoutCurves:
         best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
         return float(max(best)) if max(best) > 0.0 else np.nan
 
-    def held(self, layout: LayoutKey, concurrency: float) -> Held:
-        """A deployment with so many requests in flight [1]; it cannot be where these no longer fit."""
-        services = self.front.deployments
-        rows = self._rows(layout)
+    def deployment(self, layout: LayoutKey, concurrency: float) -> ServiceFrontier | None:
+        """A layout with so many requests in flight [1], as a frontier of this point; None where these do not fit."""
+        services, rows = self.front.deployments, self._rows(layout)
         # A batch of the last state is the last one by definition, not by its last digit.
         if not rows.size or concurrency > services.states.concurrency[rows[0]].max() * (1.0 + 1e-9):
+            return None
+        state = services.states.take(int(rows[0])).at(np.array([concurrency]))
+        seen = (state.tokens_per_second, state.ttft_seconds, state.tpot_seconds, state.requests_per_second)
+        plans = services.plans.at((rows,))
+        return ServiceFrontier(services, plans, *seen, state.concurrency, state.batch, self.front.promises)
+
+    def held(self, layout: LayoutKey, concurrency: float) -> Held:
+        """What users of such a deployment see, and what it costs."""
+        point = self.deployment(layout, concurrency)
+        if point is None:
             return Held()
-        state = services.states.take(int(rows[0])).at(concurrency)
-        rate = float(state.requests_per_second) * services.requests.osl.mean
-        price = services.setup.dollars_per_accelerator_hour
-        dollars = float(money.dollars_per_million_tokens(layout[0], 1.0, rate, price))
-        return Held(float(state.tokens_per_second), dollars, float(state.ttft_seconds))
+        return Held(*(float(values[0]) for values in (point.tokens_per_second, point.dollars, point.ttft_seconds)))
 
     def record(self, layout: LayoutKey) -> Mapping[str, float | str]:
         """The degrees of a layout under the names that people use, and the engines that can start it."""

@@ -18,6 +18,7 @@ from inference_econ.inputs import (
     SERVICE_COLUMNS,
     AssessAsk,
     ClaimsAsk,
+    FamilyAsk,
     FrontierAsk,
     LatentVariantsAsk,
     PanelsAsk,
@@ -31,7 +32,7 @@ from inference_econ.inputs import (
     UncertaintyAsk,
     catalog,
 )
-from inference_econ.studies import kv_runahead, latent_attention, uncertainty
+from inference_econ.studies import families, kv_runahead, latent_attention, uncertainty
 from inference_econ.studies.claims import answered
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
@@ -143,6 +144,11 @@ class _Run:
     def claims(self, _: ClaimsAsk) -> Result:
         return self._result([answered(self.scenario, progress=self.progress)])
 
+    def family(self, ask: FamilyAsk) -> Result:
+        answer = families.compare(ask, self.progress)
+        used = (source for setup in answer.setups for source in priced_sources(setup))
+        return self._result([*answer.tables, *answer.charts], used)
+
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole."""
         panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
@@ -167,6 +173,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     UncertaintyAsk: _Run.uncertainty,
     SweepAsk: _Run.sweep,
     ClaimsAsk: _Run.claims,
+    FamilyAsk: _Run.family,
     PanelsAsk: _Run.panels,
 }
 
