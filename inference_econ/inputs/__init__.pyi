@@ -100,6 +100,7 @@ from .precision import Precision as Precision
 from .prices import HourPrice as HourPrice
 from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
 from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
+from .scenario import OfferedPoints as OfferedPoints
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
 from .serving_engines import ANY_LAYOUT as ANY_LAYOUT

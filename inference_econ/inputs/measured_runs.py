@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 
 from inference_econ.inputs import _yaml, csv_table
 from inference_econ.inputs._base import Count, Fraction, Spec
+from inference_econ.inputs.offers import Date
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]
 Range = Annotated[tuple[Count, Count], Field(strict=False)]
-Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 
 class MeasuredRun(Spec):

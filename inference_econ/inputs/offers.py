@@ -11,6 +11,7 @@ from pydantic import Field
 from inference_econ.inputs import _yaml, csv_table
 from inference_econ.inputs._base import Spec
 
+Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -24,7 +25,7 @@ class Offer(Spec):
     """Name in the catalogue; empty for a model whose architecture nobody published."""
     model_as_written: _Text
     """Name in the source."""
-    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    date: Date
     """Day on which it was seen, or published."""
     tokens_per_second: _Positive | None = None
     """Speed of one user, as measured from outside; None where nobody measured it [tokens/s]."""

@@ -18,6 +18,7 @@ from inference_econ.inputs.asks import (
     SquareRootAsk,
     ToyAsk,
 )
+from inference_econ.inputs.offers import Date
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
@@ -72,11 +73,26 @@ class TableSpec(Spec):
         return self
 
 
+class OfferedPoints(Spec):
+    """The offers of a model on a day that no other of them beats, drawn as points beside a series."""
+
+    series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    """Labels of the series; of panels, each has at most one of them."""
+    model_as_written: Annotated[str, Field(min_length=1)]
+    """Which model, as the source of the offers writes it."""
+    date: Date
+    """Day of the offers."""
+    without: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Providers that are left out: those whose chips are not those of the series, or whose speed is no speed."""
+
+
 class FigureSpec(Spec):
     """How frontiers are drawn."""
 
     title: str
     """Above the axes."""
+    offers: Annotated[tuple[OfferedPoints, ...], Field(strict=False)] = ()
+    """Points of ``scenarios/measured/offers.csv`` that are drawn beside the curves."""
     x: tuple[float, float] | None = Field(default=None, strict=False)
     """Limits of the horizontal axis."""
     y: tuple[float, float] | None = Field(default=None, strict=False)
@@ -113,6 +129,10 @@ class Scenario(SourcedSpec):
         for row in self.table.printed if self.table is not None else ():
             if row not in labels:
                 raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+        offered = () if self.figure is None or isinstance(self.ask, PanelsAsk) else self.figure.offers
+        for label in (label for points in offered for label in points.series):
+            if label not in labels:
+                raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
         return self
 
     @model_validator(mode="after")
