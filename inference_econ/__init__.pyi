@@ -62,6 +62,7 @@ from .report.gallery import reproduce as reproduce
 from .report.saved import SavedAnswer as SavedAnswer
 from .report.saved import load_answer as load_answer
 from .search.frontier import Frontier as Frontier
+from .search.summary import FrontierSummary as FrontierSummary
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
 from .studies.compare import compare as compare

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from inference_econ.inputs import _yaml, csv_table
-from inference_econ.inputs._base import Count, Fraction, Spec
-from inference_econ.inputs.offers import Date
+from inference_econ.inputs._base import Count, Date, Fraction, Spec
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]

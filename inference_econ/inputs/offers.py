@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from inference_econ.inputs import _yaml, csv_table
-from inference_econ.inputs._base import Spec
+from inference_econ.inputs._base import Date, Spec
 
-Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inference_econ.inputs._base import SourcedSpec, Spec
+from inference_econ.inputs._base import Date, SourcedSpec, Spec
 from inference_econ.inputs.asks import (
     RENAMED,
     AssessAsk,
@@ -18,7 +18,6 @@ from inference_econ.inputs.asks import (
     SquareRootAsk,
     ToyAsk,
 )
-from inference_econ.inputs.offers import Date
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
