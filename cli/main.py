@@ -21,6 +21,7 @@ from . import (
     gallery,
     hour_cost,
     import_model,
+    intensity,
     launch,
     load,
     mcp,
@@ -55,6 +56,7 @@ def app() -> None:
 for command in (
     frontier.frontier,
     explain.explain,
+    intensity.intensity,
     compare.compare,
     assess.assess,
     price.price,

@@ -25,6 +25,7 @@ from . import (
     explain,
     frontier,
     hour_cost,
+    intensity,
     launch,
     load,
     prefix_cache,
@@ -41,6 +42,7 @@ from .parameters import UNCOUNTABLE, Degree, Name, Rates
 COMMANDS: Mapping[str, click.Command] = {
     "frontier": frontier.frontier,
     "explain": explain.explain,
+    "intensity": intensity.intensity,
     "compare": compare.compare,
     "price": price.price,
     "load": load.load,

@@ -14,6 +14,8 @@ from .answers.explain import explain as explain
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.hour_cost import hour_cost as hour_cost
+from .answers.intensity import Intensity as Intensity
+from .answers.intensity import intensity as intensity
 from .answers.load import LoadCurve as LoadCurve
 from .answers.load import load as load
 from .answers.means import Means as Means
@@ -62,9 +64,9 @@ from .report.gallery import reproduce as reproduce
 from .report.saved import SavedAnswer as SavedAnswer
 from .report.saved import load_answer as load_answer
 from .search.frontier import Frontier as Frontier
-from .search.summary import FrontierSummary as FrontierSummary
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
+from .search.summary import FrontierSummary as FrontierSummary
 from .studies.compare import compare as compare
 from .studies.results import Result as Result
 from .studies.scenario import run as run

@@ -39,6 +39,7 @@ ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "cache": (lambda: ie.cache(setup(), SPACE), True),
     "speculate": (lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)), True),
     "explain": (lambda: ie.explain(setup(), ie.Pins(tp=1, batch=8)), True),
+    "intensity": (lambda: ie.intensity(setup(), ie.Pins(tp=1)), True),
     "assess": (lambda: ie.assess(setup(), TRAFFIC, ie.Observation(100.0, 1, batch=8.0)), True),
     "compare": (lambda: ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1), True),
     "run": (lambda: ie.run("paper/table_1"), True),
