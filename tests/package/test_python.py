@@ -31,7 +31,7 @@ def layouts() -> Any:
 ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "frontier": (lambda: ie.frontier(setup(), TRAFFIC, SPACE), True),
     "decode_frontier": (lambda: ie.decode_frontier(setup(), TRAFFIC, SPACE), True),
-    "recommend": (lambda: ie.recommend([layouts()], 5.0, TARGETS), False),
+    "recommend": (lambda: ie.recommend([layouts()], 5.0, TARGETS), True),
     "most_traffic": (lambda: ie.most_traffic([layouts()], ie.Means(8), TARGETS), False),
     "load": (lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS), True),
     "price": (lambda: ie.price(layouts(), 5.0), True),
