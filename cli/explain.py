@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-from inference_econ.errors import InputError
-
 from . import options, provenance, show
 from .help import Command, example
 from .parameters import CHART, POSITIVE
@@ -46,7 +44,7 @@ def explain(
     from inference_econ.report.explain import ExplanationPage
 
     options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
-    context, spread = _contexts(choices, prefill)
+    context, spread = options.step_contexts(choices, prefill)
     with show.progress_bar(quiet=output.quiet):
         explanation = explain(
             options.setup(choices),
@@ -62,20 +60,3 @@ def explain(
     if roofline is not None:
         page.draw_roofline(roofline)
         show.remark(f"wrote {roofline}", quiet=output.quiet)
-
-
-def _contexts(choices: options.Choices, prefill: float | None) -> tuple[float | None, float]:
-    """The context that the step sees, and how far contexts are spread around it [tokens].
-
-    Raises
-    ------
-    InputError
-        If lengths of requests are given for a prefill step.
-    """
-    if prefill is None:
-        traffic = options.mean_traffic(choices)
-        return traffic.mean_context, traffic.spread
-    stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
-    if stray is not None:
-        raise InputError(f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself")
-    return choices["context"], 0.0

@@ -71,6 +71,23 @@ def mean_traffic(choices: Choices) -> Traffic:
     return Traffic.build(context_or_lengths(choices), origin="command line")
 
 
+def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None, float]:
+    """The context that the step sees, and how far contexts are spread around it [tokens].
+
+    Raises
+    ------
+    InputError
+        If lengths of requests are given for a prefill step.
+    """
+    if prefill is None:
+        traffic = mean_traffic(choices)
+        return traffic.mean_context, traffic.spread
+    stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
+    if stray is not None:
+        raise InputError(f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself")
+    return choices["context"], 0.0
+
+
 def requests(choices: Choices, **lengths: object) -> Requests:
     """The requests of :data:`lengths`, or those of other lengths."""
     from inference_econ.inputs import Requests

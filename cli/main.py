@@ -22,6 +22,7 @@ from . import (
     gallery,
     hour_cost,
     import_model,
+    intensity,
     launch,
     load,
     mcp,
@@ -59,6 +60,7 @@ def app() -> None:
 for command in (
     frontier.frontier,
     explain.explain,
+    intensity.intensity,
     compare.compare,
     what_if.what_if,
     assess.assess,

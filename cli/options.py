@@ -33,6 +33,7 @@ from .lengths import mean_traffic as mean_traffic
 from .lengths import plain_lengths as plain_lengths
 from .lengths import requests as requests
 from .lengths import shared_prefix as shared_prefix
+from .lengths import step_contexts as step_contexts
 from .outputs import Output as Output
 from .outputs import check_apart as check_apart
 from .outputs import form as form

@@ -25,6 +25,7 @@ from . import (
     explain,
     frontier,
     hour_cost,
+    intensity,
     launch,
     load,
     prefix_cache,
@@ -42,6 +43,7 @@ from .parameters import UNCOUNTABLE, Degree, Name, Rates
 COMMANDS: Mapping[str, click.Command] = {
     "frontier": frontier.frontier,
     "explain": explain.explain,
+    "intensity": intensity.intensity,
     "compare": compare.compare,
     "what-if": what_if.what_if,
     "price": price.price,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import options, prices, proposals, provenance, show
 from .help import Command, example
 from .parameters import Name
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 @proposals.proposer
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
 @click.option("--choices", "most", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
+@options.picture("Write a picture of cost against latency, the cheapest marked: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
 def recommend(further: tuple[str, ...], most: int, output: options.Output, **choices: Any) -> None:
@@ -48,6 +51,8 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     if means is not None:
         from . import most_traffic
 
+        if output.picture is not None:
+            raise InputError("--plot draws deployments at a request rate; what --gpus or --budget carry has no picture")
         with show.progress_bar(quiet=output.quiet):
             offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
         most_traffic.run(choices, offers, means, most, output)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: Commands that answer a question; others list, write or fit something.
 COMMANDS = (
-    "frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost", "compare", "recommend", "load",
-    "disaggregate", "run",
+    "frontier", "explain", "intensity", "assess", "price", "speculate", "cache", "hour-cost", "compare", "recommend",
+    "load", "disaggregate", "run",
 )  # fmt: skip
 _PROGRAM = "inference-econ"
 

@@ -14,6 +14,8 @@ from .answers.explain import explain as explain
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.hour_cost import hour_cost as hour_cost
+from .answers.intensity import Intensity as Intensity
+from .answers.intensity import intensity as intensity
 from .answers.load import LoadCurve as LoadCurve
 from .answers.load import load as load
 from .answers.means import Means as Means
@@ -66,6 +68,7 @@ from .report.sweep_folder import sweep as sweep
 from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
+from .search.summary import FrontierSummary as FrontierSummary
 from .studies.claims import claims as claims
 from .studies.compare import compare as compare
 from .studies.ledger import Ledger as Ledger

@@ -6,6 +6,7 @@ from . import conversations as conversations
 from . import explain as explain
 from . import frontier as frontier
 from . import hour_cost as hour_cost
+from . import intensity as intensity
 from . import load as load
 from . import means as means
 from . import most_traffic as most_traffic

@@ -164,6 +164,45 @@ def explain(
     >>> step.accelerators, step.limited_by
     (8.0, 'launches')
     """
+    served, deployment = stepped(
+        setup, pins, context=context, prompt=prompt, cut=cut, shared_prefix=shared_prefix, spread=spread
+    )
+    needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
+    costs = evaluate(served, deployment, cut)
+    batch, dollars = float(deployment.batch[0]), None
+    if served.price is not None:
+        per_token = float(costs.seconds[0]) / (prompt or 1.0)
+        dollars = float(
+            money.dollars_per_million_tokens(accelerators, per_token, batch, served.dollars_per_accelerator_hour)
+        )
+    layout = served.layout_record(deployment, cut)
+    rows = tuple(operator_costs(served, deployment, cut))
+    held = served.memory_of_one_accelerator(deployment)
+    machines = _in_machines(served, deployment, cut)
+    streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
+    from_host = float(np.ravel(streamed)[0])
+    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, from_host)
+
+
+def stepped(
+    setup: Setup,
+    pins: Pins,
+    *,
+    context: float | None = None,
+    prompt: float | None = None,
+    cut: TensorLayout = "1d",
+    shared_prefix: float = 0.0,
+    spread: float = 0.0,
+) -> tuple[Setup, plans.Plans]:
+    """What :func:`explain` takes apart, checked: the question with its context, and the one deployment, shape (1,).
+
+    Raises
+    ------
+    InputError
+        If a degree does not divide what it must, or a number cannot be used.
+    NothingFitsError
+        If the deployment does not fit in memory.
+    """
     if prompt is not None and not 1 <= prompt <= _MOST:
         raise InputError(f"the prompt must be from 1 to {_MOST:g} tokens, got {prompt:g}")
     if cut not in ("1d", "2d"):
@@ -182,24 +221,10 @@ def explain(
     deployment = _fastest(served, candidates, cut)
     _check_divisible(served, deployment, cut)
     served.check_startable(_pinned(deployment, pins), cut)
-    needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
     code = int(np.ravel(served.reasons(deployment, cut))[0])
     if code != memory.FITS:
-        raise NothingFitsError(_does_not_fit(served, deployment, needed, code))
-    costs = evaluate(served, deployment, cut)
-    batch, dollars = float(deployment.batch[0]), None
-    if served.price is not None:
-        per_token = float(costs.seconds[0]) / (prompt or 1.0)
-        dollars = float(
-            money.dollars_per_million_tokens(accelerators, per_token, batch, served.dollars_per_accelerator_hour)
-        )
-    layout = served.layout_record(deployment, cut)
-    rows = tuple(operator_costs(served, deployment, cut))
-    held = served.memory_of_one_accelerator(deployment)
-    machines = _in_machines(served, deployment, cut)
-    streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
-    from_host = float(np.ravel(streamed)[0])
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, from_host)
+        raise NothingFitsError(_does_not_fit(served, deployment, served.memory(deployment), code))
+    return served, deployment
 
 
 def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:

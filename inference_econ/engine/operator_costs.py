@@ -115,11 +115,11 @@ def _operator_costs(
         return None
     flop = compute / padding * setup.operator_flops_per_second(operator)
     moved = _memory_bytes(setup, operator, work)
-    peak = setup.peaks[setup.unit(operator.dtype)]
+    peak = setup.peaks[setup.operator_unit(operator)]
     achieved = max(flop / peak, moved / setup.hardware.hbm_bytes_per_second) / together
     return OperatorCosts(
         operator.name,
-        setup.unit(operator.dtype),
+        setup.operator_unit(operator),
         repeats,
         flop,
         moved,

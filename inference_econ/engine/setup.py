@@ -304,12 +304,20 @@ class Setup:
         if kernel is not None:
             return self.peaks[self.unit(dtype)] * min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
         shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
-        unit = self.unit(dtype)
-        if kind == "scores" and assumed.chip.math_unit_follows == "fastest":
-            # They multiply the cache, and the study has them on the unit of the weights.
-            unit = max(unit, self.unit(self.precision.attention), key=self.peaks.__getitem__)
+        unit = self._kind_unit(dtype, kind)
         narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
+
+    def operator_unit(self, operator: Operator) -> str:
+        """The maths unit that a row of the operator table runs on."""
+        return self._kind_unit(operator.dtype, "dense" if operator.rates is not None else operator.kind)
+
+    def _kind_unit(self, dtype: str, kind: OperatorKind) -> str:
+        unit = self.unit(dtype)
+        if kind == "scores" and self.assumptions.chip.math_unit_follows == "fastest":
+            # They multiply the cache, and the study has them on the unit of the weights.
+            return max(unit, self.unit(self.precision.attention), key=self.peaks.__getitem__)
+        return unit
 
     def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
         """What is known of the kernels of products with weights of ``dtype``; nothing of attention scores."""

@@ -135,3 +135,38 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
         return np.empty(0, dtype=np.intp)
     limits = time[0] * 10.0 ** np.linspace(0.0, decades, points)
     return np.unique(np.searchsorted(time, limits, side="right") - 1)
+
+
+def summarised_cost(
+    tokens_per_second: npt.ArrayLike, slow_dollars: float, top_tokens_per_second: float, exponent: float
+) -> Array:
+    """Cost at a speed, by the three numbers that summarise a frontier.
+
+    Parameters
+    ----------
+    tokens_per_second : array_like, shape (...)
+        Speed of a user x, below the top speed [tokens/s].
+    slow_dollars : float
+        Cost A towards a speed of 0 [USD per 1e6 tokens].
+    top_tokens_per_second : float
+        Speed x_m that no cost reaches [tokens/s].
+    exponent : float
+        How steeply cost rises towards it, beta [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Cost [USD per 1e6 tokens].
+
+    Notes
+    -----
+    A (1 - x / x_m)^-beta: what the published code of Erdil (2025) fits to a frontier. A summary and no model: valid
+    between the speeds of the points that it was fitted to.
+
+    Examples
+    --------
+    >>> summarised_cost([0.0, 50.0], 0.1, 100.0, 2.0).tolist()
+    [0.1, 0.4]
+    """
+    share = np.divide(tokens_per_second, top_tokens_per_second)
+    return np.asarray(slow_dollars * (1.0 - share) ** -exponent)

@@ -82,7 +82,9 @@ def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_seco
     return np.minimum(np.multiply(flop_per_byte, bytes_per_second), flops_per_second)
 
 
-def critical_batch(bytes_per_parameter: float, bytes_per_second: float, flops_per_second: float) -> float:
+def critical_batch(
+    bytes_per_parameter: float, bytes_per_second: float, flops_per_second: float, sparsity: float = 1.0
+) -> float:
     """Batch at which weight reads and arithmetic take equally long.
 
     Parameters
@@ -93,6 +95,8 @@ def critical_batch(bytes_per_parameter: float, bytes_per_second: float, flops_pe
         Memory bandwidth [B/s].
     flops_per_second : float
         Arithmetic rate [FLOP/s].
+    sparsity : float
+        Experts over those that a token visits, 1 for a dense model [1].
 
     Returns
     -------
@@ -101,9 +105,16 @@ def critical_batch(bytes_per_parameter: float, bytes_per_second: float, flops_pe
 
     Notes
     -----
-    b* = p C / (2 B), the text below eq. (2) of Erdil (2025).
+    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. With experts each of them gets b / s tokens
+    of a batch, so that its weights are read for as many. Valid for weights alone: activations that are moved make it
+    larger, and attention has no such batch, since every request reads a cache of its own.
+
+    Examples
+    --------
+    >>> round(critical_batch(2, 3.35e12, 989.4e12)), round(critical_batch(1, 3.35e12, 1978.9e12, sparsity=256 / 8))
+    (295, 9452)
     """
-    return bytes_per_parameter * flops_per_second / (2.0 * bytes_per_second)
+    return sparsity * bytes_per_parameter * flops_per_second / (2.0 * bytes_per_second)
 
 
 class ToyNetwork(NamedTuple):

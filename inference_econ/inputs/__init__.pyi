@@ -117,11 +117,14 @@ from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
+from .offers import Offer as Offer
+from .offers import known_offers as known_offers
 from .ownership import Ownership as Ownership
 from .precision import Precision as Precision
 from .prices import HourPrice as HourPrice
 from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
 from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
+from .scenario import OfferedPoints as OfferedPoints
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
 from .serving_engines import ANY_LAYOUT as ANY_LAYOUT

@@ -52,6 +52,7 @@ Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidat
 #: A dimension or head count; the scaled variants of the published study are fractional.
 Size = Annotated[int | float, Field(gt=0, le=_LARGEST_SIZE, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0, le=_MOST)]
+Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 
 class SourcedSpec(Spec):

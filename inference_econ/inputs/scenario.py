@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inference_econ.inputs._base import SourcedSpec, Spec
+from inference_econ.inputs._base import Date, SourcedSpec, Spec
 from inference_econ.inputs.asks import (
     RENAMED,
     AssessAsk,
@@ -89,11 +89,26 @@ class TableSpec(Spec):
         return self
 
 
+class OfferedPoints(Spec):
+    """The offers of a model on a day that no other of them beats, drawn as points beside a series."""
+
+    series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    """Labels of the series; of panels, each has at most one of them."""
+    model_as_written: Annotated[str, Field(min_length=1)]
+    """Which model, as the source of the offers writes it."""
+    date: Date
+    """Day of the offers."""
+    without: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Providers that are left out: those whose chips are not those of the series, or whose speed is no speed."""
+
+
 class FigureSpec(Spec):
     """How frontiers are drawn."""
 
     title: str
     """Above the axes."""
+    offers: Annotated[tuple[OfferedPoints, ...], Field(strict=False)] = ()
+    """Points of ``scenarios/measured/offers.csv`` that are drawn beside the curves."""
     x: tuple[float, float] | None = Field(default=None, strict=False)
     """Limits of the horizontal axis."""
     y: tuple[float, float] | None = Field(default=None, strict=False)
@@ -130,6 +145,10 @@ class Scenario(SourcedSpec):
         for row in self.table.printed if self.table is not None else ():
             if row not in labels:
                 raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+        offered = () if self.figure is None or isinstance(self.ask, PanelsAsk) else self.figure.offers
+        for label in (label for points in offered for label in points.series):
+            if label not in labels:
+                raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
         return self
 
     @model_validator(mode="after")

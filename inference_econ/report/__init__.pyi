@@ -16,6 +16,7 @@ from . import frontier as frontier
 from . import gallery as gallery
 from . import hour_cost as hour_cost
 from . import import_model as import_model
+from . import intensity as intensity
 from . import launch as launch
 from . import load as load
 from . import manifests as manifests

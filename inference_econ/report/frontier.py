@@ -19,6 +19,7 @@ from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.search import Frontier, PlanTable, Point
 
@@ -204,6 +205,7 @@ def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
+    notes += summary_notes(front)
     return (*notes, *startable_notes([setup]), *caveats.remarks(front.subjects(points)), *remarks(setup))
 
 
@@ -227,6 +229,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": caveats.calibration_record(instances),
+        "summary": summary_record(front),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }

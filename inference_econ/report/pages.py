@@ -9,6 +9,7 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.disaggregated.answer import Disaggregation
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.hour_cost import HourCost
+from inference_econ.answers.intensity import Intensity
 from inference_econ.answers.load import LoadCurve
 from inference_econ.answers.most_traffic import MostTraffic
 from inference_econ.answers.prefix_cache import Offloading
@@ -26,6 +27,7 @@ from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.explain import ExplanationPage
 from inference_econ.report.frontier import FrontierPage
 from inference_econ.report.hour_cost import HourCostPage
+from inference_econ.report.intensity import IntensityPage
 from inference_econ.report.load import LoadPage
 from inference_econ.report.most_traffic import MostTrafficPage
 from inference_econ.report.page import Page
@@ -71,6 +73,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     Frontier: FrontierPage,
     HourCost: HourCostPage,
     Ledger: ClaimsPage,
+    Intensity: IntensityPage,
     LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
     MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
     Offloading: PrefixCachePage,

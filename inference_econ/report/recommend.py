@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.burstiness import burstiness_record, promises_note
+from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, chances_record, planned_notes
 from inference_econ.report.record import flat_frame, targets_record
@@ -31,6 +32,7 @@ from inference_econ.report.table import Table, assumptions_label, dollars, layou
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.report.charts import AnyChart
 
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
@@ -72,6 +74,13 @@ class RecommendationPage(Page):
     def frame(self) -> pd.DataFrame:
         """One row per deployment, unrounded."""
         return flat_frame(choice_record(choice, self.targets) for choice in self.choices)
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """What deployments cost against what their users wait, the cheapest marked."""
+        from inference_econ.report import charts
+
+        title = f"What do deployments that keep the promises cost?\n{recommend_title(self.choices, self.targets)}"
+        return {"recommend": charts.line_charts(recommend_charts(self.choices, self.targets), title)}
 
     def record(self) -> object:
         """The promises and every deployment."""
@@ -145,7 +154,6 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         )
     services = [choice.service for choice in choices]
     best, setups = choices[0], [service.setup for service in services]
-    rate = best.load.requests_per_second * best.replicas
     subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
         *_idle(best),
@@ -160,9 +168,49 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         *caveats.remarks(subjects, SEEN),
     )
     least = ("$/M output", "engine", "instances", "busy %", "rented")
-    title = service_title("Cheapest deployments", services, rate=rate, promises=targets)
-    table = Table(title, columns, tuple(rows), notes, why, least)
+    table = Table(recommend_title(choices, targets), columns, tuple(rows), notes, why, least)
     return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
+
+
+def recommend_title(choices: Sequence[Choice], targets: Targets) -> str:
+    """What is served, at which rate, with which promises, in one line."""
+    rate = choices[0].load.requests_per_second * choices[0].replicas
+    return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
+
+
+#: What users wait for: in promises, and on an axis.
+_WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
+
+
+def recommend_charts(choices: Sequence[Choice], targets: Targets) -> list[Plot]:
+    """Dollars per hour over each latency: the cheapest by itself, the others by chip, the promises as lines."""
+    return [_cost_over(name, choices, targets) for name in _WAITS]
+
+
+def _cost_over(name: str, choices: Sequence[Choice], targets: Targets) -> Plot:
+    which, limit = targets.percentile, targets.given.get(name)
+    best, *others = choices
+    chips = dict.fromkeys(choice.service.setup.hardware.name for choice in others)
+    series = [_points(f"the cheapest: {fleet_label(best.service, best.replicas)}", name, [best], which)]
+    for chip in chips:
+        of_chip = [choice for choice in others if choice.service.setup.hardware.name == chip]
+        series.append(_points(f"further: {chip}", name, of_chip, which))
+    marks = {} if limit is None else {f"promised {name.upper()} {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
+    return Plot(_WAITS[name], f"{name.upper()} {which} [ms]", "US dollars per hour", tuple(series), marks=marks)
+
+
+def _points(label: str, name: str, choices: Sequence[Choice], which: str) -> Series:
+    """Deployments as points, with what they are to be told by hovering."""
+    waits = [getattr(choice.load, f"{name}_seconds")[which] for choice in choices]
+    details: dict[str, list[float | str]] = {
+        "GPUs": [choice.accelerators for choice in choices],
+        "instances": [choice.replicas for choice in choices],
+        "layout": [layout_label(layout_of(choice.service)) for choice in choices],
+        "busy %": [f"{100 * choice.load.utilization:.0f}" for choice in choices],
+        "binding": [choice.binding for choice in choices],
+    }
+    costs = [choice.dollars_per_hour for choice in choices]
+    return Series(label, [1e3 * wait for wait in waits], costs, points=True, details=details)
 
 
 def _idle(best: Choice) -> list[str]:

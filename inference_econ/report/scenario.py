@@ -13,6 +13,7 @@ from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
 from inference_econ.report.curves import assumed, curve_columns, curves_title, stacked, warned
+from inference_econ.report.offered import offer_records, offers_frame, offers_tables
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
@@ -60,7 +61,8 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
         return assess.assessment_tables(result.assessment)
     if result.tables:
         return tuple(_beside_printed(table) for table in result.tables)
-    return tuple(scenario_table(panel) for panel in result.panels or (result,))
+    shown = result.panels or (result,)
+    return tuple(table for panel in shown for table in (scenario_table(panel), *offers_tables(panel)))
 
 
 def scenario_table(result: Result) -> Table:
@@ -186,6 +188,8 @@ def result_record(result: Result) -> dict[str, object]:
         record["curves"] = [
             {"series": curve.label, **_lists(_bounded(curve, curve_columns(curve)))} for curve in result.curves
         ]
+    if result.offers:
+        record["offers"] = offer_records(result)
     if result.tables:
         record["tables"] = [table.record() for table in result.tables]
         record["charts"] = [chart.record() for chart in result.charts]
@@ -219,7 +223,7 @@ def result_frame(result: Result) -> pd.DataFrame:
         return scenario_table(result).frame()
     if result.comparison is not None:
         return _ten_digits(comparison_frame(result))
-    return _ten_digits(_curves_frame(result.curves))
+    return _ten_digits(_figure_frame(result))
 
 
 def _ten_digits(frame: pd.DataFrame) -> pd.DataFrame:
@@ -255,6 +259,11 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
     return pd.DataFrame({"series": curve.label, **curve_columns(curve)})
 
 
+def _figure_frame(result: Result) -> pd.DataFrame:
+    """Points of the curves of a figure, and after them those of the offers beside them."""
+    return stacked((_curves_frame(result.curves), offers_frame(result)))
+
+
 def _curves_frame(curves: Sequence[Curve]) -> pd.DataFrame:
     """Points of some curves, and how far off they may be."""
     import pandas as pd
@@ -266,7 +275,7 @@ def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
     """Points of several scenarios, which may have series of the same name."""
     import pandas as pd
 
-    frames = {panel.scenario.name: _curves_frame(panel.curves) for panel in panels}
+    frames = {panel.scenario.name: _figure_frame(panel) for panel in panels}
     return pd.concat(frames, names=["panel"]).reset_index(level="panel").reset_index(drop=True)
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from inference_econ.report.assess import assessment_chart
-from inference_econ.report.figures import COLOURS, STYLE, chart_figure, charts_figure, plot_frontiers
+from inference_econ.report.figures import COLOURS, MARKERS, STYLE, chart_figure, charts_figure, plot_frontiers
 from inference_econ.studies.results import Result, SquareRootLaw
 
 if TYPE_CHECKING:
@@ -41,12 +41,13 @@ def draw(result: Result) -> Figure:
         if result.charts:
             return charts_figure(result.charts, title)
         if result.panels:
-            figure = Figure(figsize=(12.5, 5.2), layout="constrained")
+            figure = Figure(figsize=(6.25 * len(result.panels), 6.4), layout="constrained")
             places = figure.subplots(1, len(result.panels), sharey=True, squeeze=False)[0]
             for axes, panel in zip(places, result.panels, strict=True):
                 inner = panel.scenario.figure
                 plot_frontiers(axes, panel.curves, inner.title if inner is not None else panel.scenario.name)
-                axes.legend(fontsize=8.5)
+                _offers(axes, panel)
+                axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=8.5)
             return figure
         figure = Figure(figsize=(7.6, 5.2), layout="constrained")
         axes = figure.add_subplot()
@@ -54,8 +55,9 @@ def draw(result: Result) -> Figure:
             _comparison(axes, result.comparison, title)
         else:
             plot_frontiers(axes, result.curves, title)
+            _offers(axes, result)
             # Many series leave no empty corner: their legend goes below the axes.
-            if len(result.curves) > _CORNER_ENTRIES:
+            if len(axes.get_legend_handles_labels()[1]) > _CORNER_ENTRIES:
                 figure.legend(loc="outside lower center", ncols=3, fontsize=8.5)
             else:
                 axes.legend()
@@ -64,6 +66,22 @@ def draw(result: Result) -> Figure:
         if spec is not None and spec.y is not None:
             axes.set_ylim(spec.y)
     return figure
+
+
+def _offers(axes: Axes, result: Result) -> None:
+    """What providers offered, in the colours of the series, with their names; a marker for each day."""
+    labels = [curve.label for curve in result.curves]
+    days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
+    for index, beside in enumerate(sorted(result.offers, key=lambda beside: beside.tokens_per_second)):
+        offer, colour = beside.offer, COLOURS[labels.index(beside.series) % len(COLOURS)]
+        place = beside.tokens_per_second, offer.dollars_per_million_output_tokens
+        marker = MARKERS[days.index(offer.date) % len(MARKERS)]
+        axes.plot(*place, marker, color=colour, markersize=5.5, markeredgecolor="black", markeredgewidth=0.6)
+        # Neighbours have their names on different sides.
+        side = (5, -10) if index % 2 else (5, 4)
+        axes.annotate(offer.provider, place, xytext=side, textcoords="offset points", fontsize=7.5, color=colour)
+    for day, marker in zip(days, MARKERS, strict=False):
+        axes.plot([], [], marker, color="white", markeredgecolor="black", label=f"offered on {day}")
 
 
 def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:

@@ -20,6 +20,7 @@ from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )
     why = (
         f"{MEANS} Assumptions: {front.setup.assumptions.name}.",
+        *summary_notes(front),
         *startable_notes([front.setup]),
         *caveats.remarks(front.subjects(points), SERVED),
         *remarks(front.setup),
@@ -180,6 +182,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "speculation": None if front.speculation is None else front.speculation.record(),
         "promises": targets_record(front.promises),
         "calibration": caveats.calibration_record(instances, SERVED),
+        "summary": summary_record(front),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }

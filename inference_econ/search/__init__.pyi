@@ -11,3 +11,5 @@ from .frontier import Frontier as Frontier
 from .frontier import Point as Point
 from .frontier import Sampling as Sampling
 from .frontier import compute as compute
+from .summary import FrontierSummary as FrontierSummary
+from .summary import summarise as summarise

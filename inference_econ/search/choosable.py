@@ -12,6 +12,7 @@ from inference_econ._types import Array
 from inference_econ.engine import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
+from inference_econ.search.summary import FrontierSummary, summarise
 
 PointT = TypeVar("PointT")
 #: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
@@ -62,6 +63,16 @@ class Choosable(ABC, Generic[PointT]):
         if not 0 <= exponent <= _LARGEST_EXPONENT:
             raise InputError(f"the exponent must be from 0 to {_LARGEST_EXPONENT}, got {exponent:g}")
         return int(np.argmax(money.preference(*self.axes(), exponent)))
+
+    def summary(self) -> FrontierSummary:
+        """The frontier in three numbers: A (1 - x / x_m)^-beta with its error.
+
+        Raises
+        ------
+        InputError
+            If it has fewer than four points.
+        """
+        return summarise(*self.axes())
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
         """The cheapest point at or above a speed.

@@ -17,6 +17,7 @@ from inference_econ.formulas import money
 from inference_econ.inputs import Scenario
 from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable, Chart
+from inference_econ.studies.offered import BesideSeries
 
 _Kind = TypeVar("_Kind")
 #: A frontier of services, or of decode steps alone.
@@ -55,6 +56,11 @@ class Curve:
         """The point that maximises speed^exponent / cost (eq. 45)."""
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
 
+    def dollars_at(self, tokens_per_second: float) -> float | None:
+        """Least cost at a speed [tokens/s] or above [USD per 1e6 tokens]; None where no point is as fast."""
+        as_fast = self.dollars[self.tokens_per_second >= tokens_per_second]
+        return float(as_fast.min()) if as_fast.size else None
+
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
@@ -89,9 +95,9 @@ class Result(Shown):
     scenario : Scenario
         What was asked.
     exhibits : tuple
-        What there is to see, in order. Of frontiers a :class:`Curve` per series, of tables and their charts each by
-        itself, of a measured deployment its :class:`Assessment`, of a study its :class:`Study`, of figures side by
-        side a :class:`Result` each.
+        What there is to see, in order. Of frontiers a :class:`Curve` per series and the offers beside them, of tables
+        and their charts each by itself, of a measured deployment its :class:`Assessment`, of a study its
+        :class:`Study`, of figures side by side a :class:`Result` each.
     sources : tuple of UsedSource
         What the numbers rest on.
     missing : mapping of str to str
@@ -119,6 +125,11 @@ class Result(Shown):
         return self._of(Chart)
 
     @property
+    def offers(self) -> tuple[BesideSeries, ...]:
+        """What providers offered, beside the series that it is held against."""
+        return self._of(BesideSeries)
+
+    @property
     def panels(self) -> tuple[Result, ...]:
         """Other scenarios side by side."""
         return self._of(Result)
@@ -143,4 +154,4 @@ class Result(Shown):
 
 
 #: What a result can show.
-Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Study | Result
+Exhibit = Curve | BesideSeries | CellTable | Chart | SquareRootLaw | Assessment | Study | Result

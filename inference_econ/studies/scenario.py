@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from inference_econ.inputs import (
 )
 from inference_econ.studies import families, kv_runahead, latent_attention, uncertainty
 from inference_econ.studies.claims import answered
+from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
 from inference_econ.studies.sweep.combinations import check_work, combinations_of
@@ -103,7 +104,14 @@ class _Run:
                 raise InputError(f"{series.label}: {error}") from error
         if not curves:
             raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
-        return self._result(curves, (used for curve in curves for used in curve.sources), missing)
+        offers = self._offers(curve.label for curve in curves)
+        used = (*(used for curve in curves for used in curve.sources), *(beside.source for beside in offers))
+        return self._result([*curves, *offers], used, missing)
+
+    def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
+        """What the figure of the scenario draws beside some series."""
+        figure = self.scenario.figure
+        return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
         assessment = assessment_of(ask, progress=self.progress)
@@ -150,9 +158,22 @@ class _Run:
         return self._result([*answer.tables, *answer.charts], used)
 
     def panels(self, ask: PanelsAsk) -> Result:
-        """Other scenarios, whose sources are those of the whole."""
-        panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
+        """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
+        panels = tuple(self._with_offers(run(_panel(name), progress=self.progress)) for name in ask.scenarios)
+        self._check_offered({curve.label for panel in panels for curve in panel.curves})
         return Result(self.scenario, panels, tuple(dict.fromkeys(used for panel in panels for used in panel.sources)))
+
+    def _with_offers(self, panel: Result) -> Result:
+        offers = self._offers(curve.label for curve in panel.curves)
+        used = (*panel.sources, *(beside.source for beside in offers))
+        return replace(panel, exhibits=(*panel.exhibits, *offers), sources=tuple(dict.fromkeys(used)))
+
+    def _check_offered(self, labels: Collection[str]) -> None:
+        """Refuse offers that no panel has the series of."""
+        points = () if self.scenario.figure is None else self.scenario.figure.offers
+        odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
+        if odd is not None:
+            raise InputError(f"offers of {odd!r}: no panel has such a series; series: {', '.join(sorted(labels))}")
 
     def _result(
         self, exhibits: Iterable[Exhibit], used: Iterable[UsedSource] = (), missing: Mapping[str, str] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -232,3 +233,15 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
 )
 def test_confidence_that_nobody_can_have(refused: Command, words: tuple[object, ...], said: str) -> None:
     assert said in " ".join(refused("recommend", *SMALL, *words).err.split())
+
+
+def test_a_picture_of_deployments_at_a_rate_and_none_of_what_a_budget_carries(command: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "fleet.svg"
+    command("recommend", *SMALL, "--request-rate", 40, "--tpot", "20 ms", "--plot", picture)
+    text = picture.read_text(encoding="utf-8")
+    assert "What do deployments that keep the promises cost?" in text
+    assert "promised TPOT p90: 20 ms" in text
+    outcome = command("recommend", *SMALL, "--gpus", 8, "--tpot", "20 ms", "--plot", tmp_path / "most.svg")
+    assert outcome.code == 2
+    assert "--plot draws deployments at a request rate; what --gpus or --budget carry has no picture" in outcome.err
+    assert not (tmp_path / "most.svg").exists()

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.formulas.pareto import ceiling, dominated, sampled, undominated
+from inference_econ.formulas.pareto import ceiling, dominated, sampled, summarised_cost, undominated
 
 Array = npt.NDArray[np.float64]
 
@@ -110,3 +110,8 @@ def test_sampled_of_nothing_is_nothing() -> None:
 
 def test_sampled_always_visits_the_fastest_and_stops_at_the_last_limit() -> None:
     assert sampled([1.0, 99.0, 101.0], 1000, 2.0).tolist() == [0, 1]
+
+
+def test_the_summary_of_a_frontier_begins_at_its_slow_cost_and_rises_without_end() -> None:
+    costs = summarised_cost(np.array([0.0, 50.0, 99.0, 100.0 * (1 - 1e-9)]), 2.0, 100.0, 1.5)
+    np.testing.assert_allclose(costs, [2.0, 2.0 * 2.0**1.5, 2.0 * 1e3, 2.0 * 10**13.5], rtol=1e-6)

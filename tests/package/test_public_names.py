@@ -35,11 +35,13 @@ front: ie.Frontier = ie.decode_frontier(
     sampling=ie.Sampling(10, 1.0),
 )
 point: ie.Point = front.fastest()
+short: ie.FrontierSummary = front.summary()
 promised: ie.Targets = ie.Targets(tpot_seconds=0.1, percentile="mean")
 served: ie.ServiceFrontier = ie.frontier(setup, traffic, space, promises=promised)
 waits: float = served.cheapest(tokens_per_second=50).ttft_seconds
 best: ie.ServicePoint = served.preferred(exponent=3)
 step: ie.Explanation = ie.explain(setup, ie.Pins(tp=1), context=10.0)
+turns: ie.Intensity = ie.intensity(setup, ie.Pins(tp=1), over="batch", context=10.0)
 verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch=8.0))
 seconds: float = float(ie.best_step_seconds(setup, 1, 1))
 lengths: ie.Requests = ie.Requests(isl=ie.Length.parse("100"), osl=ie.Length.parse("10"))

@@ -31,7 +31,7 @@ def layouts() -> Any:
 ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "frontier": (lambda: ie.frontier(setup(), TRAFFIC, SPACE), True),
     "decode_frontier": (lambda: ie.decode_frontier(setup(), TRAFFIC, SPACE), True),
-    "recommend": (lambda: ie.recommend([layouts()], 5.0, TARGETS), False),
+    "recommend": (lambda: ie.recommend([layouts()], 5.0, TARGETS), True),
     "most_traffic": (lambda: ie.most_traffic([layouts()], ie.Means(8), TARGETS), False),
     "load": (lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS), True),
     "price": (lambda: ie.price(layouts(), 5.0), True),
@@ -39,6 +39,7 @@ ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "cache": (lambda: ie.cache(setup(), SPACE), True),
     "speculate": (lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)), True),
     "explain": (lambda: ie.explain(setup(), ie.Pins(tp=1, batch=8)), True),
+    "intensity": (lambda: ie.intensity(setup(), ie.Pins(tp=1)), True),
     "assess": (lambda: ie.assess(setup(), TRAFFIC, ie.Observation(100.0, 1, batch=8.0)), True),
     "compare": (lambda: ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1), True),
     "run": (lambda: ie.run("paper/table_1"), True),

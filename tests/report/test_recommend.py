@@ -8,7 +8,7 @@ import pytest
 
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import recommend
-from inference_econ.report.recommend import recommend_table
+from inference_econ.report.recommend import recommend_charts, recommend_table
 from tests.offered import offer_of
 
 
@@ -21,3 +21,16 @@ def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: floa
     idle = replace(choice, binding=binding, load=replace(choice.load, utilization=busy))
     text = "The first fleet is 1 % busy: the promised TTFT is all but that of an idle server"
     assert any(note.startswith(text) for note in recommend_table([idle], targets).notes) is said
+
+
+def test_the_picture_marks_the_cheapest_and_what_is_promised() -> None:
+    targets = Targets(tpot_seconds=0.05)
+    choices = recommend([offer_of(most=2)], 5.0, targets, most=4)
+    waits, speeds = recommend_charts(choices, targets)
+    assert (waits.marks, speeds.marks) == ({}, {"promised TPOT p90: 50 ms": 50.0})
+    best, *others = speeds.lines
+    assert best.label.startswith("the cheapest: ")
+    assert list(best.y) == [choices[0].dollars_per_hour]
+    assert list(best.x) == [1e3 * choices[0].load.tpot_seconds["p90"]]
+    assert [cost for line in others for cost in line.y] == [choice.dollars_per_hour for choice in choices[1:]]
+    assert all(line.points and len(line.details["layout"]) == len(line.y) for line in speeds.lines)

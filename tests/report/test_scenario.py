@@ -31,7 +31,7 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
     elif result.comparison is not None:
         assert [float(row["measured_seconds"]) for row in rows] == pytest.approx(result.comparison.measured)
     else:
-        assert len(rows) == sum(len(curve.dollars) for curve in result.curves)
+        assert len(rows) == sum(len(curve.dollars) for curve in result.curves) + len(result.offers)
         assert [curve["series"] for curve in record["curves"]] == [curve.label for curve in result.curves]
         assert record["curves"][0]["batch"] == result.curves[0].batch.tolist()
     lines = scenario_table(result).markdown().splitlines()
@@ -43,7 +43,7 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
     result = Result(catalog.scenario("paper/figure_5"), panels)
     rows = csv_rows(csv_text(result_frame(result)))
-    per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
+    per_panel = sum(len(curve.dollars) for curve in panels[0].curves) + len(panels[0].offers)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
     assert {row["series"] for row in rows} == {curve.label for curve in panels[0].curves}
     record = result_record(result)

@@ -40,7 +40,7 @@ def test_the_figures_of_scenarios(tmp_path: Path) -> None:
 def test_curves_are_drawn_where_the_data_is() -> None:
     result = run("paper/figure_1")
     (axes,) = scenario_figure.draw(result).axes
-    for curve, line in zip(result.curves, axes.lines, strict=True):
+    for curve, line in zip(result.curves, axes.lines[: len(result.curves)], strict=True):
         assert line.get_label() == curve.label
         np.testing.assert_array_equal(np.asarray(line.get_xdata()), curve.tokens_per_second)
         np.testing.assert_array_equal(np.asarray(line.get_ydata()), curve.dollars)
@@ -48,8 +48,24 @@ def test_curves_are_drawn_where_the_data_is() -> None:
 
 def test_curves_can_be_told_apart() -> None:
     (axes,) = scenario_figure.draw(run("paper/figure_1")).axes
-    styles = {(str(line.get_color()), str(line.get_linestyle())) for line in axes.lines}
-    assert len(styles) == len(axes.lines) == 8
+    curves = [line for line in axes.lines if line.get_linestyle() != "None"]
+    assert len({(str(line.get_color()), str(line.get_linestyle())) for line in curves}) == len(curves) == 8
+
+
+def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each_day() -> None:
+    result = run("paper/figure_1")
+    (axes,) = scenario_figure.draw(result).axes
+    single = [line for line in axes.lines if np.size(line.get_xdata()) == 1]
+    points = {(np.asarray(line.get_xdata()).item(), np.asarray(line.get_ydata()).item()): line for line in single}
+    assert set(points) == {
+        (beside.tokens_per_second, beside.offer.dollars_per_million_output_tokens) for beside in result.offers
+    }
+    assert points[158, 0.9].get_color() == axes.lines[1].get_color() == points[64.516, 0.4].get_color()
+    assert points[158, 0.9].get_marker() != points[64.516, 0.4].get_marker()
+    names = [text.get_text() for text in axes.texts]
+    assert sorted(names) == sorted(beside.offer.provider for beside in result.offers)
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels[-2:] == ["offered on 2024-08-01", "offered on 2025-06-27"]
 
 
 def _result(labels: list[str], figure: dict[str, object]) -> Result:
@@ -91,7 +107,7 @@ def test_the_data_behind_a_figure_equals_its_curves() -> None:
     result = run("paper/figure_1")
     rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
     for curve in result.curves:
-        mine = [row for row in rows if row["series"] == curve.label]
+        mine = [row for row in rows if row["series"] == curve.label and not row["provider"]]
         for name, values in (
             ("tokens_per_second_per_user", curve.tokens_per_second),
             ("dollars_per_million_output_tokens", curve.dollars),

@@ -18,7 +18,7 @@ from inference_econ.report.claims import ClaimsPage
 from inference_econ.studies import attention_layer
 from inference_econ.studies.claims import answered, claims
 from inference_econ.studies.claims.chains import picked
-from inference_econ.studies.study import Ledger
+from inference_econ.studies.ledger import Ledger
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of
 
@@ -382,7 +382,7 @@ def test_names_that_are_not_there() -> None:
 
 def test_a_scenario_of_claims_is_run_like_others() -> None:
     result = run("seeds/claims_note")
-    assert result.study is not None
+    assert isinstance(result.study, Ledger)
     assert result.study.findings[0].claim.id == "prefill_intensity"
     assert any(used.source.ref == "zhao2026inference" for used in result.sources)
     with pytest.raises(SpecError, match="a scenario of the kind 'claims' has its own tables; leave 'table' out"):

@@ -102,7 +102,11 @@ async function draw(spec, place) {
   const panels = /** @type {any[] | undefined} */ (spec.concat);
   const across = width < 640 ? 1 : (panels?.length ?? 1);
   const theme = structuredClone(dark.matches ? themes.dark : themes.light);
-  if (width < 640) theme.legend = { ...theme.legend, columns: 1, labelLimit: width - 60 };
+  if (width < 640) {
+    theme.legend = { ...theme.legend, columns: 1 };
+    spec = structuredClone(spec);
+    /** @type {any} */ (window).foldLegends(spec, Math.floor((width - 60) / 7));
+  }
   const sized = panels
     ? { ...spec, columns: across, concat: panels.map((each) => ({ ...each, width: width / across - 75 })) }
     : { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };

@@ -29,6 +29,8 @@ _NUMBER = ",.6~r"
 FIRST_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
 #: From this ratio of ends on, a logarithmic axis spans a decade [1].
 _DECADE = 8.0
+#: From this ratio on it has no room for more labels than those of powers of ten [1].
+_DECADES = 2000.0
 #: Dashes of vertical lines [pixels].
 _RULE = [2, 3]
 #: Pixels that a character of a title takes on average.
@@ -124,10 +126,11 @@ def _whole(chart: Plot, name: str) -> bool:
 
 
 def _label(chart: Plot, name: str) -> str:
-    """What a tick of a logarithmic axis is labelled with: only 1, 2 and 5 where it spans a decade."""
+    """What a tick of a logarithmic axis is labelled with: only 1, 2 and 5 where it spans a decade, only 1 over many."""
     values = _values(chart, name)
-    text = f"format(datum.value, '{_NUMBER}')"
-    return text if max(values) < _DECADE * min(values) else f"indexof([1, 2, 5], {FIRST_DIGIT}) < 0 ? '' : {text}"
+    text, ratio = f"format(datum.value, '{_NUMBER}')", max(values) / min(values)
+    digits = [1] if ratio > _DECADES else [1, 2, 5]
+    return text if ratio < _DECADE else f"indexof({digits}, {FIRST_DIGIT}) < 0 ? '' : {text}"
 
 
 def positions(chart: Plot) -> dict[str, Any]:

@@ -16,8 +16,18 @@ if TYPE_CHECKING:
 
 #: The version of Vega-Lite whose schema Altair carries, among those that vl-convert can draw.
 _VEGA_LITE = "6.4"
-#: What other scripts of a page may use.
-_GLOBALS = "Object.assign(window, { vega, vegaLite, vegaEmbed });"
+#: What other scripts of a page may use; legends are folded into lines that a phone has room for. Without a backslash,
+#: as bundling takes those away.
+_GLOBALS = """
+function foldLegends(view, characters) {
+  const lines = `replace(datum.label, regexp('(.{1,${characters}})( |$)', 'g'), '$1¦')`;
+  for (const channel of Object.values(view.encoding ?? {})) {
+    if (channel?.legend) channel.legend.labelExpr = `split(slice(${lines}, 0, -1), '¦')`;
+  }
+  for (const part of [...(view.layer ?? []), ...(view.concat ?? [])]) foldLegends(part, characters);
+}
+Object.assign(window, { vega, vegaLite, vegaEmbed, foldLegends });
+"""
 #: Pixels of a picture for each of a specification.
 _SCALE = 2.0
 
@@ -37,7 +47,10 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
 
 
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, which sets ``vega``, ``vegaLite`` and ``vegaEmbed``."""
+    """Vega, Vega-Lite and Vega-Embed in one script, which sets ``vega``, ``vegaLite`` and ``vegaEmbed``.
+
+    It sets ``foldLegends`` too, which breaks the labels of a specification's legends into lines of so many characters.
+    """
     import vl_convert
 
     return str(vl_convert.javascript_bundle(_GLOBALS, vl_version=_VEGA_LITE))

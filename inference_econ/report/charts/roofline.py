@@ -26,6 +26,8 @@ _CHARACTER, _LINE = 6.2, 14.0
 _NEAR = 13
 #: Of a roof, so that no label lies between two of them [1].
 _PIECES = 150
+#: Below this width of the picture only the largest operators have names, as there is no room for more [pixels], [1].
+_CROWDED, _NAMED = 450, 3
 #: On which side of its marker a label may stand, and how far above it [pixels], nearest first.
 _HEIGHTS = (0, 7, -7, 13, -13, 20, -20, 37, -37, 56, -56, 76, -76, 96, -96)
 _OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
@@ -167,11 +169,14 @@ def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
         return
     lines = [{"name": row["name"], "n": n, **end} for row in rows if row["far"] for n, end in enumerate(row["line"])]
     if lines:
-        drawn = alt.Chart(marks.data(lines)).mark_line(strokeWidth=0.7, opacity=0.6)
+        seen = alt.ExprRef(expr=f"width < {_CROWDED} ? 0 : 0.6")
+        drawn = alt.Chart(marks.data(lines)).mark_line(strokeWidth=0.7, opacity=seen)
         yield marks.encoded(drawn, **_positions(axes), detail=alt.Detail("name:N"), order=alt.Order("n:Q"))
-    words = [{name: row[name] for name in ("x", "y", "text", "align", "dx", "dy")} for row in rows]
+    names = ("x", "y", "text", "align", "dx", "dy")
+    words = [{**{name: row[name] for name in names}, "rank": rank} for rank, row in enumerate(rows)]
     align, dx, dy = (alt.ExprRef(expr=f"datum.{name}") for name in ("align", "dx", "dy"))
-    mark = alt.MarkDef(type="text", baseline="middle", align=align, dx=dx, dy=dy)
+    seen = alt.ExprRef(expr=f"width < {_CROWDED} && datum.rank >= {_NAMED} ? 0 : 1")
+    mark = alt.MarkDef(type="text", baseline="middle", align=align, dx=dx, dy=dy, opacity=seen)
     yield marks.encoded(alt.Chart(marks.data(words), mark=mark), **_positions(axes), text=alt.Text("text:N"))
 
 

@@ -20,6 +20,7 @@ from inference_econ.report.explain import ExplanationPage, named_parts
 from inference_econ.report.frontier import FrontierPage
 from inference_econ.report.heading import promises_label
 from inference_econ.report.hour_cost import HourCostPage
+from inference_econ.report.intensity import IntensityPage, said_of_step
 from inference_econ.report.load import LoadPage
 from inference_econ.report.most_traffic import MostTrafficPage
 from inference_econ.report.page import Page
@@ -237,6 +238,13 @@ def _(page: ExplanationPage) -> Told:
     cost = [] if step.dollars is None else ["; a million tokens cost $", dollars(step.dollars)]
     setups = [step.setup] if step.setup.price is not None else []
     return _told(question, (*answer, *cost, "."), setups)
+
+
+@told.register
+def _(page: IntensityPage) -> Told:
+    answer = page.answer
+    question = f"From which {answer.over} on is arithmetic the limit of {_subject(answer.setup)}?"
+    return _told(question, [said_of_step(answer)], [answer.setup] if answer.setup.price is not None else [])
 
 
 @told.register

@@ -81,7 +81,8 @@
     const room = Math.min(width - 80, 820);
     if (spec.width) spec.width = room;
     if (!narrow.matches) return;
-    spec.config.legend = { ...spec.config.legend, columns: 1, labelLimit: width - 60 };
+    spec.config.legend = { ...spec.config.legend, columns: 1 };
+    /** @type {any} */ (window).foldLegends(spec, Math.floor((width - 60) / 7));
     for (const panel of spec.concat ?? []) if (panel.width) panel.width = room;
     if (spec.concat) spec.columns = 1;
   }

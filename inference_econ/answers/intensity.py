@@ -1,0 +1,326 @@
+"""From which batch, context or prompt on arithmetic, and no longer memory traffic, is what a step waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Literal
+
+import numpy as np
+
+from inference_econ._shown import Shown
+from inference_econ._types import Array
+from inference_econ.answers.explain import stepped
+from inference_econ.engine import OperatorCosts, Pins, Plans, Setup, largest_sparsity, memory
+from inference_econ.engine.operator_costs import operator_costs
+from inference_econ.errors import InputError
+from inference_econ.formulas import roofline
+from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
+
+#: What can be varied: sequences decoded together, tokens in the cache of each, tokens that a step reads of each.
+Axis = Literal["batch", "context", "prompt"]
+#: Largest value unless another one is asked for, and the largest that can be [1], [tokens].
+_USUAL_MOST: Mapping[Axis, int] = {"batch": 16_384, "context": 1_048_576, "prompt": 65_536}
+_MOST = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """An operator, or the whole step, at each value of what is varied.
+
+    Attributes
+    ----------
+    name, unit : str
+        The operator with all rows of its name, and the maths unit that it runs on; of a step none.
+    flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
+        Arithmetic [FLOP] and memory traffic [B] of an accelerator, the time of each by itself, and of both with what
+        hides behind the other [s]. Network and launches are not in them.
+    turns_at : float or None
+        Smallest whole value from which on it is bound by ``bound`` and stays so; None if it is throughout.
+    closed_form : float or None
+        The same from the peaks of the chip for weights alone; None where no weights are read, or context is varied.
+    """
+
+    name: str
+    unit: str
+    flop: Array
+    moved_bytes: Array
+    compute_seconds: Array
+    memory_seconds: Array
+    worked_seconds: Array
+    turns_at: float | None
+    closed_form: float | None = None
+
+    @property
+    def bound(self) -> str:
+        """What takes longer at the largest value: compute or memory."""
+        return "compute" if _bound_by_compute(self.compute_seconds[-1], self.memory_seconds[-1]) else "memory"
+
+    @property
+    def flop_per_byte(self) -> Array:
+        """Arithmetic intensity, shape (n,); NaN where nothing is moved [FLOP/B]."""
+        return _over(self.flop, self.moved_bytes)
+
+    @property
+    def flops_per_second(self) -> Array:
+        """Arithmetic while the operator works, network and launches left out, shape (n,) [FLOP/s]."""
+        return _over(self.flop, self.worked_seconds)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Intensity(Shown):
+    """Arithmetic and memory traffic of a step over one thing that is varied.
+
+    Attributes
+    ----------
+    setup : Setup
+        What is served, on what, how; its context is that of the first value.
+    layout : dict
+        Degrees under the names that people use.
+    over : str
+        What is varied: batch, context or prompt.
+    values : ndarray, shape (n,)
+        Its values, each the double of the one before [1], [tokens].
+    batch : float
+        Sequences decoded together; of the first value where batch is varied [1].
+    prompt : float or None
+        Prompt tokens that a step reads of each, of the first value where they are varied; None for a decode step
+        [tokens].
+    operators : tuple of Sweep
+        Those that do arithmetic and move memory, in the order of a step.
+    step : Sweep
+        All operators together, those without arithmetic too.
+    room : float or None
+        Largest whole value that memory has room for; None if it has for all.
+    sparsity : float
+        Experts over those that a token visits, of the sparsest layers; 1 without experts [1].
+    """
+
+    setup: Setup
+    layout: Mapping[str, float | str]
+    over: Axis
+    values: Array
+    batch: float
+    prompt: float | None
+    operators: tuple[Sweep, ...]
+    step: Sweep
+    room: float | None
+    sparsity: float
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of the deployment [1]."""
+        return float(self.layout["stage"]) * float(self.layout["pp"])
+
+
+def intensity(
+    setup: Setup,
+    pins: Pins,
+    *,
+    over: Axis = "batch",
+    most: float | None = None,
+    context: float | None = None,
+    prompt: float | None = None,
+    cut: TensorLayout = "1d",
+    spread: float = 0.0,
+) -> Intensity:
+    """At each batch, context or prompt, the arithmetic of a step over its memory traffic, and where it turns.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how.
+    pins : Pins
+        The deployment, as in :func:`inference_econ.explain`; without a batch where that is varied.
+    over : {'batch', 'context', 'prompt'}
+        What is varied: sequences decoded together, tokens in the cache of each, prompt tokens that a step reads of
+        each.
+    most : float, optional
+        Up to which value: 16,384 sequences, 1,048,576 tokens of context or 65,536 of a prompt by default.
+    context, prompt, cut, spread
+        As in :func:`inference_econ.explain`; what is varied is not given.
+
+    Returns
+    -------
+    Intensity
+        With the largest value that memory has room for: beyond it the step is that of a chip with more memory.
+
+    Raises
+    ------
+    InputError
+        If a degree does not divide what it must, a number cannot be used, or what is varied is given.
+    NothingFitsError
+        If not even the smallest value fits in memory.
+
+    Notes
+    -----
+    An operator is bound by arithmetic where that takes at least as long as its memory traffic, at the rates that are
+    assumed of its kernels; the step, where the sums over its operators do. Where that changes is searched by bisection
+    of whole numbers between the last two values that differ: exact, but for ups and downs of tiles below that.
+
+    Examples
+    --------
+    >>> answer = intensity(Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal"), Pins(tp=8))
+    >>> {row.name: row.turns_at for row in answer.operators if row.name in ("ff in", "attention")}
+    {'ff in': 336.0, 'attention': None}
+    """
+    _check(over, most, {"batch": pins.batch, "context": context, "prompt": prompt})
+    context, prompt = 1.0 if over == "context" else context, 1.0 if over == "prompt" else prompt
+    served, deployment = stepped(setup, pins, context=context, prompt=prompt, cut=cut, spread=spread)
+    varied, values = _Varied(served, deployment, over, cut), _doubled(most or _USUAL_MOST[over])
+    closed = {} if over == "context" else _closed_forms(*varied.at(float(values[-1])), float(values[-1]))
+    names = [name for name, rows in varied.by_name(float(values[-1])).items() if sum(row.flop for row in rows) > 0]
+    return Intensity(
+        served,
+        served.layout_record(deployment, cut),
+        over,
+        values,
+        float(deployment.batch[0]),
+        prompt,
+        tuple(_swept(name, values, partial(varied.rows, name), closed.get(name)) for name in names),
+        _swept("", values, varied.all_rows),
+        _room(varied.fits, float(values[-1])),
+        largest_sparsity(served.model, served.assumptions.experts),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Varied:
+    """One deployment at any value of what is varied."""
+
+    setup: Setup
+    deployment: Plans
+    over: Axis
+    cut: TensorLayout
+
+    def at(self, value: float) -> tuple[Setup, Plans]:
+        """The question and its plan, shape (1,)."""
+        if self.over == "context":
+            return replace(self.setup, context=value), self.deployment
+        if self.over == "prompt":
+            return self.setup, replace(self.deployment, new_tokens=value)
+        return self.setup, replace(self.deployment, batch=np.array([value]))
+
+    @cached_property
+    def by_name(self) -> Callable[[float], Mapping[str, Sequence[OperatorCosts]]]:
+        """The operator table at a value, rows of one name together; each value is computed once."""
+
+        @cache
+        def rows(value: float) -> Mapping[str, Sequence[OperatorCosts]]:
+            groups: dict[str, list[OperatorCosts]] = {}
+            for row in operator_costs(*self.at(value), self.cut):
+                groups.setdefault(row.name, []).append(row)
+            return groups
+
+        return rows
+
+    def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
+        """The rows of an operator: the same one in layers of different kinds."""
+        return self.by_name(value).get(name, ())
+
+    def all_rows(self, value: float) -> Sequence[OperatorCosts]:
+        """The rows of all operators."""
+        return [row for rows in self.by_name(value).values() for row in rows]
+
+    def fits(self, value: float) -> bool:
+        """Whether memory has room."""
+        setup, plans = self.at(value)
+        return int(np.ravel(setup.reasons(plans, self.cut))[0]) == memory.FITS
+
+
+def _check(over: Axis, most: float | None, given: Mapping[str, float | None]) -> None:
+    """Refuse what cannot be varied, is given too, or has no values."""
+    if over not in _USUAL_MOST:
+        raise InputError(f"over: got {over!r}; allowed: {', '.join(_USUAL_MOST)}")
+    if given[over] is not None:
+        raise InputError(f"{over} is what is varied, and {over}={given[over]:g} is given; leave it out")
+    if most is not None and not 2 <= most <= _MOST:
+        raise InputError(f"the largest {over} must be from 2 to {_MOST:,}, got {most:g}")
+
+
+def _doubled(most: float) -> Array:
+    """1, 2, 4 and so on, and the largest value last; shape (n,)."""
+    powers = 2.0 ** np.arange(np.ceil(np.log2(most)))
+    return np.append(powers, np.floor(most))
+
+
+def _swept(
+    name: str,
+    values: Array,
+    rows: Callable[[float], Sequence[OperatorCosts]],
+    closed_form: float | None = None,
+) -> Sweep:
+    """Some rows of the operator table at each value, and where they turn."""
+
+    def total(quantity: str) -> Array:
+        return np.array([sum(getattr(row, quantity) for row in rows(float(value))) for value in values])
+
+    def computes(value: float) -> bool:
+        there = rows(value)
+        return _bound_by_compute(sum(row.compute_seconds for row in there), sum(row.memory_seconds for row in there))
+
+    units = dict.fromkeys(row.unit for row in rows(float(values[-1])))
+    return Sweep(
+        name,
+        "" if not name else "+".join(units),
+        total("flop"),
+        total("moved_bytes"),
+        total("compute_seconds"),
+        total("memory_seconds"),
+        total("together_seconds"),
+        _turn(values, computes),
+        closed_form,
+    )
+
+
+def _bound_by_compute(compute_seconds: float, memory_seconds: float) -> bool:
+    return bool(compute_seconds >= memory_seconds)
+
+
+def _turn(values: Array, computes: Callable[[float], bool]) -> float | None:
+    """Smallest whole value from which on the bound is that of the last value; None if it always is."""
+    bounds = [computes(float(value)) for value in values]
+    others = [index for index, bound in enumerate(bounds) if bound is not bounds[-1]]
+    if not others:
+        return None
+    low, high = float(values[others[-1]]), float(values[others[-1] + 1])
+    return _bisected(low, high, lambda value: computes(value) is bounds[-1])
+
+
+def _room(fits: Callable[[float], bool], most: float) -> float | None:
+    """Largest whole value that fits; None if all do. The smallest is known to."""
+    if fits(most):
+        return None
+    return _bisected(1.0, most, lambda value: not fits(value)) - 1.0
+
+
+def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
+    """A whole number at which something holds that does not hold of the one before: not of the lower, of the upper."""
+    while high - low > 1.0:
+        middle = float((low + high) // 2)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str, float]:
+    """Values at which operators with weights turn at the peaks of the chip, for weights alone, by name [1].
+
+    Weights are read for a share of what is varied: experts for the tokens that visit them, copies of weights for those
+    of their group. That share is counted at one large value.
+    """
+    work = setup.work(deployment)
+    forms: dict[str, float] = {}
+    for row in work.operators:
+        width = BYTES_PER_ELEMENT[row.dtype]
+        read = float(np.ravel(row.weight_bytes)[0]) / width
+        used = float(np.ravel(row.flop_per_token * work.tokens_of(row))[0]) / (2.0 * value)
+        if read > 0 and used > 0:
+            chip, peak = setup.hardware.hbm_bytes_per_second, setup.peaks[setup.unit(row.dtype)]
+            forms[row.name] = roofline.critical_batch(width, chip, peak, read / used)
+    return forms
+
+
+def _over(amount: Array, other: Array) -> Array:
+    """One amount over another, NaN where that is nothing."""
+    return np.asarray(np.divide(amount, other, out=np.full(amount.shape, np.nan), where=other > 0))

@@ -1,0 +1,281 @@
+"""Arithmetic intensity of a step over what is varied, as a table, as data and as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.intensity import Axis, Intensity, Sweep
+from inference_econ.formulas.roofline import attainable
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.explain import ridge
+from inference_econ.report.heading import heading
+from inference_econ.report.page import Page
+from inference_econ.report.record import HEAD, facts
+from inference_econ.report.startable import nobody_starts, started
+from inference_econ.report.table import Table, amount, layout_label, remarks, warnings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
+
+#: What is varied: in a sentence, at the head of an axis, and a value of it.
+_WORDS: Mapping[Axis, tuple[str, str, str]] = {
+    "batch": ("the batch", "sequences decoded together", "batch {}"),
+    "context": ("the context", "tokens in the cache of each sequence", "context {}"),
+    "prompt": ("the prompt", "prompt tokens that a step reads of each sequence", "{} prompt tokens"),
+}
+#: Lines of a picture beside the step, so that each has a colour of its own [1].
+_LINES = 3
+_STEP = "whole step"
+
+
+@dataclass(frozen=True)
+class IntensityPage(Page):
+    """Where a step turns from memory traffic to arithmetic, ready to be shown."""
+
+    answer: Intensity
+
+    def tables(self) -> Sequence[Table]:
+        """A line for each operator, and one for the step."""
+        return (intensity_table(self.answer),)
+
+    def record(self) -> object:
+        """Every operator at every value."""
+        return intensity_record(self.answer)
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each operator at each value."""
+        return intensity_frame(self.answer)
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Intensity over what is varied, and the same operators on their way along the roofline."""
+        from inference_econ.report import charts
+
+        title = f"From which {self.answer.over} on is arithmetic the limit?\n{intensity_title(self.answer)}"
+        return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
+
+
+def intensity_title(answer: Intensity) -> str:
+    """What is varied, of what, at which lengths, in one line."""
+    setup, over = answer.setup, answer.over
+    gpus = f"{answer.accelerators:g} GPU{'s' if answer.accelerators > 1 else ''}"
+    phase = "decode" if answer.prompt is None else "prefill"
+    fixed = [] if over == "context" else [f"context {setup.context:g}"]
+    fixed += [] if over == "batch" else [f"batch {answer.batch:g}"]
+    fixed += [f"{answer.prompt:g} prompt tokens"] if answer.prompt is not None and over != "prompt" else []
+    return heading(f"A {phase} step on {gpus} over {_WORDS[over][0]}", [setup], [", ".join(fixed)])
+
+
+def intensity_table(answer: Intensity) -> Table:
+    """Operators with their intensity at both ends, and where each turns; the step last."""
+    closed = answer.over != "context"
+    swept = {**{sweep.name: sweep for sweep in answer.operators}, _STEP: answer.step}
+    rows: list[tuple[str, ...]] = [
+        (name, *_ends(sweep), _ridge(answer, sweep), *_turns(sweep), *([_closed(sweep)] if closed else []))
+        for name, sweep in swept.items()
+    ]
+    first, last = (f"{value:,.0f}" for value in (answer.values[0], answer.values[-1]))
+    columns = (
+        *("operator", f"FLOP/B at {first}", f"at {last}", "ridge", "memory-bound", "compute-bound"),
+        *(["closed form"] if closed else []),
+    )
+    return Table(intensity_title(answer), columns, tuple(rows), _notes(answer), _why(answer), ("ridge", "closed form"))
+
+
+def _ends(sweep: Sweep) -> list[str]:
+    ends = (float(sweep.flop_per_byte[index]) for index in (0, -1))
+    return [amount(value) if isfinite(value) else "-" for value in ends]
+
+
+def _closed(sweep: Sweep) -> str:
+    return "-" if sweep.closed_form is None else f"{sweep.closed_form:,.0f}"
+
+
+def _ridge(answer: Intensity, sweep: Sweep) -> str:
+    return " ".join(f"{ridge(answer.setup, unit):.0f} {unit}" for unit in sweep.unit.split("+") if unit)
+
+
+def _turns(sweep: Sweep) -> tuple[str, str]:
+    """Where it is bound by memory traffic, and where by arithmetic."""
+    if sweep.turns_at is None:
+        throughout = ("throughout", "-")
+        return throughout if sweep.bound == "memory" else throughout[::-1]
+    before, after = f"to {sweep.turns_at - 1:,.0f}", f"from {sweep.turns_at:,.0f}"
+    return (before, after) if sweep.bound == "compute" else (after, before)
+
+
+def _notes(answer: Intensity) -> tuple[str, ...]:
+    """The answer in sentences, and what a reader must not miss."""
+    layout = f"Layout {layout_label(answer.layout)}{started(answer.layout)}."
+    return (
+        f"{layout} {said_of_step(answer)}",
+        *_said_of_room(answer),
+        *_said_of_attention(answer),
+        *_said_of_experts(answer),
+        *nobody_starts([answer.setup]),
+        *warnings(answer.setup),
+    )
+
+
+def said_of_step(answer: Intensity) -> str:
+    """What the whole step waits for, in a sentence."""
+    step, words, one = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
+    names = {"compute": "arithmetic", "memory": "memory traffic"}
+    if step.turns_at is None:
+        return f"The step waits for {names[step.bound]} whatever {words}, up to {answer.values[-1]:,.0f}."
+    other = names["memory" if step.bound == "compute" else "compute"]
+    value = one.format(f"{step.turns_at:,.0f}")
+    return f"From {value} on the step waits for {names[step.bound]}, before for {other}."
+
+
+def _said_of_room(answer: Intensity) -> Iterator[str]:
+    room = answer.room
+    if room is None:
+        return
+    turn, one = answer.step.turns_at, _WORDS[answer.over][2]
+    text = f"Memory has room for {one.format(f'{room:,.0f}')}"
+    yield f"{text}, which is before that." if turn is not None and room < turn else f"{text}."
+
+
+def _said_of_attention(answer: Intensity) -> Iterator[str]:
+    """Why attention of decode steps never becomes arithmetic."""
+    for sweep in answer.operators:
+        if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
+            yield (
+                f"Attention stays at {amount(float(sweep.flop_per_byte[-1]))} FLOP/B at any batch: each sequence reads "
+                "a cache of its own, so that the longer contexts are, the less a larger batch helps the step."
+            )
+
+
+def _said_of_experts(answer: Intensity) -> Iterator[str]:
+    sparsity = answer.sparsity
+    if sparsity > 1.0 and answer.over != "context":
+        yield (
+            f"Each expert gets one of {sparsity:.3g} tokens on average: their weights need {sparsity:.3g} times the "
+            "batch of dense ones by the closed form."
+        )
+
+
+def _why(answer: Intensity) -> tuple[str, ...]:
+    closed = (
+        "the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens for which "
+        "they are read: one expert's, or one group's of copies"
+    )
+    return (
+        f"Bound: the longer of arithmetic and memory traffic, at the rates that {answer.setup.assumptions.name} has of "
+        f"each kernel; network and launches are apart. The step: the sums over all operators.",
+        f"Ridge: FLOP per byte at the peaks of the chip; {closed}."
+        if answer.over != "context"
+        else "Ridge: FLOP per byte at the peaks of the chip.",
+        *remarks(answer.setup),
+    )
+
+
+def intensity_record(answer: Intensity) -> dict[str, object]:
+    """All of the answer as plain data; null where nothing is moved."""
+    setup = answer.setup
+    units = dict.fromkeys(unit for sweep in answer.operators for unit in sweep.unit.split("+"))
+    return {
+        **facts(setup, *HEAD, "weights", "formats", "context"),
+        "layout": dict(answer.layout),
+        "over": answer.over,
+        "batch": None if answer.over == "batch" else answer.batch,
+        "prompt": None if answer.over == "prompt" else answer.prompt,
+        "values": answer.values.tolist(),
+        "room": answer.room,
+        "sparsity": answer.sparsity,
+        "ridge_flop_per_byte": {unit: ridge(setup, unit) for unit in units},
+        "step": _record(answer.step),
+        "operators": [_record(sweep) for sweep in answer.operators],
+    }
+
+
+def _record(sweep: Sweep) -> dict[str, object]:
+    return {
+        "name": sweep.name or _STEP,
+        "unit": sweep.unit or None,
+        "bound": sweep.bound,
+        "turns_at": sweep.turns_at,
+        "closed_form": sweep.closed_form,
+        **{name: _list(getattr(sweep, name)) for name in _COLUMNS},
+    }
+
+
+#: Amounts at each value.
+_COLUMNS = ("flop", "moved_bytes", "flop_per_byte", "flops_per_second", "compute_seconds", "memory_seconds")
+
+
+def _list(values: Array) -> list[float | None]:
+    return [value if isfinite(value) else None for value in values.tolist()]
+
+
+def intensity_frame(answer: Intensity) -> pd.DataFrame:
+    """A row for each operator and the step at each value."""
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "operator": sweep.name or _STEP,
+                answer.over: answer.values,
+                **{name: getattr(sweep, name) for name in _COLUMNS},
+                "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
+            }
+        )
+        for sweep in (*answer.operators, answer.step)
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def intensity_charts(answer: Intensity) -> list[Plot]:
+    """Intensity over what is varied with the ridges, and arithmetic over intensity with the roofs."""
+    lines, setup = _drawn(answer), answer.setup
+    units = dict.fromkeys(unit for sweep in lines for unit in sweep.unit.split("+") if unit)
+    x_label, across = _WORDS[answer.over][1], answer.values.tolist()
+    climbing = tuple(Series(sweep.name or _STEP, across, _drawable(sweep.flop_per_byte)) for sweep in lines)
+    ridges = {f"ridge of {unit}: {ridge(setup, unit):.0f} FLOP/B": ridge(setup, unit) for unit in units}
+    marks = {} if answer.room is None else {"room in memory": answer.room}
+    paths = tuple(
+        Series(sweep.name or _STEP, _drawable(sweep.flop_per_byte), _drawable(sweep.flops_per_second / 1e12))
+        for sweep in lines
+    )
+    roofs = tuple(_roof(answer, unit, lines) for unit in units)
+    return [
+        Plot("Intensity", x_label, "FLOP per byte", climbing, "xy", marks=marks, promises=ridges),
+        Plot("On the roofline", "FLOP per byte", "TFLOP per second of a GPU", (*paths, *roofs), "xy"),
+    ]
+
+
+def _drawable(values: Array) -> list[float]:
+    """Values with a place on a logarithmic axis; gaps for others."""
+    return [value if value > 0.0 else nan for value in values.tolist()]
+
+
+def _drawn(answer: Intensity) -> list[Sweep]:
+    """The step, and of each kind of operator the one that takes longest at the largest value."""
+    longest = sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1]))
+    kinds: dict[str, Sweep] = {}
+    for sweep in longest:
+        kinds.setdefault(_kind(sweep.name), sweep)
+    return [answer.step, *list(kinds.values())[:_LINES]]
+
+
+def _kind(name: str) -> str:
+    """Attention by itself, experts, or anything else with weights."""
+    return "experts" if name.startswith("expert") else name if name == "attention" else "dense"
+
+
+def _roof(answer: Intensity, unit: str, lines: Sequence[Sweep]) -> Series:
+    """What the chip could do at each intensity."""
+    setup, peak = answer.setup, answer.setup.peaks[unit]
+    seen = np.concatenate([sweep.flop_per_byte[sweep.flop_per_byte > 0.0] for sweep in lines])
+    across = [float(seen.min()) / 2.0, ridge(setup, unit), max(2.0 * float(seen.max()), 2.0 * ridge(setup, unit))]
+    reached = attainable(across, setup.hardware.hbm_bytes_per_second, peak) / 1e12
+    return Series(f"roof of {unit}", across, reached.tolist())

@@ -1,0 +1,166 @@
+"""Where a step turns from memory traffic to arithmetic: against closed forms and the rows that 'explain' shows."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from inference_econ.answers.explain import explain
+from inference_econ.answers.intensity import Axis, Intensity, Sweep, intensity
+from inference_econ.engine import Pins, Setup
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas.roofline import critical_batch
+from inference_econ.report.intensity import IntensityPage
+from tests.reading import numbers
+
+LLAMA = Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal")
+
+
+@pytest.fixture(scope="module")
+def dense() -> Intensity:
+    return intensity(LLAMA, Pins(tp=8))
+
+
+def _of(answer: Intensity, name: str) -> Sweep:
+    (sweep,) = (sweep for sweep in answer.operators if sweep.name == name)
+    return sweep
+
+
+def test_the_closed_form_is_that_of_the_formula(dense: Intensity) -> None:
+    ours = critical_batch(2.0, LLAMA.hardware.hbm_bytes_per_second, LLAMA.peaks["bf16"])
+    assert ours == pytest.approx(295.3, abs=0.1)
+    weights = ("qkv", "attention output", "ff in", "ff out", "output embedding")
+    assert [_of(dense, name).closed_form for name in weights] == pytest.approx([ours] * 5, rel=1e-9)
+    assert _of(dense, "attention").closed_form is None
+
+
+@pytest.mark.parametrize(("name", "inner", "columns"), [("ff out", 14336, 4096), ("attention output", 4096, 4096)])
+def test_a_product_turns_where_its_weights_and_activations_take_as_long_as_its_arithmetic(
+    name: str, inner: int, columns: int
+) -> None:
+    """2 b k n / C = (p k n + a b (k + n)) / B, of one chip: an oracle without the engine."""
+    setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal")
+    byte_rate, peak = setup.hardware.hbm_bytes_per_second, setup.peaks["bf16"]
+    per_token = 2.0 * inner * columns / peak - 2.0 * (inner + columns) / byte_rate
+    by_hand = math.ceil(2.0 * inner * columns / byte_rate / per_token)
+    assert _of(intensity(setup, Pins()), name).turns_at == by_hand
+    assert 300 < by_hand < 400
+
+
+@pytest.mark.parametrize("name", ["qkv", "ff in", "ff out"])
+def test_one_less_is_bound_by_memory(dense: Intensity, name: str) -> None:
+    turn = _of(dense, name).turns_at
+    assert turn is not None
+    for batch, bound in ((turn - 1, "memory"), (turn, "compute")):
+        rows = {row.name: row for row in explain(LLAMA, Pins(tp=8, batch=batch)).operators}
+        assert rows[name].bound == bound
+
+
+def test_attention_never_does_arithmetic_enough(dense: Intensity) -> None:
+    """2 g / p: eight query heads for each KV head of 16 bits."""
+    attention = _of(dense, "attention")
+    assert attention.flop_per_byte == pytest.approx(np.full(dense.values.size, 8.0), rel=1e-9)
+    assert (attention.turns_at, attention.bound) == (None, "memory")
+    assert (dense.step.turns_at, dense.step.bound) == (None, "memory")
+
+
+def test_short_contexts_let_the_step_turn() -> None:
+    answer = intensity(LLAMA, Pins(tp=8), context=100)
+    assert answer.step.bound == "compute"
+    assert answer.step.turns_at is not None
+    turn = int(answer.step.turns_at)
+    assert answer.values[0] < turn < answer.values[-1]
+
+    def computes(batch: int) -> bool:
+        rows = explain(LLAMA, Pins(tp=8, batch=batch), context=100).operators
+        return sum(row.compute_seconds for row in rows) >= sum(row.memory_seconds for row in rows)
+
+    assert [computes(turn - 1), computes(turn)] == [False, True]
+
+
+def test_experts_need_the_batch_times_experts_over_active_ones() -> None:
+    answer = intensity(Setup.of("mixtral_8x7b", "h100_sxm", assumptions="ideal"), Pins(tp=2))
+    assert answer.sparsity == 4.0
+    dense_form, expert_form = (_of(answer, name).closed_form for name in ("qkv", "experts in"))
+    assert dense_form is not None and expert_form is not None
+    assert expert_form / dense_form == pytest.approx(4.0, rel=1e-3)
+    turns = [_of(answer, name).turns_at for name in ("qkv", "experts in")]
+    assert turns[0] is not None and turns[1] is not None
+    assert 3.5 < turns[1] / turns[0] < 4.5
+
+
+def test_copies_of_weights_count_for_their_group() -> None:
+    setup = Setup.of("deepseek_v3", "h200_sxm", assumptions="ideal")
+    forms = [_of(intensity(setup, pins), "latent down").closed_form for pins in (Pins(tp=8), Pins(dp=8))]
+    assert forms[0] == pytest.approx(206.1, abs=0.1)
+    assert forms[1] == pytest.approx(8 * 206.1, rel=1e-3)
+
+
+def test_memory_has_room_for_so_many_and_not_for_one_more(dense: Intensity) -> None:
+    assert dense.room is not None
+    explain(LLAMA, Pins(tp=8, batch=dense.room))
+    with pytest.raises(NothingFitsError):
+        explain(LLAMA, Pins(tp=8, batch=dense.room + 1))
+
+
+@pytest.mark.parametrize("over", ["context", "prompt"])
+def test_a_value_is_the_step_that_explain_takes_apart(over: Axis) -> None:
+    answer = intensity(LLAMA, Pins(tp=8, batch=4), over=over, most=4096)
+    asked = {"context": {"context": 512.0}, "prompt": {"prompt": 512.0}}[over]
+    rows = explain(LLAMA, Pins(tp=8, batch=4), **asked).operators  # type: ignore[arg-type]
+    there = answer.values.tolist().index(512.0)
+    for sweep in answer.operators:
+        assert sweep.flop[there] == pytest.approx(sum(row.flop for row in rows if row.name == sweep.name), rel=1e-9)
+    assert answer.step.moved_bytes[there] == pytest.approx(sum(row.moved_bytes for row in rows), rel=1e-9)
+
+
+def test_a_long_context_turns_a_step_back_to_memory() -> None:
+    """What a large batch gains, caches take: at 512 sequences arithmetic is the limit of short contexts only."""
+    answer = intensity(LLAMA, Pins(tp=8, batch=512), over="context", most=8192)
+    assert (answer.step.bound, answer.room is not None) == ("memory", True)
+    assert answer.step.turns_at is not None
+    (table,) = IntensityPage(answer).tables()
+    *_, step = table.rows
+    assert step[-2:] == (f"from {answer.step.turns_at:,.0f}", f"to {answer.step.turns_at - 1:,.0f}")
+
+
+def test_values_end_at_the_largest_that_is_asked_for() -> None:
+    answer = intensity(LLAMA, Pins(tp=8), most=1000)
+    assert answer.values.tolist() == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
+    assert intensity(LLAMA, Pins(tp=8), most=2).values.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("over", ["batch", "context", "prompt"])
+def test_data_has_no_gaps_that_json_cannot_say(over: Axis) -> None:
+    page = IntensityPage(intensity(LLAMA, Pins(tp=8), over=over, most=64))
+    record = json.loads(json.dumps(page.plain()))
+    assert all(math.isfinite(number) for number in numbers(record))
+    assert record["over"] == over
+    assert record[over] is None or over == "context"
+    assert len(page.frame()) == (len(record["operators"]) + 1) * len(record["values"])
+    assert page.charts().keys() == {"intensity"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"over": "width"}, r"over: got 'width'; allowed: batch, context, prompt"),
+        ({"pins": Pins(tp=8, batch=64)}, r"batch is what is varied, and batch=64 is given; leave it out"),
+        ({"over": "context", "context": 100.0}, r"context is what is varied, and context=100 is given; leave it out"),
+        ({"over": "prompt", "prompt": 100.0}, r"prompt is what is varied, and prompt=100 is given; leave it out"),
+        ({"most": 1.0}, r"the largest batch must be from 2 to 100,000,000, got 1"),
+        ({"most": math.nan}, r"the largest batch must be from 2 to 100,000,000, got nan"),
+        ({"most": 1e12}, r"the largest batch must be from 2 to 100,000,000, got 1e\+12"),
+    ],
+)
+def test_questions_that_cannot_be_asked(asked: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        intensity(LLAMA, **({"pins": Pins(tp=8)} | asked))  # type: ignore[arg-type]
+
+
+def test_a_model_that_does_not_fit() -> None:
+    with pytest.raises(NothingFitsError, match="at least 2 accelerators would do"):
+        intensity(LLAMA, Pins(tp=1))

@@ -1,0 +1,68 @@
+"""The command that says where a step turns from memory traffic to arithmetic."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+ASKED = ("intensity", "llama_3_70b", "h100_sxm", "--tp", "8", "--assumptions", "ideal")
+
+
+def test_the_table_says_where_each_operator_turns_and_why_attention_does_not(command: Command) -> None:
+    text = command(*ASKED).out
+    line = next(line.split() for line in text.splitlines() if line.startswith("ff out"))
+    assert line[-5:] == ["to", "309", "from", "310", "295"]
+    flat = " ".join(text.split())
+    assert "The step waits for memory traffic whatever the batch, up to 16,384." in flat
+    assert "Attention stays at 8.00 FLOP/B at any batch: each sequence reads a cache of its own" in flat
+    assert "closed form is bytes per weight x ridge / 2" in " ".join(command(*ASKED, "--why").out.split())
+
+
+def test_forms_and_picture(command: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "intensity.svg"
+    record = json.loads(command(*ASKED, "--to", "64", "--format", "json", "--plot", picture).out)
+    assert record["values"] == [1, 2, 4, 8, 16, 32, 64]
+    assert record["step"]["turns_at"] is None
+    rows = list(csv.DictReader(io.StringIO(command(*ASKED, "--to", "64", "--format", "csv").out)))
+    assert len(rows) == 7 * (len(record["operators"]) + 1)
+    drawn = picture.read_text(encoding="utf-8")
+    assert "From which batch on is arithmetic the limit?" in drawn
+    assert "ridge of bf16: 295 FLOP/B" in drawn
+
+
+def test_experts_are_said_to_need_more(command: Command) -> None:
+    text = " ".join(command("intensity", "mixtral_8x7b", "h100_sxm", "--tp", "2").out.split())
+    assert "Each expert gets one of 4 tokens on average: their weights need 4 times the batch of dense ones" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--over", "width"), "'width' is not one of 'batch', 'context', 'prompt'"),
+        (("--batch", "64"), "batch is what is varied, and batch=64 is given; leave it out"),
+        (("--over", "context", "--context", "99"), "--context says what --over context varies; leave one of them out"),
+        (("--over", "context", "--isl", "99"), "--isl says what --over context varies; leave one of them out"),
+        (("--over", "prompt", "--prefill", "99"), "prompt is what is varied, and prompt=99 is given; leave it out"),
+        (("--over", "prompt", "--osl", "99"), "--osl says how long requests are that decode"),
+        (("--to", "1"), "the largest batch must be from 2 to 100,000,000, got 1"),
+        (("--to", "1e9"), "the largest batch must be from 2 to 100,000,000, got 1e+09"),
+        (("--tp", "3"), "64 query heads do not split over the attention ranks (tp=3"),
+    ],
+)
+def test_bad_questions(command: Command, options: tuple[str, ...], message: str) -> None:
+    outcome = command(*ASKED, *options)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert message in " ".join(outcome.err.split())
+
+
+def test_a_model_without_room(command: Command) -> None:
+    outcome = command("intensity", "llama_3_70b", "h100_sxm", "--assumptions", "ideal")
+    assert outcome.code == 1
+    assert "at least 2 accelerators would do" in outcome.err
