@@ -13,7 +13,7 @@ from . import bounded
 
 #: Commands by what they are for.
 COMMANDS: Mapping[str, Sequence[str]] = {
-    "Ask": ("frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost"),
+    "Ask": ("frontier", "explain", "assess", "price", "speculate", "cache", "prefill", "hour-cost"),
     "Compare": ("compare",),
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),

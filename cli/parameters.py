@@ -224,6 +224,18 @@ class Rates(click.ParamType[tuple[float, ...]]):
         return rates
 
 
+class Counts(click.ParamType[tuple[int, ...]]):
+    """Whole numbers from 1 between commas."""
+
+    name = "N,N,.."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The numbers, ascending and each once."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(sorted({COUNT.convert(part.strip(), param, ctx) for part in str(value).split(",")}))
+
+
 class Confidence(click.ParamType[float]):
     """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ._shown import Shown
+from inference_econ.answers.deployments import deployments
 from inference_econ.engine import (
     Instances,
     OperatorCosts,
     Pins,
     Setup,
     StepCosts,
-    WholeLayouts,
     check_pins,
     evaluate,
     memory,
@@ -176,7 +176,7 @@ def explain(
         raise InputError(
             f"the shared prefix must be a part of the context, from 0 to {context:g} tokens, got {shared_prefix:g}"
         )
-    candidates = _deployments(served, pins)
+    candidates = deployments(served, pins)
     if prompt is not None:
         candidates = replace(candidates, new_tokens=prompt, prefill=True)
     deployment = _fastest(served, candidates, cut)
@@ -210,20 +210,6 @@ def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> fl
         return None
     apart = replace(setup, hardware=chip.model_copy(update={"link_domain": divisibility.MACHINE}))
     return float(evaluate(apart, deployment, cut).seconds[0])
-
-
-def _deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """What is pinned, with experts over every number of ranks that divides them if that is open; shape (n,)."""
-    tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
-    if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
-        raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
-    if pins.ep is not None and pins.ep > 1 and not plans.has_experts(setup.model):
-        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
-    one = np.ones(1)
-    bare = plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one)
-    layouts = WholeLayouts(pipeline=True, pins=Pins(tp, dp, pp, pins.ep, dcp=pins.dcp))
-    variants = layouts.variants(setup.model, setup.assumptions, bare)
-    return variants.at(np.nonzero(np.ones(variants.shape, dtype=bool)))
 
 
 def _fastest(setup: Setup, candidates: plans.Plans, cut: TensorLayout) -> plans.Plans:

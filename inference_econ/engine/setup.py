@@ -406,14 +406,19 @@ class Setup:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
         return self.context + (plans.new_tokens if plans.prefill else 0.0)
 
+    @property
+    def most_linked(self) -> int | None:
+        """Accelerators that can reach each other at all [1]; None if there is no limit."""
+        linked = self.hardware.nic_bytes_per_second_one_way is not None
+        linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
+        return None if linked else self.hardware.link_domain
+
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
         """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`.
 
         ``needed`` is what the plans need where that is more than the model: a draft model beside it.
         """
-        unreachable = self.hardware.nic_bytes_per_second_one_way is None
-        unreachable = unreachable and not isinstance(self.assumptions.network.collectives, (Free, Mesh))
-        limit = self.hardware.link_domain if unreachable else None
+        limit = self.most_linked
         needed = self.memory(plans) if needed is None else needed
         codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
         if not (self.engines and plans.whole):
