@@ -236,6 +236,26 @@ class Counts(click.ParamType[tuple[int, ...]]):
         return tuple(sorted({COUNT.convert(part.strip(), param, ctx) for part in str(value).split(",")}))
 
 
+class Mix(click.ParamType[tuple[tuple[float, int], ...]]):
+    """Contexts, and how many sequences have each: ``500x16,32000x2``."""
+
+    name = "TOKENSxN,.."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[float, int], ...]:
+        """Lengths [tokens] with their numbers of sequences [1]."""
+        if isinstance(value, tuple):
+            return value
+        mix = []
+        for part in str(value).split(","):
+            length, times, count = part.strip().partition("x")
+            if not times:
+                self.fail(f"{part!r} is no context with its number of sequences; write for example 500x16.", param, ctx)
+            mix.append((POSITIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
+        return tuple(mix)
+
+
 class Confidence(click.ParamType[float]):
     """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
 

@@ -272,6 +272,9 @@ class AttentionAssumptions(Spec):
     """A prefix that all sequences have in common is read in decode for each of them, or once by each group of attention
     ranks (cascade attention); layers with a window, with a selection of tokens or with decompressed latents read it for
     each. It is held once in either case."""
+    cache: Literal["kept", "recomputed"] = "kept"
+    """Keys and values of earlier tokens are kept; or nothing is, and every step reads all tokens of its sequences again
+    as a prompt, with the keys and values of one layer at a time."""
     masked_scores: Literal["skipped", "computed"] = "skipped"
     """Scores of a prompt that the causal mask hides are never computed, as in fused kernels; or computed with all
     others and then masked."""

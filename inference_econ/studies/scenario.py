@@ -24,11 +24,12 @@ from inference_econ.inputs import (
     Scenario,
     Settings,
     SquareRootAsk,
+    StepsAsk,
     TableSpec,
     ToyAsk,
     catalog,
 )
-from inference_econ.studies import kv_runahead, latent_attention
+from inference_econ.studies import kv_runahead, latent_attention, steps
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
 from inference_econ.studies.toy import toy_curve
@@ -118,6 +119,11 @@ class _Run:
         used = (source for model in answer.models for source in spec_sources("model", model))
         return self._result([*answer.tables, *answer.charts], used)
 
+    def steps(self, ask: StepsAsk) -> Result:
+        answer = steps.compare(ask)
+        used = (source for setup in answer.setups for source in setup_sources(setup))
+        return self._result([*answer.tables, *answer.charts], used)
+
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole."""
         panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
@@ -139,6 +145,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     AssessAsk: _Run.assessment,
     LatentVariantsAsk: _Run.latent_variants,
     RunaheadAsk: _Run.kv_runahead,
+    StepsAsk: _Run.steps,
     PanelsAsk: _Run.panels,
 }
 

@@ -119,6 +119,9 @@ def decode_work(
     Work
         Entries broadcast to ``plans.shape``.
     """
+    if assumptions.attention.cache == "recomputed":
+        plans = replace(plans, new_tokens=context + plans.new_tokens, prefill=True)
+        context = spread = shared_prefix = 0.0
     table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread, shared_prefix)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
