@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import options, provenance, show
 from .help import Command, example
-from .parameters import CHART, POSITIVE
+from .parameters import CHART, POSITIVE, Mix
 
 
 @click.command(
@@ -18,10 +20,17 @@ from .parameters import CHART, POSITIVE
 @options.subject
 @options.domain
 @options.degrees
-@click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
+@click.option("--batch", type=POSITIVE, help="Sequences decoded together [1].")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
 @options.mean_lengths
 @options.shared_prefix
+@click.option("--contexts", type=Mix(), help="Contexts that differ, instead of --context and --batch: 500x16,32000x2.")
+@click.option(
+    "--no-kv-cache",
+    flag_value="recomputed",
+    default=None,
+    help="Keep no keys and values: every step reads all tokens of its sequences again.",
+)
 @click.option("--prefill", type=POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
 @click.option(
     "--operators/--no-operators",
@@ -33,7 +42,12 @@ from .parameters import CHART, POSITIVE
 @click.option("--roofline", type=CHART, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
 def explain(
-    operators: bool | None, prefill: float | None, roofline: str | None, output: options.Output, **choices: Any
+    operators: bool | None,
+    prefill: float | None,
+    contexts: tuple[tuple[float, int], ...] | None,
+    roofline: str | None,
+    output: options.Output,
+    **choices: Any,
 ) -> None:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
 
@@ -44,7 +58,7 @@ def explain(
     from inference_econ.report.explain import ExplanationPage
 
     options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
-    context, spread = options.step_contexts(choices, prefill)
+    context, spread = _contexts(choices, prefill, contexts)
     with show.progress_bar(quiet=output.quiet):
         explanation = explain(
             options.setup(choices),
@@ -54,9 +68,27 @@ def explain(
             cut=choices["cut"],
             shared_prefix=choices["shared_prefix"],
             spread=spread,
+            contexts=contexts or (),
         )
     page = ExplanationPage(explanation, operators)
     show.emit(page, output, provenance.asked())
     if roofline is not None:
         page.draw_roofline(roofline)
         show.remark(f"wrote {roofline}", quiet=output.quiet)
+
+
+def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> tuple[float | None, float]:
+    """The context that the step sees, and how far contexts are spread around it [tokens].
+
+    Raises
+    ------
+    InputError
+        If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
+    """
+    if mix is not None:
+        stray = next((name for name in ("context", "isl", "osl", "batch") if choices[name] is not None), None)
+        stray = "prefill" if prefill is not None else stray
+        if stray is not None:
+            raise InputError(f"--contexts says the context of every sequence that decodes; leave --{stray} out")
+        return 0.0, 0.0
+    return options.step_contexts(choices, prefill)

@@ -13,7 +13,7 @@ from . import bounded
 
 #: Commands by what they are for.
 COMMANDS: Mapping[str, Sequence[str]] = {
-    "Ask": ("frontier", "explain", "intensity", "assess", "price", "speculate", "cache", "hour-cost"),
+    "Ask": ("frontier", "explain", "intensity", "assess", "price", "speculate", "cache", "prefill", "hour-cost"),
     "Compare": ("compare", "what-if"),
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),
@@ -27,8 +27,8 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 #: Options by what they are about; all others are what a command has for itself.
 OPTIONS: Mapping[str, Sequence[str]] = {
     "Requests": (
-        *("context", "isl", "osl", "cached", "shared_prefix", "request_rate", "throughput", "max_tokens_per_second"),
-        *("arrival_scv", "gpus", "budget", "decode_only"),
+        *("context", "contexts", "no_kv_cache", "isl", "osl", "cached", "shared_prefix", "request_rate", "throughput"),
+        *("max_tokens_per_second", "arrival_scv", "gpus", "budget", "decode_only"),
     ),
     "Promises": ("ttft", "tpot", "e2e", "percentile", "confidence"),
     "Model, chip and price": (

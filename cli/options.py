@@ -190,6 +190,7 @@ _OWN_OPTIONS = {
     "domain": "hardware.link_domain",
     "redundant_experts": "assumptions.experts.redundant",
     "token_budget": "assumptions.serving.prefill_chunk",
+    "no_kv_cache": "assumptions.attention.cache",
 }
 
 

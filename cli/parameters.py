@@ -239,6 +239,38 @@ class Span(click.ParamType[tuple[float, float]]):
         return float(ends[0] or 0.0), float(ends[1] or 0.0)
 
 
+class Counts(click.ParamType[tuple[int, ...]]):
+    """Whole numbers from 1 between commas."""
+
+    name = "N,N,.."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The numbers, ascending and each once."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(sorted({COUNT.convert(part.strip(), param, ctx) for part in str(value).split(",")}))
+
+
+class Mix(click.ParamType[tuple[tuple[float, int], ...]]):
+    """Contexts, and how many sequences have each: ``500x16,32000x2``."""
+
+    name = "TOKENSxN,.."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[float, int], ...]:
+        """Lengths [tokens] with their numbers of sequences [1]."""
+        if isinstance(value, tuple):
+            return value
+        mix = []
+        for part in str(value).split(","):
+            length, times, count = part.strip().partition("x")
+            if not times:
+                self.fail(f"{part!r} is no context with its number of sequences; write for example 500x16.", param, ctx)
+            mix.append((POSITIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
+        return tuple(mix)
+
+
 class Confidence(click.ParamType[float]):
     """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
 

@@ -23,6 +23,8 @@ from .answers.most_traffic import MostTraffic as MostTraffic
 from .answers.most_traffic import most_traffic as most_traffic
 from .answers.offer import offer as offer
 from .answers.operating_point import Observation as Observation
+from .answers.prefill import PrefillWays as PrefillWays
+from .answers.prefill import prefill as prefill
 from .answers.price import Sheet as Sheet
 from .answers.price import price as price
 from .answers.promises import Targets as Targets

@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ._shown import Shown
+from inference_econ.answers.deployments import deployments
 from inference_econ.engine import (
+    Contexts,
     Instances,
     OperatorCosts,
     Pins,
     Setup,
     StepCosts,
-    WholeLayouts,
     check_pins,
     evaluate,
+    mean_context,
     memory,
     mfu,
     recorded_key,
@@ -30,6 +32,8 @@ from inference_econ.search import no_room
 
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9
+#: More sequences of one context are typing errors, too [1].
+_MOST_SEQUENCES = 1_000_000
 #: What decode steps see if no context is given.
 _USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
@@ -63,6 +67,9 @@ class Explanation(Shown):
         nothing joins machines.
     streamed_bytes : float
         Weights that each accelerator reads per step from the memory of its host [B].
+    beside_seconds : float or None
+        The same step without what is unusual about it: with a cache where none is kept; with all sequences at the mean
+        of mixed contexts [s].
     """
 
     setup: Setup
@@ -76,6 +83,7 @@ class Explanation(Shown):
     prompt: float | None = None
     in_machines_seconds: float | None = None
     streamed_bytes: float = 0.0
+    beside_seconds: float | None = None
 
     @property
     def accelerators(self) -> float:
@@ -124,6 +132,7 @@ def explain(
     cut: TensorLayout = "1d",
     shared_prefix: float = 0.0,
     spread: float = 0.0,
+    contexts: Contexts = (),
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
 
@@ -145,6 +154,9 @@ def explain(
         Tokens of the context that all sequences have in common [tokens].
     spread : float
         Tokens that contexts are spread over while answers grow, where a context is given [tokens].
+    contexts : tuple of (float, int)
+        Contexts of sequences that differ, and how many sequences have each, instead of a context and a batch [tokens],
+        [1].
 
     Returns
     -------
@@ -165,7 +177,14 @@ def explain(
     (8.0, 'launches')
     """
     served, deployment = stepped(
-        setup, pins, context=context, prompt=prompt, cut=cut, shared_prefix=shared_prefix, spread=spread
+        setup,
+        pins,
+        context=context,
+        prompt=prompt,
+        cut=cut,
+        shared_prefix=shared_prefix,
+        spread=spread,
+        contexts=contexts,
     )
     needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
     costs = evaluate(served, deployment, cut)
@@ -181,7 +200,8 @@ def explain(
     machines = _in_machines(served, deployment, cut)
     streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
     from_host = float(np.ravel(streamed)[0])
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, from_host)
+    beside = _beside(served, deployment, cut)
+    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, from_host, beside)
 
 
 def stepped(
@@ -193,6 +213,7 @@ def stepped(
     cut: TensorLayout = "1d",
     shared_prefix: float = 0.0,
     spread: float = 0.0,
+    contexts: Contexts = (),
 ) -> tuple[Setup, plans.Plans]:
     """What :func:`explain` takes apart, checked: the question with its context, and the one deployment, shape (1,).
 
@@ -209,13 +230,18 @@ def stepped(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
         context, spread = (_USUAL.mean_context, _USUAL.spread) if prompt is None else (0.0, 0.0)
+    if contexts and setup.assumptions.attention.cache == "recomputed":
+        raise InputError("contexts that differ are of sequences with a cache; where none is kept, give one context")
+    if contexts:
+        pins, context, spread = _with_batch(pins, contexts), mean_context(contexts), 0.0
     check_pins(setup.model, pins)
-    served = replace(setup, context=context, shared_prefix=shared_prefix, spread=spread)
-    if not 0 <= shared_prefix <= context:
+    served = replace(setup, context=context, shared_prefix=shared_prefix, spread=spread, contexts=contexts)
+    least = min((length for length, _ in contexts), default=context)
+    if not 0 <= shared_prefix <= least:
         raise InputError(
-            f"the shared prefix must be a part of the context, from 0 to {context:g} tokens, got {shared_prefix:g}"
+            f"the shared prefix must be a part of the context, from 0 to {least:g} tokens, got {shared_prefix:g}"
         )
-    candidates = _deployments(served, pins)
+    candidates = deployments(served, pins)
     if prompt is not None:
         candidates = replace(candidates, new_tokens=prompt, prefill=True)
     deployment = _fastest(served, candidates, cut)
@@ -227,6 +253,34 @@ def stepped(
     return served, deployment
 
 
+def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
+    """The degrees with a batch of as many sequences as have contexts.
+
+    Raises
+    ------
+    InputError
+        If a length or a number of sequences cannot be, or the batch is another one.
+    """
+    for length, count in contexts:
+        if not (1 <= length <= _MOST and 1 <= count <= _MOST_SEQUENCES):
+            raise InputError(
+                f"contexts: a sequence has from 1 to {_MOST:g} tokens, and from 1 to {_MOST_SEQUENCES:,} have as many, "
+                f"got {count} of {length:g}"
+            )
+    batch = sum(count for _, count in contexts)
+    if pins.batch not in (None, batch):
+        raise InputError(f"contexts are those of {batch} sequences, which contradicts a batch of {pins.batch:g}")
+    return replace(pins, batch=batch)
+
+
+def _beside(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
+    """Time of the same step without what is unusual about it [s]; None where nothing is."""
+    usual = replace(setup, contexts=())
+    if not deployment.prefill and setup.assumptions.attention.cache == "recomputed":
+        usual = replace(usual, assumptions=setup.assumptions.changed({"attention.cache": "kept"}))
+    return None if usual == setup else float(evaluate(usual, deployment, cut).seconds[0])
+
+
 def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
     """Time of a step without a link domain that is larger than a machine [s]; None where that changes nothing."""
     chip = setup.hardware
@@ -235,20 +289,6 @@ def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> fl
         return None
     apart = replace(setup, hardware=chip.model_copy(update={"link_domain": divisibility.MACHINE}))
     return float(evaluate(apart, deployment, cut).seconds[0])
-
-
-def _deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """What is pinned, with experts over every number of ranks that divides them if that is open; shape (n,)."""
-    tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
-    if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
-        raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
-    if pins.ep is not None and pins.ep > 1 and not plans.has_experts(setup.model):
-        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
-    one = np.ones(1)
-    bare = plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one)
-    layouts = WholeLayouts(pipeline=True, pins=Pins(tp, dp, pp, pins.ep, dcp=pins.dcp))
-    variants = layouts.variants(setup.model, setup.assumptions, bare)
-    return variants.at(np.nonzero(np.ones(variants.shape, dtype=bool)))
 
 
 def _fastest(setup: Setup, candidates: plans.Plans, cut: TensorLayout) -> plans.Plans:

@@ -6,6 +6,7 @@ from . import operator_costs as operator_costs
 from . import prefill as prefill
 from . import pricing as pricing
 from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
+from .cache import own_tokens as own_tokens
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
@@ -40,6 +41,8 @@ from .operator_costs import OperatorCosts as OperatorCosts
 from .operators.attention import mixer as mixer
 from .operators.feed_forward import expert_thresholds as expert_thresholds
 from .operators.feed_forward import largest_sparsity as largest_sparsity
+from .operators.mixture import Contexts as Contexts
+from .operators.mixture import mean_context as mean_context
 from .operators.table import Collective as Collective
 from .operators.table import Operator as Operator
 from .operators.table import OperatorTable as OperatorTable

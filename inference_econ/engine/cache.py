@@ -30,7 +30,14 @@ def kv_bytes_per_sequence(
 
     Without assumptions every token counts by itself, and of MLA the latent is kept.
     """
-    return sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
+    held = sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
+    return held * _held_share(model, assumptions)
+
+
+def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
+    """Layers whose cache is held at a time, over all [1]."""
+    recomputed = assumptions is not None and assumptions.attention.cache == "recomputed"
+    return 1.0 / model.layers if recomputed else 1.0
 
 
 def _kept(spec: Attention, precision: Precision, context: float, assumptions: Assumptions | None) -> float:
@@ -68,7 +75,7 @@ def held_cache(
     Stages of a pipeline count as if all had as many layers as the fullest.
     """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
-    fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
+    fullest = fullest_over_mean(model.layers, plans, assumptions.layout) * _held_share(model, assumptions)
     for block in model.blocks:
         kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions) * fullest
         if assumptions.layout.kv_placement == "by_heads":

@@ -88,8 +88,9 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     group's own work on a prompt, attention above all, and M the work of R prompts on what all chips share, such as
     experts. A prompt alone takes A + M / R, and R of them A + M.
 
-    Causal attention: a new token attends to what is cached and to the new ones before it. With
-    ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
+    Causal attention: a new token attends to what is cached and to the new ones before it. With ``prefill_chunk`` a
+    prompt is read in equal chunks, each of which reads the cache of those before; where none is kept, all tokens are
+    new, and read at once.
     """
     together = prompts_together(setup, plans)
     operators = _by_operators(setup, plans, together, tokens, cached)
@@ -114,6 +115,8 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
 def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, cached: float) -> Prefill:
     """What its operators take of the time of a prompt; see :func:`prefill`."""
     limit = setup.assumptions.serving.prefill_chunk
+    if setup.assumptions.attention.cache == "recomputed":
+        tokens, cached, limit = tokens + cached, 0.0, 0
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)

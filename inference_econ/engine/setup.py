@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, names_of_able
 from inference_econ.engine.layouts.startable_pins import Started, check_startable
 from inference_econ.engine.memory import Memory
+from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.engine.pricing import hour_price
@@ -87,6 +88,8 @@ class Setup:
         an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
     shared_prefix : float
         Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
+    contexts : tuple of (float, int)
+        Contexts of sequences where they differ, and how many have each; ``context`` is their mean then [tokens], [1].
     rent : {'gpu', 'node'}
         Whether fleets are billed for the smallest machines that hold their instances, or for whole nodes. A chip whose
         file knows no machines is billed by the accelerator.
@@ -108,6 +111,7 @@ class Setup:
     price: HourPrice | float | None = None
     spread: float = 0.0
     shared_prefix: float = 0.0
+    contexts: Contexts = ()
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
 
@@ -272,6 +276,9 @@ class Setup:
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
+        if self.contexts:
+            works = [each.work(plans) for each in self._apart()]
+            return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
         domain, shared = self.hardware.link_domain, self.shared_prefix
         context, spread = self.context, self.spread
         return decode_work(
@@ -401,27 +408,50 @@ class Setup:
 
     def memory(self, plans: Plans) -> Memory:
         """What the plans need and have."""
+        if self.contexts:
+            return self._mixed_memory(plans)
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
         return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, self.shared_prefix)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """What takes the memory of each accelerator of a single plan [B]."""
+        if self.contexts:
+            each = [setup.memory_of_one_accelerator(plan) for setup in self._apart()]
+            return {name: float(np.average([one[name] for one in each], weights=self._counts)) for name in each[0]}
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
         shared = self.shared_prefix
         return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions, shared)
 
+    def _apart(self) -> list[Setup]:
+        """The same question for all sequences at each of the contexts."""
+        return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
+
+    @property
+    def _counts(self) -> list[int]:
+        return [count for _, count in self.contexts]
+
+    def _mixed_memory(self, plans: Plans) -> Memory:
+        each = [setup.memory(plans) for setup in self._apart()]
+        cache = np.average([np.broadcast_to(one.kv_bytes, plans.shape) for one in each], axis=0, weights=self._counts)
+        return replace(each[-1], kv_bytes=cache)
+
     def _kept_tokens(self, plans: Plans) -> float:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
         return self.context + (plans.new_tokens if plans.prefill else 0.0)
+
+    @property
+    def most_linked(self) -> int | None:
+        """Accelerators that can reach each other at all [1]; None if there is no limit."""
+        linked = self.hardware.nic_bytes_per_second_one_way is not None
+        linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
+        return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
         """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`.
 
         ``needed`` is what the plans need where that is more than the model: a draft model beside it.
         """
-        unreachable = self.hardware.nic_bytes_per_second_one_way is None
-        unreachable = unreachable and not isinstance(self.assumptions.network.collectives, (Free, Mesh))
-        limit = self.hardware.link_domain if unreachable else None
+        limit = self.most_linked
         needed = self.memory(plans) if needed is None else needed
         codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
         if not (self.engines and plans.whole):

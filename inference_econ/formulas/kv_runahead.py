@@ -7,6 +7,8 @@ computing. The last process, which sees the whole prompt, gives the first token.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from typing import NamedTuple
 
@@ -19,6 +21,8 @@ ArrayLike = npt.ArrayLike
 
 #: Gain below which the search for a partition goes on to a finer stride, and the finest stride, shares of the whole.
 _GAIN, _FINEST = 5e-4, 1.0 / 1024.0
+#: Times that parts are balanced again [1].
+_BALANCING = 60
 
 
 class LayerWork(NamedTuple):
@@ -175,8 +179,7 @@ def chain_seconds(work: LayerWork, machine: Machine, partition: ArrayLike) -> Ar
     -----
     Process i can begin the attention of a layer when it has its own keys and values of the layer and those of all
     processes before it; then it sends all of them on, as soon as the link has sent those of the layer before.
-    Section 4 of Cho et al. (2024), with every transfer beside the computation. Within a layer the times at which
-    processes are ready are a running maximum, so that processes need no loop.
+    Section 4 of Cho et al. (2024), with every transfer beside the computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
@@ -190,15 +193,52 @@ def chain_seconds(work: LayerWork, machine: Machine, partition: ArrayLike) -> Ar
     ends = np.cumsum(tokens, axis=-1)
     before, after = layer_seconds(work, machine, tokens, ends)
     hand_over = (ends - tokens) * (work.kv_bytes / machine.link_bytes_per_second) + machine.link_latency
-    hand_over[..., 0] = 0.0
-    path = np.cumsum(hand_over, axis=-1)
-    done, arrived = np.zeros(tokens.shape), np.full(tokens.shape, -np.inf)
-    for _ in range(work.layers):
-        own = done + before
-        ready = path + np.maximum.accumulate(np.maximum(own, arrived + hand_over) - path, axis=-1)
-        arrived[..., 1:] = np.maximum(ready[..., :-1], arrived[..., 1:]) + hand_over[..., 1:]
-        done = ready + after
-    return np.asarray(done[..., -1])
+    return handed_on_seconds(before, after, hand_over, work.layers)
+
+
+def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike, layers: int) -> Array:
+    """Time of a chain of processes, each of which needs in every layer what the one before it hands on.
+
+    Parameters
+    ----------
+    before, after : array_like, shape (..., processes)
+        Time of one layer before what is handed on is needed, and after [s].
+    hand_over : array_like, shape (..., processes)
+        Time that the link to a process takes for one layer; that of the first process does not count [s].
+    layers : int
+        All alike [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        When the last process ends [s].
+
+    Notes
+    -----
+    With b, a and h for the three and t = b + a, process i begins what is after at
+    r_i(l) = max(r_i(l - 1) + t_i, q_i(l)), and has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such
+    a recursion is the longest path through a grid of layers by processes and links: Baccelli et al., Synchronization
+    and Linearity (1992). A path begins at some process s, crosses each later link once, and spends the other L - 1
+    steps where a step takes longest: the end is a_last + max over s of [b_s + sum of h behind s + (L - 1) max(t from s
+    on, h behind s)].
+
+    Examples
+    --------
+    The second of two processes waits 3 s for each layer that the first has prepared in 1 s:
+
+    >>> float(handed_on_seconds([1.0, 1.0], [2.0, 1.0], [0.0, 3.0], 10))
+    32.0
+    """
+    first, second = np.broadcast_arrays(np.asarray(before, dtype=float), np.asarray(after, dtype=float))
+    links = np.broadcast_to(np.asarray(hand_over, dtype=float), first.shape).copy()
+    links[..., 0] = 0.0
+    # Of each process with all later ones: the sum of the links behind it, and the longest step.
+    behind = links.sum(axis=-1, keepdims=True) - np.cumsum(links, axis=-1)
+    steps = np.maximum.accumulate((first + second)[..., ::-1], axis=-1)[..., ::-1]
+    crossed = np.maximum.accumulate(links[..., ::-1], axis=-1)[..., ::-1]
+    later = np.concatenate([crossed[..., 1:], np.zeros((*links.shape[:-1], 1))], axis=-1)
+    paths = first + behind + (layers - 1) * np.maximum(steps, later)
+    return np.asarray(paths.max(axis=-1) + second[..., -1])
 
 
 def even_partition(context: float, processes: int) -> Array:
@@ -260,19 +300,87 @@ def searched_partition(work: LayerWork, machine: Machine, context: float, proces
     >>> searched_partition(work, Machine(1.0, 1.0, 0.0, 1e9, 0.0), 1024, 2)
     array([633., 391.])
     """
-    best = even_partition(context, processes)
-    least = float(chain_seconds(work, machine, best))
+    return best_partition(partial(chain_seconds, work, machine), context, processes)
+
+
+def best_partition(
+    seconds: Callable[[Array], Array], context: float, processes: int, start: Array | None = None
+) -> Array:
+    """Parts of a prompt for which some time is shortest, as far as moves from some first parts find them.
+
+    Parameters
+    ----------
+    seconds : callable
+        Time by the tokens of each process, shapes (..., processes) and (...) [s].
+    context : float
+        Prompt [tokens].
+    processes : int
+        Parts [1].
+    start : ndarray, shape (processes,), optional
+        Where to begin [tokens]; with equal parts if not given.
+
+    Returns
+    -------
+    ndarray, shape (processes,)
+        Tokens of each, at least one [tokens].
+
+    Notes
+    -----
+    The grid search of :func:`searched_partition`.
+
+    Examples
+    --------
+    >>> best_partition(lambda parts: np.max(parts * [1.0, 3.0], axis=-1), 1024.0, 2)
+    array([768., 256.])
+    """
+    best = even_partition(context, processes) if start is None else start
+    least = float(seconds(best))
     moves = _moves(processes)
     stride = context / processes / 2.0
     while stride >= max(context * _FINEST, 1.0) and processes > 1:
         tried = best + stride * moves
-        seconds = np.where((tried >= 1.0).all(axis=-1), chain_seconds(work, machine, np.maximum(tried, 1.0)), np.inf)
-        quickest = int(np.argmin(seconds))
-        if seconds[quickest] < least * (1.0 - _GAIN):
-            best, least = tried[quickest], float(seconds[quickest])
+        times = np.where((tried >= 1.0).all(axis=-1), seconds(np.maximum(tried, 1.0)), np.inf)
+        quickest = int(np.argmin(times))
+        if times[quickest] < least * (1.0 - _GAIN):
+            best, least = tried[quickest], float(times[quickest])
         else:
             stride /= 2.0
     return best
+
+
+def balanced_partition(seconds: Callable[[Array], Array], context: float, processes: int) -> Array:
+    """Parts of a prompt that all take equally long.
+
+    Parameters
+    ----------
+    seconds : callable
+        Time of each part by the tokens of all, both of shape (processes,); longer parts take longer [s].
+    context : float
+        Prompt [tokens].
+    processes : int
+        Parts [1].
+
+    Returns
+    -------
+    ndarray, shape (processes,)
+        Tokens of each [tokens]; the best of a chain whose links take no time.
+
+    Notes
+    -----
+    The balance that section 4 of Cho et al. (2024) searches for; every part is made longer or shorter by the root of
+    what the mean takes over what it takes, 60 times.
+
+    Examples
+    --------
+    >>> balanced_partition(lambda parts: parts * [1.0, 3.0], 1024.0, 2).round(6)
+    array([768., 256.])
+    """
+    parts = even_partition(context, processes)
+    for _ in range(_BALANCING):
+        times = seconds(parts)
+        parts = parts * np.sqrt(times.mean() / times)
+        parts = parts * (context / parts.sum())
+    return parts
 
 
 def _moves(processes: int) -> Array:

@@ -19,6 +19,7 @@ from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName
 from .asks import PanelsAsk as PanelsAsk
 from .asks import ProposerName as ProposerName
+from .asks import Series as Series
 from .asks import Settings as Settings
 from .asks import SquareRootAsk as SquareRootAsk
 from .asks import ToyAsk as ToyAsk
@@ -133,6 +134,7 @@ from .serving_engines import engines_for as engines_for
 from .serving_engines import known_engines as known_engines
 from .serving_engines import lacks as lacks
 from .source import Source as Source
+from .step_asks import StepsAsk as StepsAsk
 from .study_asks import Chain as Chain
 from .study_asks import Implementation as Implementation
 from .study_asks import LatentVariant as LatentVariant

@@ -155,6 +155,10 @@ class LayoutAssumptions(Spec):
     parallel_blocks: Literal["apart", "merged"]
     """Where attention and feed-forward run side by side, each sums its output apart (the study's full model), or
     one sum serves both."""
+    residual_stream: Literal["whole", "by_tokens"] = "whole"
+    """Ranks that cut a matrix all hold the residual stream of all their tokens and sum what a pair of matrices gives
+    (all-reduce); or each holds a part of the tokens, so that sums are scattered, and gathered again before the next
+    pair, and norms work on that part only (sequence parallelism)."""
     scale_down_repeats_embedding: bool
     """Where attention runs on fewer accelerators, the embedding's arithmetic does so too."""
 
@@ -271,6 +275,12 @@ class AttentionAssumptions(Spec):
     """A prefix that all sequences have in common is read in decode for each of them, or once by each group of attention
     ranks (cascade attention); layers with a window, with a selection of tokens or with decompressed latents read it for
     each. It is held once in either case."""
+    cache: Literal["kept", "recomputed"] = "kept"
+    """Keys and values of earlier tokens are kept; or nothing is, and every step reads all tokens of its sequences again
+    as a prompt, with the keys and values of one layer at a time."""
+    masked_scores: Literal["skipped", "computed"] = "skipped"
+    """Scores of a prompt that the causal mask hides are never computed, as in fused kernels; or computed with all
+    others and then masked."""
     kv_reads: Literal["micro_batch", "batch"]
     """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
     the study's code)."""

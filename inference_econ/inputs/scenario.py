@@ -20,6 +20,7 @@ from inference_econ.inputs.asks import (
 )
 from inference_econ.inputs.claim_asks import ClaimsAsk
 from inference_econ.inputs.family_asks import FamilyAsk
+from inference_econ.inputs.step_asks import StepsAsk
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
@@ -49,13 +50,14 @@ Ask = Annotated[
     | RunaheadAsk
     | ClaimsAsk
     | FamilyAsk
+    | StepsAsk
     | SweepAsk
     | UncertaintyAsk,
     Field(discriminator="kind"),
 ]
 
 #: Those whose answers have tables of their own.
-_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, ClaimsAsk, FamilyAsk, SweepAsk, UncertaintyAsk)
+_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, ClaimsAsk, FamilyAsk, StepsAsk, SweepAsk, UncertaintyAsk)
 
 
 class Column(Spec):

@@ -112,10 +112,26 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     return (
         f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        *_beside(explanation),
         *nobody_starts([setup]),
         *caveats.warnings(explanation.subjects()),
         *warnings(setup),
     )
+
+
+def _beside(explanation: Explanation) -> list[str]:
+    """What the same step would take with a cache, or with all sequences at the mean of their contexts."""
+    usual, setup = explanation.beside_seconds, explanation.setup
+    if usual is None:
+        return []
+    times, alone = explanation.seconds / usual, f"{1e3 * usual:.4g} ms"
+    if setup.contexts:
+        longest = max(length for length, _ in setup.contexts)
+        return [
+            f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
+            f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
+        ]
+    return [f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."]
 
 
 def _explain_why(explanation: Explanation) -> tuple[str, ...]:
@@ -295,9 +311,11 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         ),
         "batch": explanation.batch,
         "prompt": explanation.prompt,
+        "contexts": [{"tokens": length, "sequences": count} for length, count in explanation.setup.contexts],
         "layout": dict(explanation.layout),
         "step_seconds": float(np.ravel(costs.seconds)[0]),
         "step_seconds_in_machines": explanation.in_machines_seconds,
+        "step_seconds_beside": explanation.beside_seconds,
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,

@@ -71,6 +71,9 @@ def _length(explanation: Explanation) -> str:
     shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
     spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
     context = f"context {setup.context:g}{spread}{shared}"
+    if setup.contexts:
+        mix = ", ".join(f"{count} of {length:g}" for length, count in setup.contexts)
+        context = f"contexts {mix}{shared}"
     return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 

@@ -12,6 +12,7 @@ from inference_econ.answers.hour_cost import HourCost
 from inference_econ.answers.intensity import Intensity
 from inference_econ.answers.load import LoadCurve
 from inference_econ.answers.most_traffic import MostTraffic
+from inference_econ.answers.prefill import PrefillWays
 from inference_econ.answers.prefix_cache import Offloading
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.recommend import Recommendation
@@ -31,6 +32,7 @@ from inference_econ.report.intensity import IntensityPage
 from inference_econ.report.load import LoadPage
 from inference_econ.report.most_traffic import MostTrafficPage
 from inference_econ.report.page import Page
+from inference_econ.report.prefill import PrefillPage
 from inference_econ.report.prefix_cache import PrefixCachePage
 from inference_econ.report.price import PricePage
 from inference_econ.report.recommend import RecommendationPage
@@ -77,6 +79,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
     MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
     Offloading: PrefixCachePage,
+    PrefillWays: PrefillPage,
     Recommendation: lambda answer: RecommendationPage(answer.choices, answer.targets, layouts=answer.layouts),
     Result: _result,
     ServiceFrontier: lambda answer: ServingFrontierPage(answer, "cost"),

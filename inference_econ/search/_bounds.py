@@ -43,11 +43,12 @@ def hold(assumptions: Assumptions) -> bool:
     - ``experts.imbalance: 1`` and ``experts.spread: even``: the busiest rank has more work the more ranks there are;
     - ``network.link_domains: whole`` or ``exact``: placed ranks may touch fewer domains where there are more of them;
     - ``experts.redundant: null``: chips that hold copies have more work the more of them there are;
+    - ``layout.residual_stream: whole``: norms have less work where more ranks share them;
     - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half.
     """
     layout, experts = assumptions.layout, assumptions.experts
     return (
-        (layout.attention_groups, layout.kv_placement) == ("idle", "spread")
+        (layout.attention_groups, layout.kv_placement, layout.residual_stream) == ("idle", "spread", "whole")
         and (experts.parallel_counts, experts.all_to_all_traffic) == ("requests", "as_all_reduce")
         and (experts.replicated_tokens, experts.spread, experts.imbalance) == ("exchanged", "even", 1)
         and (assumptions.network.two_batch_overlap, experts.redundant) == ("never", None)

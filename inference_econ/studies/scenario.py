@@ -26,13 +26,14 @@ from inference_econ.inputs import (
     Scenario,
     Settings,
     SquareRootAsk,
+    StepsAsk,
     SweepAsk,
     TableSpec,
     ToyAsk,
     UncertaintyAsk,
     catalog,
 )
-from inference_econ.studies import families, kv_runahead, latent_attention, uncertainty
+from inference_econ.studies import families, kv_runahead, latent_attention, steps, uncertainty
 from inference_econ.studies.claims import answered
 from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
@@ -155,6 +156,10 @@ class _Run:
     def family(self, ask: FamilyAsk) -> Result:
         answer = families.compare(ask, self.progress)
         used = (source for setup in answer.setups for source in priced_sources(setup))
+
+    def steps(self, ask: StepsAsk) -> Result:
+        answer = steps.compare(ask)
+        used = (source for setup in answer.setups for source in setup_sources(setup))
         return self._result([*answer.tables, *answer.charts], used)
 
     def panels(self, ask: PanelsAsk) -> Result:
@@ -195,6 +200,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     SweepAsk: _Run.sweep,
     ClaimsAsk: _Run.claims,
     FamilyAsk: _Run.family,
+    StepsAsk: _Run.steps,
     PanelsAsk: _Run.panels,
 }
 

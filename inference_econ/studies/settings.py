@@ -86,7 +86,7 @@ def frontier_of(settings: Settings) -> AnyFrontier:
     assert filled.grid is not None and filled.pipeline is not None
     _check_counted(filled)
     setup, speculation = setup_of(filled), speculation_of(filled)
-    space = Space(_pins(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
+    space = Space(pins_of(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
     if not filled.counts_decode_steps:
         return frontier(
             setup, requests_of(filled), space, speculation=speculation, promises=promises_of(filled), slots=filled.slots
@@ -131,7 +131,8 @@ def _check_counted(filled: Settings) -> None:
         raise InputError(f"{stray} is said of decode steps alone, and this counts services; add decode_only: true")
 
 
-def _pins(filled: Settings) -> Pins:
+def pins_of(filled: Settings) -> Pins:
+    """The degrees and the batch that settings pin."""
     degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
     return instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
 
@@ -188,7 +189,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
         If a name or setting cannot be used.
     """
     given, filled = ask.common, with_defaults(ask.common)
-    pins = _pins(filled)
+    pins = pins_of(filled)
     lengths = given.isl is not None or given.osl is not None
     context = filled.context if filled.context is not None or lengths else MEAN_CONTEXT
     traffic = Traffic(isl=filled.isl, osl=filled.osl) if lengths else Traffic(context=context)

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.explain import explain
+from inference_econ.answers.load import load
 from inference_econ.answers.offer import offer
+from inference_econ.answers.price import price
 from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
@@ -100,6 +103,43 @@ def test_more_requests_fit_with_a_shared_prefix() -> None:
     room = apart.slots * 260
     assert shared.slots == pytest.approx((room - 187) / 73, rel=0.01)
     assert shared.prefill_seconds == apart.prefill_seconds
+
+
+REQUESTS = {"isl": 9000, "osl": 200, "shared_prefix": 8000}
+
+
+def _asked(reads: str, shared: float) -> tuple[Setup, Requests]:
+    setup = Setup.of("llama_3_8b", "h100_sxm", changes=[f"assumptions.attention.shared_prefix={reads}"])
+    return setup, Requests.model_validate({**REQUESTS, "shared_prefix": shared, "cached": 8000})
+
+
+def test_every_path_reads_it_once() -> None:
+    """Frontiers, loads, prices and simulations are of the same services."""
+    space = Space(Pins(tp=1, dp=1, pp=1))
+    once, each, apart = (
+        offer(*_asked(*words), space).service(0)
+        for words in (("once", 8000), ("per_sequence", 8000), ("per_sequence", 0))
+    )
+    assert each.slots > 3 * apart.slots
+    assert once.slots == each.slots
+    assert each.at(32).tpot_seconds == pytest.approx(apart.at(32).tpot_seconds, rel=1e-3)
+    assert once.at(32).tpot_seconds < 0.8 * each.at(32).tpot_seconds
+    medians = []
+    for reads in ("once", "per_sequence"):
+        trace = load(offer(*_asked(reads, 8000), space), [8.0], simulate=True).points[0].simulated
+        assert trace is not None
+        medians.append(trace.summary()["tpot"]["p50"].value)
+    assert medians[0] < 0.95 * medians[1]
+    dollars = [price(offer(*_asked(reads, 8000), space), 8.0).dollars_per_hour for reads in ("once", "per_sequence")]
+    assert dollars[0] <= dollars[1]
+
+
+def test_decode_instances_receive_only_what_they_do_not_hold() -> None:
+    space = Space(Pins(tp=1, dp=1, pp=1))
+    whole, own = (pools(*_asked("once", shared), space).bytes_per_prompt for shared in (0, 8000))
+    # 9,000 tokens are 563 blocks of 16; 8,000 of them 500 blocks.
+    assert whole == pytest.approx(563 * 16 * TOKEN, rel=1e-12)
+    assert own == pytest.approx(63 * 16 * TOKEN, rel=1e-12)
 
 
 def test_a_shared_prefix_is_found_in_the_cache() -> None:

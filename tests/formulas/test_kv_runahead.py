@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference_econ._types import Array
 from inference_econ.formulas.kv_runahead import (
     LayerWork,
     Machine,
     all_gather_seconds,
+    balanced_partition,
+    best_partition,
     chain_seconds,
     even_partition,
     interpolated_partition,
@@ -176,3 +181,15 @@ def test_interpolated_parts() -> None:
     assert interpolated_partition(contexts, known, 150).tolist() == pytest.approx([82.5, 67.5])
     assert interpolated_partition(contexts, known, 50).tolist() == pytest.approx([30.0, 20.0])
     assert interpolated_partition(contexts, known, 1000).tolist() == pytest.approx([400.0, 600.0])
+
+
+def test_balanced_parts_take_equally_long() -> None:
+    def times(partition: Array) -> Array:
+        return np.asarray(sum(layer_seconds(WORK, FREE, partition, np.cumsum(partition))))
+
+    balanced = balanced_partition(times, 16384.0, 6)
+    assert balanced.sum() == pytest.approx(16384.0, rel=1e-12)
+    assert times(balanced) == pytest.approx(times(balanced).mean(), rel=1e-9)
+    # Where links take no time nothing is better, but for the wait for the first keys.
+    searched = best_partition(partial(chain_seconds, WORK, FREE), 16384.0, 6, balanced)
+    assert chain_seconds(WORK, FREE, searched) == pytest.approx(chain_seconds(WORK, FREE, balanced), rel=5e-3)

@@ -37,6 +37,7 @@ ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "price": (lambda: ie.price(layouts(), 5.0), True),
     "disaggregate": (lambda: ie.disaggregate(ie.pools(setup(), LENGTHS, SPACE), requests_per_second=20.0), True),
     "cache": (lambda: ie.cache(setup(), SPACE), True),
+    "prefill": (lambda: ie.prefill(setup(), [2048], [2]), True),
     "speculate": (lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)), True),
     "explain": (lambda: ie.explain(setup(), ie.Pins(tp=1, batch=8)), True),
     "intensity": (lambda: ie.intensity(setup(), ie.Pins(tp=1)), True),

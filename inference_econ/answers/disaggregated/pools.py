@@ -19,6 +19,7 @@ from inference_econ.engine import (
     Space,
     kv_bytes_per_sequence,
     layout_keys,
+    own_tokens,
     prompts_of_a_step,
     prompts_together,
     shared_steps,
@@ -165,9 +166,10 @@ class Pools:
 
     @property
     def bytes_per_prompt(self) -> float:
-        """Cache of a prompt that moves from one pool to the other, each byte once [B]."""
+        """Cache of a prompt that moves from one pool to the other, each byte once [B]; a shared prefix is there."""
         setup = self.decode.setup
-        return kv_bytes_per_sequence(setup.model, setup.precision, self.requests.isl.mean, setup.assumptions)
+        moved = own_tokens(self.requests.isl.mean, self.requests.shared_prefix, setup.assumptions.capacity)
+        return kv_bytes_per_sequence(setup.model, setup.precision, moved, setup.assumptions)
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
         """The engines that can start both layouts of a pair, by name; none where any layout is offered."""

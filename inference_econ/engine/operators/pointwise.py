@@ -36,13 +36,13 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
 def _norms(table: OperatorTable, layers: int, count: int, mixer: str) -> Operator:
     """A norm before each part, fused with the residual sum: two vectors read, two written.
 
-    Every rank of a group works on all of the group's tokens.
+    Every rank of a group works on all of the group's tokens, or on its part of them.
     """
     return Operator(
         "norms",
         float(layers),
         table.precision.activations,
-        activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.groups,
+        activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.stream_owners,
         launches=float(count),
         grouped=True,
         mixer=mixer,
@@ -64,7 +64,7 @@ def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) ->
         dtype,
         flop_per_token=2.0 * count / table.stage,
         weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[dtype] / parts),
-        activation_bytes_per_token=2.0 * (streams - 1) * table.hidden * table.activation_width / table.groups,
+        activation_bytes_per_token=2.0 * (streams - 1) * table.hidden * table.activation_width / table.stream_owners,
         grouped=True,
     )
 

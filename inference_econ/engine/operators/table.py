@@ -235,9 +235,9 @@ class OperatorTable:
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
         """Sum ``elements`` per token over the ranks that cut a matrix, for each way to cut.
 
-        A one-dimensional cut sums over all of them, and only after the second matrix of a pair; a
-        two-dimensional one over the root of their number. ``owners`` are the chips that share the sum; those of a
-        group lie ``stride`` chips apart.
+        A one-dimensional cut sums over all of them, and only after the second matrix of a pair: at once, or in two
+        exchanges of half the traffic where each keeps its own tokens; a two-dimensional one over the root of their
+        number. ``owners`` are the chips that share the sum; those of a group lie ``stride`` chips apart.
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
@@ -246,9 +246,21 @@ class OperatorTable:
             if layout == "2d":
                 group = np.sqrt(ranks)
                 found[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
+            elif not only_2d and self.by_tokens:
+                found[layout] = (Collective("all_to_all", ranks, domains, size * ranks, repeats=2.0),)
             elif not only_2d:
                 found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
         return found
+
+    @property
+    def by_tokens(self) -> bool:
+        """Each rank holds the residual stream of a part of its group's tokens."""
+        return self.assumptions.layout.residual_stream == "by_tokens"
+
+    @property
+    def stream_owners(self) -> Array | float:
+        """Chips of a stage that work on residual streams of tokens of their own [1]."""
+        return self.groups * self.ranks if self.by_tokens else self.groups
 
     @property
     def summed(self) -> npt.NDArray[np.bool_] | None:
@@ -258,7 +270,9 @@ class OperatorTable:
         return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
-        """Past tokens that a new token attends to, at most ``limit`` [tokens]."""
+        """Past tokens that a new token attends to, at most ``limit``; those that are masked as well if they count."""
+        if self.plans.prefill and self.assumptions.attention.masked_scores == "computed":
+            return min(self.context + self.plans.new_tokens, limit)
         if self.plans.prefill or self.assumptions.serving.verify_context == "mean":
             return mean_attended(self.context, self.plans.new_tokens, limit)
         return min(self.context, limit)

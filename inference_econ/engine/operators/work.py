@@ -119,12 +119,17 @@ def decode_work(
     Work
         Entries broadcast to ``plans.shape``.
     """
+    if assumptions.attention.cache == "recomputed":
+        plans = replace(plans, new_tokens=context + plans.new_tokens, prefill=True)
+        context = spread = shared_prefix = 0.0
     table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread, shared_prefix)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
-    operators = [*_paced(layers, pace), _output_embedding(table), _pipeline(table)]
+    embedding, *sampling = after_layers(table)
+    operators = [*_paced(layers, pace), embedding, _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
-        operators += [*_paced(pointwise(table), pace), _sampling(table)]
+        operators += _paced(pointwise(table), pace)
+    operators += sampling
     # A step with prompt tokens beside its sequences is launched as one that reads prompts.
     prefill = plans.prefill or bool(np.any(plans.riding))
     fullest = of_tokens = fullest_group(plans, assumptions.layout)
@@ -141,6 +146,12 @@ def _paced(rows: Iterable[Operator], pace: Array | float) -> Iterable[Operator]:
     if isinstance(pace, float):
         return rows
     return [replace(row, repeats=row.repeats * pace) for row in rows]
+
+
+def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
+    """What a step does once, behind its last layer."""
+    embedding = _output_embedding(table)
+    return (embedding, _sampling(table)) if table.assumptions.chip.pointwise == "counted" else (embedding,)
 
 
 def _output_embedding(table: OperatorTable) -> Operator:

@@ -1,0 +1,40 @@
+"""The command that compares ways to read one prompt on several chips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from inference_econ.inputs import DEFAULT_ISL
+
+from . import options, provenance, show
+from .help import Command, example
+from .parameters import COUNT, Counts
+
+
+@click.command(
+    cls=Command, epilog=example("inference-econ prefill llama_3_8b l40s --prompt 2000,16000,128000 --ranks 4,8")
+)
+@options.subject
+@options.domain
+@click.option("--prompt", type=Counts(), default=f"{DEFAULT_ISL}", show_default=True, help="Prompt tokens.")
+@click.option("--ranks", type=Counts(), default="2,4,8", show_default=True, help="GPUs that share a prompt.")
+@click.option("--tp", type=COUNT, help="GPUs of one process of 'context' and 'chain' [the fewest that hold the model].")
+@options.picture("Write a picture of the speed-ups over the prompt, by way: .svg, .png, .pdf or .html.")
+@options.yes
+@options.output
+def prefill(
+    prompt: tuple[int, ...], ranks: tuple[int, ...], tp: int | None, output: options.Output, **choices: Any
+) -> None:
+    """Time to the first token of one prompt on several GPUs: tensor, sequence and context parallel, or a chain.
+
+    Nothing else runs. 'context' and 'chain' cut the prompt: each process holds the whole model. In a chain each process
+    hands the cache of all tokens so far to the next (KV-Runahead). MODEL and HARDWARE as in 'frontier'.
+    """
+    from inference_econ.answers.prefill import prefill
+    from inference_econ.report.prefill import PrefillPage
+
+    with show.progress_bar(quiet=output.quiet) as progress:
+        ways = prefill(options.setup(choices), prompt, ranks, tp=tp, progress=progress)
+    show.emit(PrefillPage(ways), output, provenance.asked())

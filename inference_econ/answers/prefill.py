@@ -1,0 +1,246 @@
+"""Ways to read one prompt on several chips: tensor, sequence and context parallelism, and a chain that hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._shown import Shown
+from inference_econ._types import Progress
+from inference_econ.answers.deployments import deployments
+from inference_econ.answers.prompt_processes import Processes, Way
+from inference_econ.engine import Instances, Pins, Plans, Setup, memory
+from inference_econ.engine.prefill import prefill as read_prompt
+from inference_econ.engine.shared_prompt import moved_bytes
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import DEFAULT_ISL, Free
+
+#: What the ways are called.
+WAYS: Mapping[str, str] = {
+    "tensor": "tensor parallel",
+    "sequence": "sequence parallel",
+    "gathered": "context, gathered",
+    "ring": "context, ring",
+    "even": "chain, even parts",
+    "chain": "chain, searched parts",
+}
+#: Chips that are tried where none are named [1].
+RANKS = (2, 4, 8)
+#: More chips, and longer prompts, than can be meant [1], [tokens].
+_MOST_RANKS, _MOST_TOKENS = 1024, 10_000_000
+#: What one part of a prompt takes to time, and how many the tables of the search hold [s], [1].
+_PART_SECONDS, _TABLE = 8e-3, 80
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrompt:
+    """One prompt on a number of chips.
+
+    Attributes
+    ----------
+    prompt, ranks : int
+        Tokens [tokens] and chips [1].
+    ways : mapping of str to Way
+        By the keys of :data:`WAYS`, those that can be.
+    missing : mapping of str to str
+        Why the others cannot.
+    """
+
+    prompt: int
+    ranks: int
+    ways: Mapping[str, Way]
+    missing: Mapping[str, str]
+
+    @property
+    def fastest(self) -> str:
+        """The way with the earliest first token: its key."""
+        return min(self.ways, key=lambda name: self.ways[name].seconds)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrefillWays(Shown):
+    """Ways to read prompts on several chips.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how: prompts are read whole, one at a time.
+    process_chips : int
+        Chips that hold the model between them, which are a process of context parallelism and of chains [1].
+    alone : mapping of int to Way
+        Each prompt on one process.
+    rows : sequence of SharedPrompt
+        By prompt, then by chips.
+    """
+
+    setup: Setup
+    process_chips: int
+    alone: Mapping[int, Way]
+    rows: Sequence[SharedPrompt]
+
+    def speed_up(self, row: SharedPrompt, name: str) -> float:
+        """Time on one process over that of a way [1]."""
+        return self.alone[row.prompt].seconds / row.ways[name].seconds
+
+    def subjects(self) -> tuple[Instances]:
+        """The largest deployment, for what is said of errors."""
+        ranks = max(row.ranks for row in self.rows)
+        return (Instances(self.setup, [float(ranks)], [1.0], max(self.alone)),)
+
+
+def prefill(
+    setup: Setup,
+    prompts: Sequence[int] = (DEFAULT_ISL,),
+    ranks: Sequence[int] = RANKS,
+    *,
+    tp: int | None = None,
+    progress: Progress | None = None,
+) -> PrefillWays:
+    """Compare ways to read one prompt on several chips, by its time to the first token.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how. Which layouts an engine can start does not count: none has them all.
+    prompts : sequence of int
+        Lengths [tokens].
+    ranks : sequence of int
+        Chips that a prompt is shared by [1].
+    tp : int, optional
+        Chips of a process of context parallelism and of chains, which cut its matrices among them [1]; by default the
+        fewest, of powers of two, that hold the model and the longest prompt.
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+
+    Returns
+    -------
+    PrefillWays
+        All ways by prompt and number of chips.
+
+    Raises
+    ------
+    InputError
+        If a number cannot be used.
+    NothingFitsError
+        If no process holds the model.
+
+    Examples
+    --------
+    >>> ways = prefill(Setup.of("llama_3_8b", "h100_sxm"), [16384], [4])
+    >>> ways.rows[0].fastest, ways.process_chips
+    ('ring', 1)
+    """
+    _check(prompts, ranks)
+    alone = replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
+    _check_work(prompts, ranks)
+    processes = _processes(alone, max(prompts), tp)
+    size, count = int(processes.process.accelerators[0]), len(prompts) * len(ranks)
+    rows: list[SharedPrompt] = []
+    for prompt in prompts:
+        for number in ranks:
+            if progress is not None:
+                progress(len(rows) / count, f"{prompt} tokens on {number} chips")
+            rows.append(_shared(alone, processes, prompt, number))
+    if not any(row.ways for row in rows):
+        raise NothingFitsError(f"{setup.model.name}: {next(iter(rows[-1].missing.values()))}")
+    return PrefillWays(alone, size, {prompt: processes.alone(prompt) for prompt in prompts}, rows)
+
+
+def _check(prompts: Sequence[int], ranks: Sequence[int]) -> None:
+    for name, values, most in (("prompts", prompts, _MOST_TOKENS), ("ranks", ranks, _MOST_RANKS)):
+        if not values:
+            raise InputError(f"{name}: name at least one number")
+        for value in values:
+            if not (isinstance(value, (int, np.integer)) and 1 <= value <= most):
+                raise InputError(f"{name} must be whole numbers from 1 to {most:,}, got {value}")
+    if min(prompts) < max(ranks):
+        raise InputError(f"a prompt of {min(prompts)} tokens has no token for each of {max(ranks)} ranks")
+
+
+def _check_work(prompts: Sequence[int], ranks: Sequence[int]) -> None:
+    parts = _TABLE + len(prompts) * sum(4 * number + 8 for number in ranks)
+    _work.check(f"{parts:,} parts of prompts", seconds=parts * _PART_SECONDS, smaller="ranks")
+
+
+def _processes(setup: Setup, longest: int, tp: int | None) -> Processes:
+    """The smallest process that holds the model and the longest prompt.
+
+    Raises
+    ------
+    NothingFitsError
+        If there is none, or that which is named does not.
+    """
+    free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
+    sizes, problem = [tp] if tp is not None else [2**power for power in range(11)], None
+    for size in sizes:
+        process, problem = _fastest(setup, size, longest)
+        if process is not None:
+            return Processes(setup, free, process, float(longest))
+    raise NothingFitsError(f"no process of {sizes[-1]} x {setup.hardware.name} holds {setup.model.name}: {problem}")
+
+
+def _fastest(setup: Setup, size: int, prompt: int) -> tuple[Plans | None, str]:
+    """Some chips that cut all matrices, with experts where they are fastest; or why they cannot."""
+    candidates = replace(deployments(setup, Pins(tp=size, dp=1, pp=1)), new_tokens=prompt, prefill=True)
+    codes = np.broadcast_to(_with_room(setup, prompt).reasons(candidates, "1d"), candidates.shape)
+    possible = np.nonzero(codes == memory.FITS)[0]
+    if not possible.size:
+        return None, memory.REASONS[int(codes[-1])]
+    fitting = candidates.at((possible,))
+    return fitting.row(int(np.argmin(read_prompt(setup, fitting, prompt).seconds))), ""
+
+
+def _with_room(setup: Setup, prompt: int) -> Setup:
+    """The same question, with room for the activations of a whole prompt where room is left for those of steps."""
+    tokens = setup.assumptions.capacity.workspace_tokens
+    changes = {"capacity.workspace_tokens": max(tokens, prompt) if tokens else 0}
+    return replace(setup, assumptions=setup.assumptions.changed(changes))
+
+
+def _shared(setup: Setup, processes: Processes, prompt: int, ranks: int) -> SharedPrompt:
+    """All ways to share a prompt among some chips."""
+    ways: dict[str, Way] = {}
+    missing: dict[str, str] = {}
+    for name, stream in (("tensor", "whole"), ("sequence", "by_tokens")):
+        cut = replace(setup, assumptions=setup.assumptions.changed({"layout.residual_stream": stream}))
+        plan, problem = _fastest(cut, ranks, prompt)
+        if plan is None:
+            missing[name] = problem
+        else:
+            ways[name] = _cut(cut, processes.free, plan, prompt)
+    size = int(processes.process.accelerators[0])
+    problem = _not_divided(setup, ranks, size)
+    for name in ("gathered", "ring", "even", "chain"):
+        if problem:
+            missing[name] = problem
+        else:
+            ways[name] = _SHARING[name](processes, prompt, ranks // size)
+    return SharedPrompt(prompt, ranks, ways, missing)
+
+
+_SHARING = {
+    "gathered": Processes.gathered,
+    "ring": Processes.ring,
+    "even": Processes.even,
+    "chain": Processes.searched,
+}
+
+
+def _cut(setup: Setup, free: Setup, plan: Plans, prompt: int) -> Way:
+    """A prompt on chips that cut all matrices."""
+    stream = setup.assumptions.layout.residual_stream
+    unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
+    seconds, without = (float(read_prompt(each, plan, prompt).seconds[0]) for each in (setup, unlinked))
+    return Way(seconds, seconds - without, moved_bytes(setup, plan, prompt, 0.0))
+
+
+def _not_divided(setup: Setup, ranks: int, size: int) -> str:
+    """Why some chips are no processes of a size; nothing if they are."""
+    if ranks % size:
+        return f"{ranks} GPUs are no whole number of processes of {size}"
+    if setup.most_linked is not None and ranks > setup.most_linked:
+        return memory.REASONS[memory.NETWORK]
+    return ""

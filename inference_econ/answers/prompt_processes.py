@@ -1,0 +1,223 @@
+"""One prompt over several processes that each hold the whole model: context parallelism, and a chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine import Plans, Setup
+from inference_econ.engine import shared_prompt as engine
+from inference_econ.engine.shared_prompt import PromptPart
+from inference_econ.formulas import kv_runahead
+
+#: Lengths of a part, and of the prompt before it, that the search knows exactly; between them it interpolates [1].
+_LENGTHS, _BEFORE = 20, 4
+#: The shortest part that it knows, over the longest prompt [1].
+_SHORTEST = 1.0 / 512.0
+#: Of a layer: until it needs what others have cached, and from there on.
+_PIECES = ("before", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to read a prompt.
+
+    Attributes
+    ----------
+    seconds : float
+        From start to first token, with nothing else on the chips [s].
+    linked_seconds : float
+        What of it is due to links: it would be gone if they took no time [s].
+    moved_bytes : float
+        What all chips send each other for the prompt [B].
+    parts : tuple of int
+        Tokens of each process of a chain, in the order of the prompt [tokens]; none for other ways.
+    """
+
+    seconds: float
+    linked_seconds: float
+    moved_bytes: float
+    parts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Ways to share prompts among processes of some chips each.
+
+    Attributes
+    ----------
+    setup, free : Setup
+        What, on what, how; and the same with links that take no time.
+    process : Plans
+        One process, shape (1,).
+    longest : float
+        Prompt that is asked for at most [tokens].
+    known : dict
+        Parts that were timed: with links or without, tokens, and those before.
+    """
+
+    setup: Setup
+    free: Setup
+    process: Plans
+    longest: float
+    known: dict[tuple[bool, float, float], PromptPart] = field(default_factory=dict, repr=False)
+
+    def alone(self, tokens: float) -> Way:
+        """The whole prompt on one process."""
+        seconds, unlinked = (self._whole(linked, tokens, 0.0) for linked in (True, False))
+        moved = engine.moved_bytes(self.setup, self.process, tokens, 0.0)
+        return Way(seconds, seconds - unlinked, moved)
+
+    def gathered(self, tokens: float, processes: int) -> Way:
+        """Equal parts: every layer gathers the cache of all before its attention."""
+        gather = engine.gathering_seconds(self.setup, processes, self._cache_bytes(tokens), self._domains(processes))
+        return self._balanced(tokens, processes, gather)
+
+    def ring(self, tokens: float, processes: int) -> Way:
+        """Equal parts: the cache of each passes round a ring, behind attention to the part that came before."""
+        hop = float(
+            engine.hand_over_seconds(
+                self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
+            )
+        )
+        each = self._part(True, *self._balanced_part(tokens, processes)).attention / processes
+        return self._balanced(tokens, processes, (processes - 1) * max(hop - each, 0.0))
+
+    def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
+        """Equal parts of which each has as much to attend to, with what every layer waits for links [s]."""
+        part = self._balanced_part(tokens, processes)
+        seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
+        seconds += self.setup.model.layers * exposed
+        passed = (processes - 1) * self._sent_bytes(tokens)
+        inside = processes * engine.moved_bytes(self.setup, self.process, *part)
+        return Way(seconds, seconds - unlinked, inside + passed)
+
+    def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
+        """Tokens of a part, and cached ones before it that make it as much work as the mean of all parts [tokens].
+
+        Each process has tokens from both ends of the prompt; where masked scores are computed, all have the same.
+        """
+        own = tokens / processes
+        skipped = self.setup.assumptions.attention.masked_scores == "skipped"
+        return own, (tokens - own) / (2.0 if skipped else 1.0)
+
+    def even(self, tokens: int, processes: int) -> Way:
+        """A chain with equal parts."""
+        return self._chain(_whole_tokens(kv_runahead.even_partition(tokens, processes)))
+
+    def searched(self, tokens: int, processes: int) -> Way:
+        """A chain with the parts that a search finds best, from equal ones and from those that take equally long."""
+        starts = [
+            kv_runahead.even_partition(tokens, processes),
+            kv_runahead.balanced_partition(self._layer_seconds, tokens, processes),
+        ]
+        found = [
+            _whole_tokens(kv_runahead.best_partition(self._chain_seconds, tokens, processes, start)) for start in starts
+        ]
+        ways = [self.even(tokens, processes), *(self._chain(parts) for parts in found if min(parts) > 0)]
+        return min(ways, key=lambda way: way.seconds)
+
+    def _chain(self, parts: tuple[int, ...]) -> Way:
+        """A chain of processes that hand their cache on."""
+        before = np.cumsum([0, *parts[:-1]])
+        hops = [self._cache_bytes(float(cached)) for cached in before]
+        hand_over = engine.hand_over_seconds(self.setup, hops, self.domains_of_hops(len(parts)))
+        seconds, unlinked = (
+            self._chained([self._part(linked, n, c) for n, c in zip(parts, before, strict=True)], links)
+            for linked, links in ((True, hand_over), (False, np.zeros(len(parts))))
+        )
+        inside = sum(engine.moved_bytes(self.setup, self.process, n, c) for n, c in zip(parts, before, strict=True))
+        passed = sum(self._sent_bytes(float(cached)) for cached in before[1:])
+        return Way(seconds, seconds - unlinked, inside + passed, parts)
+
+    def _chained(self, parts: list[PromptPart], hand_over: Array) -> float:
+        before, after = ([getattr(part, name) for part in parts] for name in _PIECES)
+        layers = self.setup.model.layers
+        return float(kv_runahead.handed_on_seconds(before, after, hand_over, layers)) + parts[-1].end
+
+    def _chain_seconds(self, parts: Array) -> Array:
+        """About the time of chains, by the tokens of each process, shape (..., processes) [s]."""
+        (ahead, after), before = self._between(parts), _before(parts)
+        near, far = (np.interp(before, self._cached, hops) for hops in self._hops)
+        hand_over = np.where(self.domains_of_hops(parts.shape[-1]) > 1.0, far, near)
+        return kv_runahead.handed_on_seconds(ahead, after, hand_over, self.setup.model.layers)
+
+    def _layer_seconds(self, parts: Array) -> Array:
+        """About the time of a layer on each process [s]."""
+        return np.asarray(self._between(parts).sum(axis=0))
+
+    def _between(self, parts: Array) -> Array:
+        """About the time of a layer before and after the cache is needed, shape (2, ..., processes) [s].
+
+        Between lengths that are known, and between the tokens before them, straight lines.
+        """
+        lengths, times = self._times
+        shares = [np.interp(_before(parts), self._cached, one) for one in np.eye(_BEFORE)]
+        return np.array(
+            [
+                sum(share * np.interp(parts, lengths, known) for share, known in zip(shares, each, strict=True))
+                for each in times
+            ]
+        )
+
+    @cached_property
+    def _times(self) -> tuple[Array, Array]:
+        """Lengths of parts, shape (n,) [tokens], and times by what is before, shape (2, m, n) [s]."""
+        lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
+        parts = [[self._part(True, n, c) for n in lengths] for c in self._cached]
+        return lengths, np.array([[[getattr(one, name) for one in row] for row in parts] for name in _PIECES])
+
+    @cached_property
+    def _cached(self) -> Array:
+        return np.linspace(0.0, self.longest, _BEFORE)
+
+    @cached_property
+    def _hops(self) -> list[Array]:
+        """Hand-overs of what is cached, within a link domain and across two [s]."""
+        sizes = [self._cache_bytes(cached) for cached in self._cached]
+        return [engine.hand_over_seconds(self.setup, sizes, domains) for domains in (1.0, 2.0)]
+
+    def _part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
+        # One chip has no links of its own to wait for.
+        key = (linked or self.process.accelerators[0] == 1.0, float(tokens), float(cached))
+        if key not in self.known:
+            self.known[key] = engine.part_of_prompt(self.setup if key[0] else self.free, self.process, *key[1:])
+        return self.known[key]
+
+    def _whole(self, linked: bool, tokens: float, cached: float) -> float:
+        part = self._part(linked, tokens, cached)
+        return (part.before + part.after) * self.setup.model.layers + part.end
+
+    def _cache_bytes(self, tokens: float) -> float:
+        return engine.layer_cache_bytes(self.setup, self.process, tokens)
+
+    def _sent_bytes(self, tokens: float) -> float:
+        """Cache of some tokens over all layers and chips of a process [B]."""
+        return self._cache_bytes(tokens) * self.setup.model.layers * float(self.process.accelerators[0])
+
+    def _domains(self, processes: int) -> float:
+        """Link domains that processes side by side are spread over [1]."""
+        chips = processes * float(self.process.accelerators[0])
+        return float(min(np.ceil(chips / self.setup.hardware.link_domain), processes))
+
+    def domains_of_hops(self, processes: int) -> Array:
+        """Link domains of the hop to each process, 1 or 2 [1]: chips are placed side by side."""
+        chips, domain = float(self.process.accelerators[0]), self.setup.hardware.link_domain
+        first = np.arange(processes) * chips
+        ends = (first, first + chips - 1.0)
+        crosses = np.any([end // domain != (end - chips) // domain for end in ends], axis=0)
+        return np.where(crosses, 2.0, 1.0)
+
+
+def _before(parts: Array) -> Array:
+    """Tokens of a prompt before each of its parts [tokens]."""
+    return np.asarray(np.cumsum(parts, axis=-1) - parts)
+
+
+def _whole_tokens(parts: Array) -> tuple[int, ...]:
+    """Parts in whole tokens that add up to as many."""
+    ends = np.rint(np.cumsum(parts)).astype(int)
+    return tuple(int(part) for part in np.diff(ends, prepend=0))

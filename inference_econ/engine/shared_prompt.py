@@ -1,0 +1,177 @@
+"""One prompt over several processes that each hold the whole model: what a part of it takes, and what is handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array
+from inference_econ.engine.cache import held_cache
+from inference_econ.engine.collectives import Network, collective_seconds
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.attention import mixer
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
+from inference_econ.engine.operators.work import Work, after_layers
+from inference_econ.engine.prefill import prefill
+from inference_econ.engine.setup import Setup
+from inference_econ.engine.step import communication, operator_roofline
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """Time that a process takes for a part of a prompt whose beginning others read.
+
+    Attributes
+    ----------
+    before, after : float
+        Of one layer, the mean of all: until attention needs what others have cached, and from there on [s].
+    attention : float
+        Of what is after: reading the cache and multiplying with it [s].
+    end : float
+        Once, behind the last layer: logits of the last token [s].
+    """
+
+    before: float
+    after: float
+    attention: float
+    end: float
+
+
+def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float) -> PromptPart:
+    """Time of a part of a prompt on one process, in its pieces.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how; its context does not count.
+    process : Plans
+        The process, shape (1,): a model on some chips that cut its matrices.
+    tokens, cached : float
+        Tokens of the part, and of the prompt before it [tokens].
+
+    Returns
+    -------
+    PromptPart
+        (before + after) x layers + end is the time of :func:`inference_econ.engine.prefill.prefill`; the rows of the
+        operator table say how it divides.
+    """
+    reading = replace(process, batch=process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
+    after = replace(setup, context=cached)
+    work, layers = after.work(reading), setup.model.layers
+    table = OperatorTable(
+        setup.model, setup.precision, reading, cached, setup.hardware.link_domain, setup.assumptions, tokens
+    )
+    ahead = [row for block in setup.model.blocks for row in takewhile(_needs_no_cache, mixer(table, block))]
+    everything = _seconds(after, work, work.operators)
+    each = float(prefill(setup, process, tokens, cached).seconds[0]) / everything
+    before, attention, end = (
+        each * _seconds(after, work, rows)
+        for rows in (ahead, (row for row in work.operators if row.kind == "scores"), after_layers(table))
+    )
+    return PromptPart(before / layers, (each * everything - before - end) / layers, attention / layers, end)
+
+
+def _needs_no_cache(row: Operator) -> bool:
+    return row.kind != "scores" and not np.any(row.kv_bytes_per_sequence)
+
+
+def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
+    """Time of some rows one after the other, with communication and launches [s]."""
+    network, cut = Network.of(setup.hardware, setup.assumptions.network), setup.assumptions.layout.tensor_layouts[0]
+    total = np.zeros(1)
+    for row in rows:
+        total = total + operator_roofline(setup, row, work).seconds + communication(network, work, cut, [row])
+        total = total + row.repeats * setup.fixed_seconds(row, work)
+    return float(total[0])
+
+
+def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
+    """Cache and states of some tokens in one layer, the mean of all, on one chip of a process [B].
+
+    Notes
+    -----
+    Windows end it, latents count as what is cached, and chips beyond the heads have copies, as in memory.
+    """
+    plain = setup.assumptions.changed({"capacity.kv_block": 1})
+    held = sum(held_cache(setup.model, setup.precision, process, tokens, plain).values())
+    return float(np.ravel(held)[0]) / float(process.accelerators[0]) / setup.model.layers
+
+
+def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
+    """Time for a chip to send something to one other.
+
+    Parameters
+    ----------
+    setup : Setup
+        The links, and how they are used.
+    size : array_like, shape (...)
+        What is sent [B].
+    domains : array_like, shape (...)
+        1 within a link domain, 2 across two of them [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s]: an exchange of a pair in which one side has nothing to send.
+    """
+    pair = Collective("point_to_point", np.full((), 2.0), np.asarray(domains, dtype=float), np.full((), 2.0))
+    network = Network.of(setup.hardware, setup.assumptions.network)
+    return np.asarray(collective_seconds(network, pair, np.asarray(size, dtype=float)))
+
+
+def gathering_seconds(setup: Setup, processes: int, size: float, domains: float) -> float:
+    """Time until each of some processes has the parts of all others.
+
+    Parameters
+    ----------
+    setup : Setup
+        The links, and how they are used.
+    processes : int
+        That hold equal parts [1].
+    size : float
+        All parts together, on one chip of a process [B].
+    domains : float
+        Link domains that the processes are spread over [1].
+
+    Returns
+    -------
+    float
+        [s].
+    """
+    ranks, groups = np.full((), float(processes)), np.full((), float(domains))
+    gather = Collective("all_to_all", ranks, groups, np.full((), 1.0))
+    network = Network.of(setup.hardware, setup.assumptions.network)
+    return float(collective_seconds(network, gather, np.asarray(size)))
+
+
+def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> float:
+    """What all chips of a process send each other to read a part of a prompt.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how; its context does not count.
+    process : Plans
+        The process, shape (1,).
+    tokens, cached : float
+        Tokens of the part, and of the prompt before it [tokens].
+
+    Returns
+    -------
+    float
+        As rings and exchanges move them: 2 (R - 1) times the tensor of a group of R ranks for an all-reduce, half of
+        that for what does not reduce [B].
+    """
+    reading = replace(process, batch=process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
+    work, total = replace(setup, context=cached).work(reading), 0.0
+    for row in work.operators:
+        for sent in row.collectives.get(setup.assumptions.layout.tensor_layouts[0], ()):
+            ranks = np.maximum(sent.ranks, 1.0)
+            passes = (2.0 if sent.kind == "all_reduce" else 1.0) * sent.repeats * row.repeats
+            each = passes * (ranks - 1.0) * sent.bytes_per_token * tokens
+            total += float(np.ravel(each * process.stage / ranks)[0])
+    return total

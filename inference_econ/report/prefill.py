@@ -1,0 +1,212 @@
+"""Ways to read one prompt on several chips, as tables, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt
+from inference_econ.answers.prompt_processes import Way
+from inference_econ.report import caveats
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.heading import heading
+from inference_econ.report.page import Page
+from inference_econ.report.record import HEAD, facts, flat_frame
+from inference_econ.report.table import Table, amount, remarks, warnings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
+
+#: What stands where a way cannot be.
+_NONE = "-"
+
+
+@dataclass(frozen=True)
+class PrefillPage(Page):
+    """Ways to read prompts, ready to be shown."""
+
+    ways: PrefillWays
+
+    def tables(self) -> Sequence[Table]:
+        """Times by way, and what goes over links."""
+        return times_table(self.ways), links_table(self.ways)
+
+    def record(self) -> object:
+        """All ways of each prompt."""
+        return prefill_record(self.ways)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per prompt, number of chips and way, unrounded."""
+        return flat_frame(_records(self.ways))
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
+        from inference_econ.report import charts
+
+        return {"prefill": charts.line_charts(speed_up_plots(self.ways), title(self.ways))}
+
+
+def title(ways: PrefillWays) -> str:
+    """What is counted, of what, on what."""
+    return heading("One prompt, nothing else on the GPUs", [replace(ways.setup, price=None)], [])
+
+
+def times_table(ways: PrefillWays) -> Table:
+    """Time to the first token by way, one row per prompt and number of chips."""
+    rows = tuple(
+        (
+            f"{row.prompt}",
+            f"{row.ranks}",
+            *(_ms(row.ways.get(name)) for name in WAYS),
+            WAYS[row.fastest] if row.ways else _NONE,
+            f"{ways.speed_up(row, row.fastest):.2f}" if row.ways else _NONE,
+        )
+        for row in ways.rows
+    )
+    columns = ("prompt", "GPUs", *(f"{text} ms" for text in _SHORT.values()), "fastest", "speed-up")
+    size = ways.process_chips
+    process = "one GPU" if size == 1 else f"one process of {size} GPUs"
+    notes = (
+        *_missing(ways),
+        f"Speed-up: of the fastest over {process}: {_alone(ways)}.",
+        *caveats.warnings(ways.subjects()),
+        *warnings(ways.setup),
+    )
+    why = (
+        f"Assumptions: {ways.setup.assumptions.name}; prompts are read whole, not in chunks.",
+        f"'context' and 'chain' cut the prompt among processes of {size} GPU{'s' if size > 1 else ''}, each of which "
+        "holds the whole model; 'tensor' and 'sequence' cut every matrix among all GPUs.",
+        "sequence: sums are scattered and gathered instead of all-reduced, and each GPU has the norms of its tokens.",
+        "gathered: every layer gathers the cache of all parts before its attention; ring: the parts pass from process "
+        "to process behind attention. Each process has tokens from both ends of the prompt: all have as much to do.",
+        "chain: each process hands the cache of all tokens so far to the next, layer by layer (KV-Runahead).",
+        "No interval: TTFTs were measured under load, on servers that cut matrices; no known engine runs a chain.",
+        *caveats.extrapolations(*ways.subjects()),
+        *remarks(ways.setup),
+    )
+    return Table(title(ways), columns, rows, notes, why, least=("sequence ms", "gathered ms", "even chain ms"))
+
+
+#: Heads of columns.
+_SHORT: Mapping[str, str] = {
+    "tensor": "tensor",
+    "sequence": "sequence",
+    "gathered": "gathered",
+    "ring": "ring",
+    "even": "even chain",
+    "chain": "chain",
+}
+
+
+def _missing(ways: PrefillWays) -> list[str]:
+    """Why some ways cannot be."""
+    reasons: dict[str, list[str]] = {}
+    for row in ways.rows:
+        for name, reason in row.missing.items():
+            reasons.setdefault(f"{row.ranks} GPUs, {{}}: {reason}.", []).append(_SHORT[name])
+    return [text.format(", ".join(dict.fromkeys(names))) for text, names in reasons.items()]
+
+
+def _alone(ways: PrefillWays) -> str:
+    return ", ".join(f"{prompt} tokens {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
+
+
+def _ms(way: Way | None) -> str:
+    return _NONE if way is None else amount(1e3 * way.seconds)
+
+
+def links_table(ways: PrefillWays) -> Table:
+    """What goes over links, and the share of the time that is due to them; the parts of chains."""
+    rows = tuple(
+        (f"{row.prompt}", f"{row.ranks}", *(_moved(row.ways.get(name)) for name in WAYS), _parts(row))
+        for row in ways.rows
+    )
+    columns = ("prompt", "GPUs", *(f"{text} GB (%)" for text in _SHORT.values()), "parts of the chain %")
+    notes = (
+        "GB that all GPUs send each other, as rings move them; in brackets the share of the time that would be gone if "
+        "links took none.",
+    )
+    return Table("Over links", columns, rows, why=notes, least=("sequence GB (%)", "even chain GB (%)"))
+
+
+def _moved(way: Way | None) -> str:
+    if way is None:
+        return _NONE
+    return f"{amount(way.moved_bytes / 1e9)} ({100 * way.linked_seconds / way.seconds:z.0f})"
+
+
+def _parts(row: SharedPrompt) -> str:
+    parts = row.ways["chain"].parts if "chain" in row.ways else ()
+    return " ".join(f"{100 * part / row.prompt:.0f}" for part in parts) or _NONE
+
+
+def speed_up_plots(ways: PrefillWays) -> list[Plot]:
+    """Speed-ups by way: one chart per number of chips over the prompt, or one over the number of chips."""
+    if len(ways.alone) == 1:
+        return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in ways.rows}, ways)]
+    return [
+        _plot(f"{ranks} GPUs", "prompt (tokens)", {row.prompt: row for row in ways.rows if row.ranks == ranks}, ways)
+        for ranks in sorted({row.ranks for row in ways.rows})
+    ]
+
+
+def _plot(name: str, x_label: str, rows: Mapping[int, SharedPrompt], ways: PrefillWays) -> Plot:
+    lines = [
+        Series(
+            text,
+            [float(x) for x, _ in each],
+            [ways.speed_up(row, key) for _, row in each],
+            details=_details([row.ways[key] for _, row in each]),
+        )
+        for key, text in WAYS.items()
+        if (each := [(x, row) for x, row in rows.items() if key in row.ways])
+    ]
+    process = "one GPU" if ways.process_chips == 1 else f"one process of {ways.process_chips} GPUs"
+    return Plot(name, x_label, f"speed-up over {process}", tuple(lines), "x")
+
+
+def _details(ways: Sequence[Way]) -> dict[str, Sequence[float | str]]:
+    return {
+        "TTFT ms": [_ms(way) for way in ways],
+        "GB over links": [amount(way.moved_bytes / 1e9) for way in ways],
+        "due to links %": [f"{100 * way.linked_seconds / way.seconds:z.0f}" for way in ways],
+    }
+
+
+def prefill_record(ways: PrefillWays) -> dict[str, object]:
+    """The same as plain data."""
+    return {
+        **facts(ways.setup, *HEAD, "weights", "formats"),
+        "process_gpus": ways.process_chips,
+        "alone": [{"prompt": prompt, **_way(way)} for prompt, way in ways.alone.items()],
+        "rows": [
+            {
+                "prompt": row.prompt,
+                "gpus": row.ranks,
+                "fastest": row.fastest if row.ways else None,
+                "ways": {name: _way(way) for name, way in row.ways.items()},
+                "missing": dict(row.missing),
+            }
+            for row in ways.rows
+        ],
+    }
+
+
+def _records(ways: PrefillWays) -> list[dict[str, object]]:
+    return [
+        {"prompt": row.prompt, "gpus": row.ranks, "way": name, **_way(way), "speed_up": ways.speed_up(row, name)}
+        for row in ways.rows
+        for name, way in row.ways.items()
+    ]
+
+
+def _way(way: Way) -> dict[str, object]:
+    return {
+        "ttft_seconds": way.seconds,
+        "linked_seconds": way.linked_seconds,
+        "moved_bytes": way.moved_bytes,
+        "parts": list(way.parts),
+    }

@@ -1,0 +1,65 @@
+"""The command that compares ways to read one prompt on several chips."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+PREFILL = ("prefill", "llama_3_8b", "l40s")
+
+
+def test_every_way_is_shown(command: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "ways.svg"
+    found = command(*PREFILL, "--prompt", "2000,8000", "--ranks", "2,4", "--plot", picture, "--why")
+    assert found.code == 0, found
+    for words in ("tensor", "chain, searched parts", "Over links", "KV-Runahead", "read whole, not in chunks"):
+        assert words in found.out, words
+    assert picture.stat().st_size > 5000
+    record = json.loads(command(*PREFILL, "--prompt", "2000", "--ranks", "4", "--json").out)
+    assert record["process_gpus"] == 1
+    (row,) = record["rows"]
+    assert row["fastest"] == min(row["ways"], key=lambda name: row["ways"][name]["ttft_seconds"])
+    assert sum(row["ways"]["chain"]["parts"]) == 2000
+
+
+def test_rows_for_spreadsheets(command: Command) -> None:
+    found = command(*PREFILL, "--prompt", "2000", "--ranks", "2,4", "--csv")
+    rows = list(csv.DictReader(io.StringIO(found.out)))
+    assert len(rows) == 12
+    assert {row["way"] for row in rows} == {"tensor", "sequence", "gathered", "ring", "even", "chain"}
+    assert all(float(row["ttft_seconds"]) > 0 for row in rows)
+
+
+def test_why_a_way_cannot_be(command: Command) -> None:
+    found = command("prefill", "llama_3_70b", "h100_sxm", "--prompt", 30000, "--ranks", "4,6")
+    text = " ".join(found.out.split())
+    assert "6 GPUs, gathered, ring, even chain, chain: 6 GPUs are no whole number of processes of 4." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*PREFILL, "--prompt", "0"), "'--prompt': 0 is not in the range x>=1"),
+        ((*PREFILL, "--prompt", "2000,many"), "'--prompt': 'many' is not a valid integer"),
+        ((*PREFILL, "--ranks", ""), "'--ranks': '' is not a valid integer"),
+        ((*PREFILL, "--ranks", "5000"), "ranks must be whole numbers from 1 to 1,024, got 5000"),
+        ((*PREFILL, "--prompt", "2", "--ranks", "4"), "a prompt of 2 tokens has no token for each of 4 ranks"),
+        (("prefill", "llama_3_8b"), "Missing argument 'HARDWARE'"),
+    ],
+)
+def test_what_cannot_be_asked(refused: Command, words: tuple[str, ...], message: str) -> None:
+    assert message in " ".join(refused(*words).err.split())
+
+
+def test_a_process_that_does_not_hold_the_model(command: Command) -> None:
+    found = command("prefill", "llama_3_70b", "h100_sxm", "--tp", 1)
+    assert found.code == 1
+    assert "no process of 1 x NVIDIA H100 SXM5 80GB holds Llama 3.1 70B: weights exceed the memory" in found.err
