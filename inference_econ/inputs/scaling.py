@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import whole_sizes
+from inference_econ.inputs.asks import GridName
 from inference_econ.inputs.layers import Attention, Block, FeedForward, GroupedQueryAttention, LatentAttention
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.source import Source
 
 
-def scaled(model: ModelSpec, factor: float, *, layers: bool = True) -> ModelSpec:
+def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, grid: GridName = "whole") -> ModelSpec:
     """A model with about ``factor`` times the parameters and the same proportions.
 
     Parameters
@@ -19,46 +21,67 @@ def scaled(model: ModelSpec, factor: float, *, layers: bool = True) -> ModelSpec
         Where to start.
     factor : float
         Ratio of parameters without embeddings [1].
-    layers : bool
-        Scale the depth along with the width; otherwise the width alone.
+    depth_exponent : float
+        Layers grow by factor^depth_exponent, widths by what is left, factor^((1 - depth_exponent) / 2), 0 to 1 [1]:
+        1/3 is depth and width alike, 0 the width alone, 1 the depth alone, 1/4 what eq. 19 takes for dense models.
+    grid : {'whole', 'paper'}
+        For layouts in whole numbers, or the published study's fractional rule.
 
     Returns
     -------
     ModelSpec
-        Fractional widths are kept. The width grows by r, heads and head width by sqrt(r) each (heads rounded
-        up, KV heads kept), the depth by r (rounded down), with r = factor^(1/3), or factor^(1/2) at equal depth.
+        ``whole``: layers, query heads and feed-forward widths are rounded to what splits over chips, and the hidden
+        size makes up for the rounding; head widths, KV heads, cached latents and the number of experts are kept.
+        ``paper``: heads (rounded up) and head width grow by the root of the width each, KV heads are kept, layers
+        are rounded down, all else is fractional.
 
     Raises
     ------
     InputError
-        If the factor is not positive or leaves a run of layers empty.
+        If the factor is not positive, the exponent not in its range, or a run of layers is left empty.
 
     Notes
     -----
-    The rule of the code of Erdil (2025), which lost MLA fields on the way; here they are kept.
+    ``paper`` is the rule of the code of Erdil (2025), which lost MLA fields on the way; here they are kept.
 
     Examples
     --------
     >>> from inference_econ.inputs import catalog
-    >>> llama = catalog.model("paper/llama_3_70b")
-    >>> scaled(llama, 1.0).total_parameters == llama.total_parameters
+    >>> llama = catalog.model("llama_3_70b")
+    >>> scaled(llama, 1.0) == llama
     True
+    >>> double = scaled(llama, 2.0)
+    >>> double.layers, double.hidden_size, double.blocks[0].attention.query_heads
+    (100, 10496, 80)
     """
+    _check(model, factor, depth_exponent, grid)
+    if factor == 1.0:
+        return model
+    depth, width = factor**depth_exponent, factor ** ((1 - depth_exponent) / 2)
+    if grid == "paper":
+        blocks, hidden = tuple(_block(block, width, depth) for block in model.blocks), model.hidden_size * width
+    else:
+        blocks = whole_sizes.resized(model.blocks, depth, width)
+        parameters = factor * whole_sizes.layer_parameters(model.blocks, model.hidden_size)
+        hidden = whole_sizes.hidden_size(blocks, parameters, model.hidden_size)
+    how = Source(ref="derived", where=f"{model.name} scaled by {factor:g}", kind="derived")
+    return model.replace(
+        name=f"{model.name} x {factor:g}",
+        hidden_size=hidden,
+        blocks=blocks,
+        sources={**model.sources, "hidden_size": how, "blocks": how},
+    )
+
+
+def _check(model: ModelSpec, factor: float, depth_exponent: float, grid: GridName) -> None:
     if not isinstance(model, ModelSpec):
         raise InputError(f"a model specification is needed, for example ie.model('llama_3_8b'), got {model!r}")
     if not (factor > 0 and math.isfinite(factor)):
         raise InputError(f"the factor must be a positive number, got {factor:g}")
-    if factor == 1.0:
-        return model
-    ratio = factor ** (1 / 3) if layers else factor**0.5
-    blocks = tuple(_block(block, ratio, ratio if layers else 1.0) for block in model.blocks)
-    how = Source(ref="derived", where=f"{model.name} scaled by {factor:g}", kind="derived")
-    return model.replace(
-        name=f"{model.name} x {factor:g}",
-        hidden_size=model.hidden_size * ratio,
-        blocks=blocks,
-        sources={**model.sources, "hidden_size": how, "blocks": how},
-    )
+    if not 0 <= depth_exponent <= 1:
+        raise InputError(f"depth_exponent must be from 0 (width alone) to 1 (depth alone), got {depth_exponent:g}")
+    if grid not in ("whole", "paper"):
+        raise InputError(f"grid must be 'whole' or 'paper', got {grid!r}")
 
 
 def _block(block: Block, ratio: float, depth: float) -> Block:

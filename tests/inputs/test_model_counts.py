@@ -159,12 +159,12 @@ def _scaled_model(name: str) -> ModelSpec:
     """The study's scaled variants: GPT-4 in depth and width, Llama 3.1 405B first in width to GPT-4's size."""
     if name.startswith("gpt_4"):
         factors = {"gpt_4_100t_param": 50.0, **{f"gpt_4_{n}x": 1 / n for n in (2, 4, 8, 16)}}
-        return scaled(catalog.model("paper/gpt_4"), factors[name])
+        return scaled(catalog.model("paper/gpt_4"), factors[name], grid="paper")
     base = catalog.model("paper/llama_3_405b")
     width = float(fixture_table("models", "code_name")["Llama_3_gpt4_size"]["d_model"])
-    wide = scaled(base, (width / float(base.hidden_size)) ** 2, layers=False)
+    wide = scaled(base, (width / float(base.hidden_size)) ** 2, depth_exponent=0, grid="paper")
     factors = {"llama_3_gpt4_size": 1.0, **{f"llama_3_gpt4_size_{n}x": 1 / n for n in (2, 4, 8, 16)}}
-    return scaled(wide, factors[name])
+    return scaled(wide, factors[name], grid="paper")
 
 
 def test_paper_models_equal_the_studys_code(models_row: dict[str, str]) -> None:

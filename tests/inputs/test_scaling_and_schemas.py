@@ -4,34 +4,107 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from inference_econ.answers.frontier import decode_frontier
+from inference_econ.engine import Pins, Setup, Space
+from inference_econ.engine.layouts.divisibility import attention_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import LatentAttention, catalog
+from inference_econ.inputs import (
+    Block,
+    GroupedQueryAttention,
+    LatentAttention,
+    ModelSpec,
+    Traffic,
+    catalog,
+    counting,
+)
 from inference_econ.inputs.assumptions import GROUPS, field_names
 from inference_econ.inputs.scaling import scaled
 from inference_econ.inputs.schemas import json_schema, reference_page
+from inference_econ.inputs.whole_sizes import layer_parameters, spread
 
 
 @pytest.mark.parametrize("name", ["llama_3_70b", "deepseek_v3", "gpt_oss_20b"])
 @pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_scaling_multiplies_the_parameters_of_the_layers(name: str, factor: float) -> None:
+def test_the_studys_rule_multiplies_the_parameters_of_the_layers(name: str, factor: float) -> None:
     model = catalog.model(name)
-    before, after = (one.parameter_parts() for one in (model, scaled(model, factor)))
-    layers = [part["attention"] + part["feed_forward"] for part in (before, after)]
     # Whole layers and heads: within 10 %.
-    assert layers[1] / layers[0] == pytest.approx(factor, rel=0.1)
+    assert _layers(scaled(model, factor, grid="paper")) / _layers(model) == pytest.approx(factor, rel=0.1)
 
 
-def test_scaling_keeps_the_kind_of_attention() -> None:
+def test_the_studys_rule_keeps_the_kind_of_attention() -> None:
     model = catalog.model("deepseek_v3")
-    larger = scaled(model, 2.0, layers=False)
+    larger = scaled(model, 2.0, depth_exponent=0, grid="paper")
     for before, after in zip(model.blocks, larger.blocks, strict=True):
         assert isinstance(before.attention, LatentAttention)
         assert isinstance(after.attention, LatentAttention)
         assert after.layers == before.layers
         assert after.attention.kv_rank == pytest.approx(before.attention.kv_rank * math.sqrt(2.0), rel=1e-12)
+
+
+def _layers(model: ModelSpec) -> float:
+    return layer_parameters(model.blocks, model.hidden_size)
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+@pytest.mark.parametrize("factor", [0.3, 0.6, 1.1, 2.0, 5.0])
+def test_whole_sizes_split_over_chips_as_those_that_they_are_made_from(name: str, factor: float) -> None:
+    model, larger = catalog.model(name), scaled(catalog.model(name), factor)
+    # The hidden size makes up for all rounding but its own: half of a sixteenth.
+    assert _layers(larger) / _layers(model) == pytest.approx(factor, rel=0.032)
+    usual = {1.0, 2.0, 4.0, 8.0}
+    assert usual & set(attention_degrees(model)) <= set(attention_degrees(larger))
+    for before, after in zip(model.blocks, larger.blocks, strict=True):
+        assert (after.attention.kind, after.feed_forward.kind) == (before.attention.kind, before.feed_forward.kind)
+        for degree in usual:
+            assert not _splits(before, degree) or _splits(after, degree)
+        assert counting.cached_elements(after.attention) == counting.cached_elements(before.attention) or (
+            isinstance(before.attention, GroupedQueryAttention)
+            and before.attention.kv_heads == before.attention.query_heads
+        )
+    assert scaled(model, 1.0) == model
+
+
+def _splits(block: Block, degree: float) -> bool:
+    widths = (getattr(block.feed_forward, name, None) for name in ("intermediate_size", "shared_intermediate_size"))
+    return all(width is None or width % degree == 0 for width in widths)
+
+
+@pytest.mark.parametrize("name", ["llama_3_8b", "deepseek_v3", "qwen3_next_80b_a3b", "deepseek_v4_flash"])
+def test_scaled_models_are_served_on_the_default_grid(name: str) -> None:
+    setup = Setup.of(scaled(catalog.model(name), 1.3), "h200_sxm")
+    best = decode_frontier(setup, Traffic(isl=1000, osl=200), Space(Pins(), 16)).preferred()
+    assert best.tokens_per_second_per_user > 10
+
+
+@pytest.mark.parametrize(("exponent", "layers"), [(0.0, 80), (0.25, 96), (1 / 3, 100), (1.0, 160)])
+def test_layers_grow_by_the_depth_exponent(exponent: float, layers: int) -> None:
+    model = catalog.model("llama_3_70b")
+    larger = scaled(model, 2.0, depth_exponent=exponent)
+    assert larger.layers == layers
+    assert _layers(larger) / _layers(model) == pytest.approx(2.0, rel=0.01)
+
+
+def test_proportions_of_kinds_of_layers_are_kept() -> None:
+    assert spread([36, 12], 60) == [45, 15]
+    assert spread([3, 58], 10) == [1, 9]
+    with pytest.raises(InputError, match="2 layers are too few: the model has 3 kinds of layers"):
+        scaled(catalog.model("deepseek_v4_flash"), 0.05, depth_exponent=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"depth_exponent": 1.5}, r"depth_exponent must be from 0 \(width alone\) to 1 \(depth alone\), got 1.5"),
+        ({"grid": "fine"}, "grid must be 'whole' or 'paper', got 'fine'"),
+    ],
+)
+def test_settings_that_scaling_does_not_have(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        scaled(catalog.model("llama_3_8b"), 2.0, **settings)
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, math.nan, math.inf])
@@ -42,7 +115,7 @@ def test_the_factor_is_a_positive_number(factor: float) -> None:
 
 def test_no_run_of_layers_may_vanish() -> None:
     with pytest.raises(InputError, match=r"3 layers scaled by 0\.1 leave none"):
-        scaled(catalog.model("deepseek_v3"), 1e-3)
+        scaled(catalog.model("deepseek_v3"), 1e-3, grid="paper")
 
 
 @pytest.mark.parametrize("kind", ["hardware", "model", "traffic", "assumptions", "scenario", "engine"])
