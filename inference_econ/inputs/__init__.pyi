@@ -93,6 +93,8 @@ from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
+from .offers import Offer as Offer
+from .offers import known_offers as known_offers
 from .ownership import Ownership as Ownership
 from .precision import Precision as Precision
 from .prices import HourPrice as HourPrice

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import typing
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inference_econ.errors import SpecError
-from inference_econ.inputs import _yaml
+from inference_econ.inputs import _yaml, csv_table
 from inference_econ.inputs._base import Count, Fraction, Spec
-from inference_econ.inputs.text_file import read_text
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]
@@ -132,19 +127,7 @@ def read(path: Path) -> tuple[MeasuredRun, ...]:
     SpecError
         With every mistake, each with its line.
     """
-    try:
-        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-        rows, lines = [], {}
-        for number, cells in enumerate(reader):
-            lines["runs", number] = (str(path), reader.line_num)
-            if None in cells or None in cells.values():
-                raise SpecError([f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed"])
-            rows.append({name: _value(name, text.strip()) for name, text in cells.items() if text.strip()})
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SpecError([f"{path}: not a CSV file in UTF-8 ({error})"]) from error
-    data = typing.cast("dict[str, _yaml.Value]", {"runs": rows})
-    document = _yaml.Document(data, str(path), typing.cast("dict[_yaml.Location, tuple[str, int]]", lines))
-    return MeasuredRuns.from_document(document).runs
+    return MeasuredRuns.from_document(csv_table.document(path, "runs", _value)).runs
 
 
 def _value(column: str, text: str) -> object:

@@ -1,0 +1,46 @@
+"""Tables of facts that are CSV: a line is an entry, and a mistake names its line as in YAML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import typing
+from collections.abc import Callable
+from pathlib import Path
+
+from inference_econ.errors import SpecError
+from inference_econ.inputs import _yaml
+from inference_econ.inputs.text_file import read_text
+
+
+def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml.Document:
+    """A table as a document with one list of mappings; a blank cell says nothing, and is left out.
+
+    Parameters
+    ----------
+    path : path
+        CSV in UTF-8 whose first line names the columns.
+    key : str
+        What the list is called in the document, and so in messages.
+    value : callable
+        What the text of a cell means, by the name of its column.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    SpecError
+        If it is no such table.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+        rows, lines = [], {}
+        for number, cells in enumerate(reader):
+            lines[key, number] = (str(path), reader.line_num)
+            if None in cells or None in cells.values():
+                raise SpecError([f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed"])
+            rows.append({name: value(name, text.strip()) for name, text in cells.items() if text.strip()})
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SpecError([f"{path}: not a CSV file in UTF-8 ({error})"]) from error
+    data = typing.cast("dict[str, _yaml.Value]", {key: rows})
+    return _yaml.Document(data, str(path), typing.cast("dict[_yaml.Location, tuple[str, int]]", lines))
