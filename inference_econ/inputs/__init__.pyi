@@ -6,6 +6,7 @@ from . import huggingface as huggingface
 from . import names as names
 from . import prices as prices
 from . import profiles as profiles
+from . import scaling as scaling
 from . import schemas as schemas
 from . import spellings as spellings
 from . import starting as starting
@@ -97,7 +98,16 @@ from .offers import Offer as Offer
 from .offers import known_offers as known_offers
 from .ownership import Ownership as Ownership
 from .precision import Precision as Precision
+from .infer_asks import SHORT as SHORT
+from .infer_asks import ClosedModel as ClosedModel
+from .infer_asks import InferAsk as InferAsk
+from .infer_asks import ObservedOffer as ObservedOffer
+from .infer_asks import observed_offer as observed_offer
+from .infer_asks import recorded_offers as recorded_offers
 from .prices import HourPrice as HourPrice
+from .priors import Family as Family
+from .priors import Lognormal as Lognormal
+from .priors import Priors as Priors
 from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
 from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
 from .scenario import Scenario as Scenario
