@@ -13,7 +13,8 @@ from .parameters import COUNT, Name
 _EXAMPLES = """\b
 Examples:
   inference-econ infer --offer input=3,output=15,speed=60
-  inference-econ infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --offer input=0.2,output=0.4,speed=35 --plot infer.svg
+  inference-econ infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --offer input=0.2,output=0.4,speed=35 \\
+      --plot infer.svg
   inference-econ infer --recorded meta-llama/llama-3.3-70b-instruct --truth llama_3_70b
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -11,7 +11,6 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._base import Seconds, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.asks import Positive
-from inference_econ.inputs.offers import known_offers
 
 #: What a user types for a field of :class:`ObservedOffer`.
 SHORT: Mapping[str, str] = {
@@ -98,48 +97,6 @@ def observed_offer(text: str) -> ObservedOffer:
         raise InputError(str(error)) from error
 
 
-def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[str] = ()) -> tuple[ObservedOffer, ...]:
-    """The offers of a model in ``scenarios/measured/offers.csv`` that have a speed.
-
-    Parameters
-    ----------
-    listing : str
-        Its name there, ``meta-llama/llama-3.3-70b-instruct``, or in the catalogue.
-    date : str, optional
-        The day.
-    leave_out : iterable of str
-        Providers that do not count.
-
-    Raises
-    ------
-    InputError
-        If there are none.
-    """
-    without = set(leave_out)
-    rows = [
-        row
-        for row in known_offers()
-        if listing in (row.model_as_written, row.model)
-        and date in (None, row.date)
-        and row.provider not in without
-        and row.tokens_per_second is not None
-    ]
-    if not rows:
-        listed = sorted({row.model_as_written for row in known_offers() if row.tokens_per_second is not None})
-        day = "" if date is None else f" of {date}"
-        raise InputError(f"no offer of {listing!r}{day} with a speed is recorded; recorded: {', '.join(listed)}")
-    return tuple(
-        ObservedOffer(
-            provider=row.provider,
-            dollars_per_million_input_tokens=row.dollars_per_million_input_tokens,
-            dollars_per_million_output_tokens=row.dollars_per_million_output_tokens,
-            tokens_per_second=row.tokens_per_second,
-            ttft_seconds=row.ttft_seconds,
-        )
-        for row in rows
-    )
-
-
 class ClosedModel(Spec):
     """A model whose size is sought."""
 
@@ -176,9 +133,3 @@ class InferAsk(Spec):
     """Providers whose recorded offers do not count."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """What a reader should know."""
-
-    def offers_of(self, model: ClosedModel) -> tuple[ObservedOffer, ...]:
-        """What was seen of one of the models; see :func:`recorded_offers` for errors."""
-        if model.recorded is None:
-            return model.offers
-        return recorded_offers(model.recorded, self.date, self.leave_out)

@@ -47,9 +47,12 @@ class Family(Spec):
     probability: Weight
     """In proportion to this."""
     parameters: Nodes
-    """Totals at which frontiers are computed, ascending; any between the ends is equally likely on a logarithmic scale [1]."""
+    """Totals at which frontiers are computed, ascending; between the ends all are equally likely on a logarithmic scale
+    [1]."""
     experts: Experts | None = None
     """Experts of a layer in the same way; absent for a model without [1]."""
+    common_speed: Lognormal
+    """What all offers of such a model have in common of speeds over those that are predicted [1]."""
 
     @model_validator(mode="after")
     def _nodes_ascend(self) -> Self:
@@ -92,7 +95,9 @@ class SpeculationPrior(Spec):
     @model_validator(mode="after")
     def _usable(self) -> Self:
         if self.proposer == "draft":
-            raise ValueError("proposer: a draft model would be another model of unknown size; write eagle, mtp or ngram")
+            raise ValueError(
+                "proposer: a draft model would be another model of unknown size; write eagle, mtp or ngram"
+            )
         if not self.acceptance[0] < self.acceptance[1]:
             raise ValueError(f"acceptance must ascend, got {self.acceptance[0]:g} and {self.acceptance[1]:g}")
         return self
@@ -115,11 +120,11 @@ class Priors(SourcedSpec):
     """What tokens are sold for over what they cost [1]."""
     stray: Fraction
     """Share of offers that say nothing of their model: errors, and what is sold on other terms [1]."""
+    alike: Probability
+    """Correlation of what offers of one model say, beyond what is told here to be common to them [1]."""
     common_price: Lognormal
-    """What all offers of a model have in common of prices over those that follow from the rest: the level of a market, and
-    what is wrong with predictions of its kind [1]."""
-    common_speed: Lognormal
-    """The same of speeds [1]."""
+    """What all offers of a model have in common of prices over those that follow from the rest: the level of a market,
+    and what is wrong with predictions [1]."""
     output_over_input: Lognormal
     """Price of an output token over that of an input token, where one of them is not known [1]."""
     observed_speed: Spread

@@ -18,6 +18,7 @@ from inference_econ.inputs.asks import (
     SquareRootAsk,
     ToyAsk,
 )
+from inference_econ.inputs.infer_asks import InferAsk
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
@@ -36,7 +37,7 @@ DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
 #: What a scenario may ask.
 Ask = Annotated[
-    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk,
+    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk | InferAsk,
     Field(discriminator="kind"),
 ]
 
@@ -117,7 +118,7 @@ class Scenario(SourcedSpec):
 
     @model_validator(mode="after")
     def _a_table_has_rows(self) -> Self:
-        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk)) and self.table is not None:
+        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk, InferAsk)) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         return self
 

@@ -65,11 +65,16 @@ def sizes_table(inferred: Inferred) -> Table:
     draws, truth = inferred.draws, inferred.truth
     even = np.full_like(inferred.weights, 1.0 / inferred.weights.size)
     share = draws.active / draws.total
-    known = (None, None, None)
+    known: tuple[float | None, ...] = (None, None, None)
     if truth is not None:
         known = truth.total_parameters, truth.active_parameters, truth.active_parameters / truth.total_parameters
     rows = [
-        (name, *_three(interval(values, even), unit), *_three(interval(values, inferred.weights), unit), *_true(true, unit))
+        (
+            name,
+            *_three(interval(values, even), unit),
+            *_three(interval(values, inferred.weights), unit),
+            *_true(true, unit),
+        )
         for (name, values, unit), true in zip(
             (
                 ("all parameters (10^9)", draws.total, _BILLION),
@@ -187,8 +192,8 @@ def _why(inferred: Inferred) -> list[str]:
     priors = inferred.priors
     return [
         f"Priors: {priors.name}; they are opinions, and where the offers say little they are the answer.",
-        f"{inferred.weights.size} models drawn, {inferred.effective:.0f} effective. A request has {priors.isl:g} input and "
-        f"{priors.osl:g} output tokens.",
+        f"{inferred.weights.size} models drawn, {inferred.effective:.0f} effective. A request has {priors.isl:g} input "
+        f"and {priors.osl:g} output tokens.",
     ]
 
 

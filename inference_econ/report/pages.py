@@ -9,6 +9,7 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.disaggregated.answer import Disaggregation
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.hour_cost import HourCost
+from inference_econ.answers.implied import ImpliedHour, RevealedExponents
 from inference_econ.answers.load import LoadCurve
 from inference_econ.answers.most_traffic import MostTraffic
 from inference_econ.answers.prefix_cache import Offloading
@@ -25,6 +26,8 @@ from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.explain import ExplanationPage
 from inference_econ.report.frontier import FrontierPage
 from inference_econ.report.hour_cost import HourCostPage
+from inference_econ.report.implied import ExponentsPage, ImpliedHourPage
+from inference_econ.report.infer import InferencePage
 from inference_econ.report.load import LoadPage
 from inference_econ.report.most_traffic import MostTrafficPage
 from inference_econ.report.page import Page
@@ -36,6 +39,7 @@ from inference_econ.report.serving_frontier import ServingFrontierPage
 from inference_econ.report.speculate import SpeculationPage
 from inference_econ.report.validate import ValidationPage
 from inference_econ.search import Frontier
+from inference_econ.studies.inference import Inferred
 from inference_econ.studies.results import COMPARISON, Result
 
 
@@ -56,11 +60,14 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     Explanation: ExplanationPage,
     Frontier: FrontierPage,
     HourCost: HourCostPage,
+    ImpliedHour: ImpliedHourPage,
+    Inferred: InferencePage,
     LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
     MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
     Offloading: PrefixCachePage,
     Recommendation: lambda answer: RecommendationPage(answer.choices, answer.targets, layouts=answer.layouts),
     Result: _result,
+    RevealedExponents: ExponentsPage,
     ServiceFrontier: lambda answer: ServingFrontierPage(answer, "cost"),
     Sheet: PricePage,
     Speculated: SpeculationPage,

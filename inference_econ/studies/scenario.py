@@ -18,6 +18,7 @@ from inference_econ.inputs import (
     SERVICE_COLUMNS,
     AssessAsk,
     FrontierAsk,
+    InferAsk,
     LatentVariantsAsk,
     PanelsAsk,
     RunaheadAsk,
@@ -28,7 +29,7 @@ from inference_econ.inputs import (
     ToyAsk,
     catalog,
 )
-from inference_econ.studies import kv_runahead, latent_attention
+from inference_econ.studies import closed_models, kv_runahead, latent_attention
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
 from inference_econ.studies.toy import toy_curve
@@ -118,6 +119,10 @@ class _Run:
         used = (source for model in answer.models for source in spec_sources("model", model))
         return self._result([*answer.tables, *answer.charts], used)
 
+    def closed_models(self, ask: InferAsk) -> Result:
+        answer = closed_models.compare(ask, self.progress)
+        return self._result([*answer.tables, *answer.charts], spec_sources("priors", answer.priors))
+
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole."""
         panels = tuple(run(_panel(name), progress=self.progress) for name in ask.scenarios)
@@ -139,6 +144,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     AssessAsk: _Run.assessment,
     LatentVariantsAsk: _Run.latent_variants,
     RunaheadAsk: _Run.kv_runahead,
+    InferAsk: _Run.closed_models,
     PanelsAsk: _Run.panels,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import ModelSpec, catalog, scaling
+from inference_econ.inputs import ModelSpec, catalog, scaled
 
 
 @lru_cache(maxsize=256)
@@ -38,7 +38,7 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
     """
     known = catalog.model(name)
     spread = known if experts is None else with_experts(known, experts)
-    return scaling.scaled(spread, parameters / spread.total_parameters)
+    return scaled(spread, parameters / spread.total_parameters)
 
 
 def with_experts(model: ModelSpec, experts: int) -> ModelSpec:

@@ -13,8 +13,18 @@ from scipy import stats
 from inference_econ._types import Array, Indices
 from inference_econ.engine import error_spread
 from inference_econ.errors import InputError
-from inference_econ.inputs import LEVELS, Assumptions, Family, Priors, Quantity, catalog, profiles
-from inference_econ.studies.inference.frontiers import COST, FLIGHT, SPEED, TTFT, Manner, Surface, Surfaces, counts, manners
+from inference_econ.inputs import LEVELS, Assumptions, Family, Lognormal, Priors, Quantity, catalog, profiles
+from inference_econ.studies.inference.frontiers import (
+    COST,
+    FLIGHT,
+    SPEED,
+    TTFT,
+    Manner,
+    Surface,
+    Surfaces,
+    counts,
+    manners,
+)
 
 #: Points of a frontier that an offer may stand at, with an acceptance each [1]: a power of two.
 _PLACES = 16
@@ -83,7 +93,8 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     Notes
     -----
     A Sobol sequence in seven dimensions: family, size, experts, the quantiles of two held-out errors, and what is
-    common to all prices and to all speeds of a model. The places on a frontier and the acceptance are a second one, the same for all models.
+    common to all prices and to all speeds of a model. The places on a frontier and the acceptance are a second one,
+    the same for all models.
     """
     uniform = sobol(7, samples)
     names = tuple(name for name, family in priors.families.items() if family.probability > 0)
@@ -99,15 +110,17 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
         mine, kind = np.flatnonzero(family == index), priors.families[name]
         where = [_between(kind.parameters, uniform[mine, 1])]
         where += [_between(kind.experts, uniform[mine, 2])] if kind.experts else []
-        total[mine], active[mine] = (np.exp(Surface(_axes(kind), values).at(*where)) for values in counts(kind))
+        sizes = (np.exp(Surface(_axes(kind), values).at(*where)) for values in counts(kind))
+        total[mine], active[mine] = sizes
         for column, manner in enumerate(wanted):
             spots = [np.repeat(each[:, None], _PLACES, axis=1) for each in where]
             spots += [np.broadcast_to(acceptance, spots[0].shape)] if manner.speculates else []
             spots.append(np.broadcast_to(place, spots[0].shape))
             seen[mine, column] = surfaces.of(kind, manner).at(*spots)
-    dearer, faster = (
-        common.mean_log + common.sigma * stats.norm.ppf(uniform[:, 5 + column])
-        for column, common in enumerate((priors.common_price, priors.common_speed))
+    dearer = _normal(priors.common_price, uniform[:, 5])
+    faster = np.select(
+        [family == index for index in range(len(names))],
+        [_normal(priors.families[name].common_speed, uniform[:, 6]) for name in names],
     )
     for column, manner in enumerate(wanted):
         slower = _error(manner.chip, "tpot", uniform[:, 3])
@@ -140,6 +153,11 @@ def _between(nodes: Sequence[float], uniform: Array) -> Array:
     """Places between the first and the last node, even on a logarithmic scale."""
     low, high = math.log(nodes[0]), math.log(nodes[-1])
     return low + (high - low) * uniform
+
+
+def _normal(quantity: Lognormal, uniform: Array) -> Array:
+    """Natural logarithms of a quantity at some quantiles [1]."""
+    return np.asarray(quantity.mean_log + quantity.sigma * stats.norm.ppf(uniform))
 
 
 def _axes(family: Family) -> tuple[Array, ...]:
@@ -182,7 +200,7 @@ def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
     if not on_it:
         known = ", ".join(dict.fromkeys(manner.chip for manner in every))
         raise InputError(
-            f"the priors {priors.name!r} have no chip {chip!r}; theirs: {known}; another needs an entry under 'chips' in "
-            "priors of your own (--priors FILE), with its hour price and formats"
+            f"the priors {priors.name!r} have no chip {chip!r}; theirs: {known}; another needs an entry under 'chips' "
+            "in priors of your own (--priors FILE), with its hour price and formats"
         )
     return on_it

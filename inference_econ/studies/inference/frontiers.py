@@ -223,7 +223,9 @@ def counts(family: Family) -> tuple[Array, ...]:
     tuple of ndarray
         Natural logarithms of all parameters and of active ones, over the axes of a surface without the last.
     """
-    models = [sized(family.model, size, count or None) for size in family.parameters for count in family.experts or (0,)]
+    models = [
+        sized(family.model, size, count or None) for size in family.parameters for count in family.experts or (0,)
+    ]
     shape = (len(family.parameters), len(family.experts)) if family.experts else (len(family.parameters),)
     sizes = ([model.total_parameters for model in models], [model.active_parameters for model in models])
     return tuple(np.log(np.array(each, dtype=float)).reshape(shape) for each in sizes)
@@ -244,11 +246,11 @@ def shipped_points() -> Mapping[Case, Array]:
 
 
 def _entry(row: Mapping[str, str]) -> tuple[Case, Array]:
-    speeds = [float(text) for text in row["speed"].split()]
-    if not speeds:
+    columns = [np.array([float(text) for text in row[name].split()]) for name in _KEPT]
+    if not columns[SPEED].size:
         return _case(row), np.full((POINTS, 4), np.nan)
-    columns = [[float(text) for text in row[name].split()] for name in _KEPT[1:]]
-    return _case(row), np.stack([np.linspace(*speeds, POINTS), *columns], axis=-1)
+    slowest, fastest = columns[SPEED]
+    return _case(row), np.stack([np.linspace(slowest, fastest, POINTS), *columns[1:]], axis=-1)
 
 
 def _case(row: Mapping[str, str]) -> Case:
@@ -267,13 +269,15 @@ def _case(row: Mapping[str, str]) -> Case:
     )
 
 
-def table_lines(cases: Iterable[Case]) -> Iterator[str]:
-    """The lines of the shipped table, its head first: computed anew, in logarithms with three decimals."""
-    yield ",".join((*Case._fields, *_KEPT))
-    for case in cases:
-        points = points_of(case)
-        ends = points[[0, -1], :1] if math.isfinite(points[0, SPEED]) else points[:0, :1]
-        columns = [ends[:, 0], *(points[: len(points) * bool(len(ends)), kept] for kept in (COST, TTFT, FLIGHT))]
-        texts = [" ".join(f"{value:.3f}" for value in column) for column in columns]
-        named = ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value) for value in case)
-        yield ",".join((*named, *texts))
+def table_head() -> str:
+    """The head of the shipped table."""
+    return ",".join((*Case._fields, *_KEPT))
+
+
+def table_line(case: Case, points: Array | None = None) -> str:
+    """A line of the shipped table, in logarithms with three decimals; computed unless its points are given."""
+    kept = points_of(case) if points is None else points
+    columns = [kept[[0, -1], SPEED], *(kept[:, column] for column in (COST, TTFT, FLIGHT))]
+    texts = [" ".join(f"{value:.3f}" for value in column if math.isfinite(value)) for column in columns]
+    named = ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value) for value in case)
+    return ",".join((*named, *texts))

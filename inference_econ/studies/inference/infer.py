@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
-from inference_econ.inputs import InferAsk, ModelSpec, Name, ObservedOffer, Priors, catalog
+from inference_econ.inputs import (
+    ClosedModel,
+    InferAsk,
+    ModelSpec,
+    Name,
+    ObservedOffer,
+    Priors,
+    catalog,
+    recorded_offers,
+)
 from inference_econ.studies.inference.draws import Draws, draw, manners_on
 from inference_econ.studies.inference.frontiers import Manner, Surfaces
 from inference_econ.studies.inference.posterior import Inferred, posterior
@@ -94,6 +102,11 @@ def drawn(
     return draw(priors, surfaces, wanted, samples)
 
 
+def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
+    """What was seen of one of the models of a scenario."""
+    return model.offers if model.recorded is None else recorded_offers(model.recorded, ask.date, ask.leave_out)
+
+
 def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]:
     """Every closed model of a scenario, each by itself from the same draws.
 
@@ -103,7 +116,7 @@ def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]
         See :func:`infer`; naming the model.
     """
     priors, answers = catalog.priors(ask.priors), []
-    offers = [ask.offers_of(model) for model in ask.models]
+    offers = [_offers(ask, model) for model in ask.models]
     chips = dict.fromkeys(offer.hardware for seen in offers for offer in seen)
     draws = drawn(priors, list(chips), ask.samples, progress=progress)
     for model, seen in zip(ask.models, offers, strict=True):

@@ -10,7 +10,7 @@ from scipy import special
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
-from inference_econ.inputs import LEVELS, ObservedOffer, Priors
+from inference_econ.inputs import LEVELS, ObservedOffer, Priors, number
 from inference_econ.studies.inference.draws import Draws, spread_of
 
 #: An observation that is further from all draws than this many standard deviations of its noise is out of reach [1].
@@ -54,9 +54,7 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
     over, used = priors.price_over_cost, priors.utilisation
     guessed = None in (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
     parts = [over.sigma, used.sigma, math.log(priors.hour_price_spread)]
-    return Normal(
-        over.mean_log - used.mean_log, math.hypot(*parts, priors.output_over_input.sigma if guessed else 0.0)
-    )
+    return Normal(over.mean_log - used.mean_log, math.hypot(*parts, priors.output_over_input.sigma if guessed else 0.0))
 
 
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
@@ -115,14 +113,14 @@ def check_reach(draws: Draws, offer: ObservedOffer) -> None:
         raise InputError(f"none of the models of the priors {priors.name!r} fits{where}; change their sizes or chips")
     if offer.tokens_per_second is not None:
         noise = Normal(0.0, math.log(priors.observed_speed))
-        _within(offer.tokens_per_second, draws.speed[:, on_it], noise, ("{:,.4g} tokens/s", "fastest", "slowest"), where)
+        _within(offer.tokens_per_second, draws.speed[:, on_it], noise, ("{} tokens/s", "fastest", "slowest"), where)
     if offer.priced:
-        bringing = ("${:.3g} per request (" + offer.words + ")", "dearest", "cheapest")
+        bringing = ("${} per request (" + offer.words + ")", "dearest", "cheapest")
         _within(revenue(offer, priors), draws.cost[:, on_it], markup(offer, priors), bringing, where)
     if offer.ttft_seconds is not None:
         waits = np.log(np.exp(draws.ttft[:, on_it]) + priors.network)
         noise = Normal(0.0, max(_waiting(priors, manner.chip).sigma for manner in draws.manners))
-        _within(offer.ttft_seconds, waits, noise, ("a first token after {:.3g} s", "latest", "soonest"), where)
+        _within(offer.ttft_seconds, waits, noise, ("a first token after {} s", "latest", "soonest"), where)
 
 
 def _within(value: float, logs: Array, noise: Normal, words: tuple[str, str, str], where: str) -> None:
@@ -135,10 +133,15 @@ def _within(value: float, logs: Array, noise: Normal, words: tuple[str, str, str
             factor = math.exp(abs(seen - end))
             times = f"{factor:.2g} times" if end == high else f"1/{factor:.2g} of"
             raise InputError(
-                f"{text.format(value)} is {times} the {name} of any prior sample{where} ({_shown(text, end)}), further "
+                f"{text.format(_rounded(value))} is {times} the {name} of any prior sample{where} ({_shown(text, end)}), further "
                 "than what was seen can be off; check its unit, or widen the priors (--priors FILE)"
             )
 
 
 def _shown(text: str, log: float) -> str:
-    return text.partition(" (")[0].format(math.exp(log))
+    return text.partition(" (")[0].format(_rounded(math.exp(log)))
+
+
+def _rounded(value: float) -> str:
+    """A number with three digits, as people write it."""
+    return number(float(f"{value:.3g}"))

@@ -138,7 +138,8 @@ class Inferred(Shown):
     def mean_of(self, probabilities: Callable[[Served], Mapping[str, float]]) -> dict[str, float]:
         """Probabilities averaged over the offers [1]."""
         each = [probabilities(served) for served in self.served]
-        return {name: sum(one.get(name, 0.0) for one in each) / len(each) for name in dict.fromkeys(sum(map(list, each), []))}
+        names = dict.fromkeys(name for shares in each for name in shares)
+        return {name: sum(shares.get(name, 0.0) for shares in each) / len(each) for name in names}
 
 
 def interval(values: Array, weights: Array) -> Interval:
@@ -170,13 +171,15 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     -----
     Importance sampling with the prior as the proposal: the weight of a model is the product over the offers of their
     likelihood, averaged over chips, formats, speculation and places on the frontier. An offer may be a stray, with a
-    small prior probability: then it is as likely as under all draws together.
+    small prior probability: then it is as likely as under all draws together. Offers of one model are alike in more
+    than priors say (traffic, engines, the published format): n of them count as n / (1 + (n - 1) r), the effective size
+    of a sample with the correlation r (Kish 1965, design effect of clusters).
     """
     for offer in offers:
         check_reach(draws, offer)
     alone = [over_manners(draws, log_likelihood(draws, offer), offer) for offer in offers]
     logs = np.stack([_with_strays(each, draws.priors.stray) for each in alone])
-    weights = special.softmax(logs.sum(axis=0))
+    weights = special.softmax(logs.sum(axis=0) / (1.0 + (len(offers) - 1) * draws.priors.alike))
     strays = [float(weights @ _stray(each, draws.priors.stray)) for each in alone]
     _check_agreement(offers, np.stack(alone), strays)
     served = tuple(_served(draws, offer, weights, stray) for offer, stray in zip(offers, strays, strict=True))
@@ -218,8 +221,8 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
     second = int(np.argmin(apart))
     raise InputError(
         f"the offers contradict each other: no model of the priors explains both '{offers[first].words}' and "
-        f"'{offers[second].words}' (the best one is {math.sqrt(-2.0 * apart[second]):.1f} standard deviations off); ask "
-        "about them one by one, or widen the priors (--priors FILE)"
+        f"'{offers[second].words}' (the best one is {math.sqrt(-2.0 * apart[second]):.1f} standard deviations off); "
+        "ask about them one by one, or widen the priors (--priors FILE)"
     )
 
 
@@ -273,7 +276,8 @@ def _hour(draws: Draws, manner: Manner) -> float:
 def _systematic(weights: Array, draws: int) -> Indices:
     """Indices drawn in proportion to weights, at even steps of their sum."""
     reached = np.cumsum(weights)
-    return np.minimum(np.searchsorted(reached, (np.arange(draws) + 0.5) / draws * reached[-1]), len(weights) - 1)
+    steps = (np.arange(draws) + 0.5) / draws * reached[-1]
+    return np.asarray(np.minimum(np.searchsorted(reached, steps), len(weights) - 1))
 
 
 def _plain_interval(values: Array) -> Interval:
