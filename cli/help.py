@@ -14,6 +14,7 @@ from . import bounded
 #: Commands by what they are for.
 COMMANDS: Mapping[str, Sequence[str]] = {
     "Ask": ("frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost"),
+    "Invert": ("infer", "implied-hour-price", "implied-acceptance", "revealed-exponent"),
     "Compare": ("compare",),
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),

@@ -183,7 +183,7 @@ def _notes(inferred: Inferred) -> list[str]:
             f"Only {inferred.effective:.0f} effective draws of {inferred.weights.size}: the ends of the intervals are "
             "rough; draw more (--samples)."
         )
-    strays = [served.offer.words for served in inferred.served if served.stray > 0.5]
+    strays = [offer.words for offer, stray in zip(inferred.offers, inferred.strays, strict=True) if stray > 0.5]
     return [*notes, *(f"Probably a stray, that hardly counts: {words}." for words in strays)]
 
 

@@ -23,7 +23,7 @@ class Answer:
     Attributes
     ----------
     tables : tuple of CellTable
-        All and active parameters; kinds and what prices say.
+        All and active parameters; kinds, and how many offers and draws count.
     charts : tuple of Chart
         Intervals over the true sizes, if those of several models are known.
     priors : Priors
@@ -81,18 +81,14 @@ def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Infer
 
 
 def _kinds(ask: InferAsk, labels: Sequence[str], answers: Sequence[Inferred]) -> CellTable:
-    """Kinds of models, and what prices say of those who serve them."""
+    """Kinds of models, and how many offers and draws count."""
     families = tuple(answers[0].families)
     rows = []
     for label, answer in zip(labels, answers, strict=True):
         shares = [100.0 * share for share in answer.families.values()]
-        sold = [served.price_over_cost.median for served in answer.served if served.price_over_cost is not None]
-        median: float | str = sorted(sold)[len(sold) // 2] if sold else ""
-        strays = sum(served.stray > 0.5 for served in answer.served)
-        rows.append(
-            CellRow((label,), (float(len(answer.offers)), *shares, median, float(strays), round(answer.effective)))
-        )
-    columns = ("offers", *(f"{name} %" for name in families), "price over cost", "strays", "effective draws")
+        strays = sum(stray > 0.5 for stray in answer.strays)
+        rows.append(CellRow((label,), (float(len(answer.offers)), *shares, float(strays), round(answer.effective))))
+    columns = ("offers", *(f"{name} %" for name in families), "strays", "effective draws")
     return CellTable("Kinds of models, and their offers", ("model",), columns, tuple(rows), ask.notes)
 
 

@@ -133,8 +133,9 @@ def _within(value: float, logs: Array, noise: Normal, words: tuple[str, str, str
             factor = math.exp(abs(seen - end))
             times = f"{factor:.2g} times" if end == high else f"1/{factor:.2g} of"
             raise InputError(
-                f"{text.format(_rounded(value))} is {times} the {name} of any prior sample{where} ({_shown(text, end)}), further "
-                "than what was seen can be off; check its unit, or widen the priors (--priors FILE)"
+                f"{text.format(_rounded(value))} is {times} the {name} of any prior sample{where} "
+                f"({_shown(text, end)}), "
+                "further than what was seen can be off; check its unit, or widen the priors (--priors FILE)"
             )
 
 

@@ -59,7 +59,7 @@ class Served:
     offer : ObservedOffer
         What was seen.
     stray : float
-        Posterior probability that the offer says nothing of the model, as it does not go with the others [1].
+        See :attr:`Inferred.strays` [1].
     chips, formats : mapping of str to float
         Posterior probabilities [1].
     speculation : float
@@ -97,8 +97,8 @@ class Inferred(Shown):
         Models drawn from the priors.
     weights : ndarray, shape (N,)
         Posterior probability of each [1].
-    served : tuple of Served
-        How each offer is probably served.
+    strays : tuple of float
+        Posterior probability of each offer that it says nothing of the model, as it does not go with the others [1].
     truth : ModelSpec or None
         What the model is, where that is known.
     """
@@ -106,7 +106,7 @@ class Inferred(Shown):
     offers: tuple[ObservedOffer, ...]
     draws: Draws
     weights: Array
-    served: tuple[Served, ...]
+    strays: tuple[float, ...]
     truth: ModelSpec | None = None
 
     @property
@@ -128,6 +128,12 @@ class Inferred(Shown):
     def active_parameters(self) -> Interval:
         """Posterior of the parameters that a token goes through [1]."""
         return interval(self.draws.active, self.weights)
+
+    @cached_property
+    def served(self) -> tuple[Served, ...]:
+        """How each offer is probably served."""
+        pairs = zip(self.offers, self.strays, strict=True)
+        return tuple(_served(self.draws, offer, self.weights, stray) for offer, stray in pairs)
 
     @property
     def families(self) -> dict[str, float]:
@@ -180,10 +186,9 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     alone = [over_manners(draws, log_likelihood(draws, offer), offer) for offer in offers]
     logs = np.stack([_with_strays(each, draws.priors.stray) for each in alone])
     weights = special.softmax(logs.sum(axis=0) / (1.0 + (len(offers) - 1) * draws.priors.alike))
-    strays = [float(weights @ _stray(each, draws.priors.stray)) for each in alone]
+    strays = tuple(float(weights @ _stray(each, draws.priors.stray)) for each in alone)
     _check_agreement(offers, np.stack(alone), strays)
-    served = tuple(_served(draws, offer, weights, stray) for offer, stray in zip(offers, strays, strict=True))
-    return Inferred(tuple(offers), draws, weights, served, truth)
+    return Inferred(tuple(offers), draws, weights, strays, truth)
 
 
 def _evidence(likely: Array) -> float:
