@@ -6,6 +6,7 @@
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
+#   sh run.sh priors      frontiers of models of every size, into scenarios/assumptions/priors/frontiers.csv (10 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/closed_loop.md
 #                         (15 minutes)
@@ -76,6 +77,10 @@ test)
 reproduce)
     set_up . package
     .venv/bin/inference-econ reproduce
+    ;;
+priors)
+    set_up . package
+    .venv/bin/python -m benchmarks.prior_frontiers
     ;;
 validate)
     set_up . package

@@ -15,6 +15,7 @@ from . import bounded
 COMMANDS: Mapping[str, Sequence[str]] = {
     "Ask": ("frontier", "explain", "intensity", "assess", "price", "speculate", "cache", "prefill", "hour-cost"),
     "Compare": ("compare", "what-if"),
+    "Invert": ("infer", "implied-hour-price", "implied-acceptance", "revealed-exponent"),
     "Plan": ("recommend", "load", "disaggregate", "launch"),
     "Show": ("report", "serve", "mcp"),
     "Measure": ("validate", "calibrate"),

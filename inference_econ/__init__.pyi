@@ -14,6 +14,8 @@ from .answers.explain import explain as explain
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.hour_cost import hour_cost as hour_cost
+from .answers.implied import implied_hour_price as implied_hour_price
+from .answers.implied import revealed_exponents as revealed_exponents
 from .answers.intensity import Intensity as Intensity
 from .answers.intensity import intensity as intensity
 from .answers.load import LoadCurve as LoadCurve
@@ -48,6 +50,7 @@ from .errors import InputError as InputError
 from .errors import NothingFitsError as NothingFitsError
 from .errors import SpecError as SpecError
 from .errors import TooMuchError as TooMuchError
+from .formulas.speculation import implied_acceptance as implied_acceptance
 from .inputs.assumptions import Assumptions as Assumptions
 from .inputs.catalog import assumptions as assumptions
 from .inputs.catalog import hardware as hardware
@@ -55,7 +58,9 @@ from .inputs.catalog import model as model
 from .inputs.catalog import names as names
 from .inputs.catalog import scenario as scenario
 from .inputs.hardware import HardwareSpec as HardwareSpec
+from .inputs.infer_asks import ObservedOffer as ObservedOffer
 from .inputs.model import ModelSpec as ModelSpec
+from .inputs.recorded_offers import recorded_offers as recorded_offers
 from .inputs.scaling import scaled as scaled
 from .inputs.scenario import Scenario as Scenario
 from .inputs.source import Source as Source
@@ -73,6 +78,8 @@ from .search.frontier import Sampling as Sampling
 from .search.summary import FrontierSummary as FrontierSummary
 from .studies.claims import claims as claims
 from .studies.compare import compare as compare
+from .studies.inference.infer import infer as infer
+from .studies.inference.posterior import Inferred as Inferred
 from .studies.ledger import Ledger as Ledger
 from .studies.one_line import uncertainty as uncertainty
 from .studies.results import Result as Result

@@ -76,6 +76,60 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
     return np.asarray(speed**exponent / cost)
 
 
+class Exponents(NamedTuple):
+    """Exponents of the preference with which a buyer would choose each of some points; both of shape (n,) [1]."""
+
+    low: Array
+    """With less, a slower point is preferred; 0 at least."""
+    high: Array
+    """With more, a faster point is; below ``low`` where no exponent chooses the point, infinite for the fastest."""
+
+
+def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike) -> Exponents:
+    """What choosing a point says of the buyer: the exponents for which no other point is preferred.
+
+    Parameters
+    ----------
+    tokens_per_second : array_like, shape (n,)
+        Speed of one user at each point [tokens/s].
+    dollars_per_million : array_like, shape (n,)
+        Its price [USD per 1e6 tokens].
+
+    Returns
+    -------
+    Exponents
+        An interval for every point [1], empty (``high < low``) for one that no buyer of this kind chooses.
+
+    Raises
+    ------
+    InputError
+        If the two differ in length, there are none, or a number is not positive.
+
+    Notes
+    -----
+    Eq. (45) of Erdil (2025) turned round: speed^a / price is largest where a is at least the slope of ln(price) over
+    ln(speed) to every slower point, and at most the slope to every faster one. Of equal speeds only the cheapest is
+    chosen, by several if they cost the same.
+
+    Examples
+    --------
+    >>> revealed_exponents([10.0, 20.0, 40.0], [1.0, 2.0, 16.0])
+    Exponents(low=array([0., 1., 3.]), high=array([ 1.,  3., inf]))
+    """
+    speed, cost = np.asarray(tokens_per_second, dtype=float), np.asarray(dollars_per_million, dtype=float)
+    if speed.ndim != 1 or speed.shape != cost.shape or not speed.size:
+        raise InputError(f"give as many speeds as prices, and some, got the shapes {speed.shape} and {cost.shape}")
+    if not ((speed > 0).all() and (cost > 0).all()):
+        raise InputError("speeds and prices must be positive")
+    faster = np.log(speed)[None, :] - np.log(speed)[:, None]
+    dearer = np.log(cost)[None, :] - np.log(cost)[:, None]
+    slope = dearer / np.where(faster == 0.0, 1.0, faster)
+    low = np.where(faster < 0.0, slope, 0.0).max(axis=1)
+    high = np.where(faster > 0.0, slope, np.inf).min(axis=1)
+    undercut = ((faster == 0.0) & (dearer < 0.0)).any(axis=1)
+    return Exponents(np.maximum(low, 0.0), np.where(undercut, -np.inf, high))
+
+
 class HourCost(NamedTuple):
     """What an hour in use of one accelerator costs, by cause; every field has the shape of the inputs [USD/h]."""
 

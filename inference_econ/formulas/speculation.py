@@ -105,6 +105,55 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
     return np.asarray(1.0 + np.cumprod(chances, axis=-1).sum(axis=-1))
 
 
+def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.0) -> float:
+    """The acceptance that a speed-up by speculation implies.
+
+    Parameters
+    ----------
+    speedup : float
+        Time of a plain token over that of a token with speculation [1].
+    draft_length : int
+        Proposals of every round [1].
+    draft_cost : float
+        Time of a proposal over that of a step of the target [1].
+
+    Returns
+    -------
+    float
+        Probability that one proposed token is accepted, from 0 to 1 [1].
+
+    Raises
+    ------
+    InputError
+        If a number is impossible, or no acceptance gives such a speed-up.
+
+    Notes
+    -----
+    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. Valid where
+    checking k proposals takes no longer than a plain step: in small batches.
+
+    Examples
+    --------
+    >>> round(implied_acceptance(expected_tokens(0.8, 5) / (1 + 4 * 0.05), 4, 0.05), 9)
+    0.8
+    """
+    from scipy.optimize import brentq
+
+    if draft_length < 1 or not draft_cost >= 0.0:
+        raise InputError(
+            f"draft_length must be at least 1 and draft_cost at least 0, got {draft_length} and {draft_cost:g}"
+        )
+    slower = 1.0 + draft_length * draft_cost
+    least, most = 1.0 / slower, (draft_length + 1) / slower
+    if not least <= speedup <= most:
+        raise InputError(
+            f"{draft_length} proposals per round, at {draft_cost:g} of a step each, speed up by {least:.3g} (none "
+            f"accepted) to {most:.3g} (all accepted), got {speedup:g}"
+        )
+    tokens = speedup * slower
+    return float(brentq(lambda chance: expected_tokens(chance, draft_length + 1) - tokens, 0.0, 1.0))
+
+
 def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -> Array:
     """Rounds with 0, 1, .. k proposals.
 

@@ -100,6 +100,11 @@ from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
 from .family_asks import FamilyAsk as FamilyAsk
 from .hardware import HardwareSpec as HardwareSpec
+from .infer_asks import SHORT as SHORT
+from .infer_asks import ClosedModel as ClosedModel
+from .infer_asks import InferAsk as InferAsk
+from .infer_asks import ObservedOffer as ObservedOffer
+from .infer_asks import observed_offer as observed_offer
 from .kernels import DenseKernel as DenseKernel
 from .kernels import ExpertKernel as ExpertKernel
 from .kernels import ScoresKernel as ScoresKernel
@@ -123,6 +128,11 @@ from .offers import known_offers as known_offers
 from .ownership import Ownership as Ownership
 from .precision import Precision as Precision
 from .prices import HourPrice as HourPrice
+from .priors import Family as Family
+from .priors import Lognormal as Lognormal
+from .priors import Priors as Priors
+from .recorded_offers import recorded_offers as recorded_offers
+from .scaling import scaled as scaled
 from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
 from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
 from .scenario import OfferedPoints as OfferedPoints

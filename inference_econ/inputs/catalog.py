@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.measured_runs import MeasuredRun
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.ownership import Ownership
+    from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.speculating_runs import SpeculationFacts
     from inference_econ.inputs.tier import TierSpec
@@ -75,14 +76,27 @@ def tier(name: str) -> TierSpec:
     SpecError
         If the file has mistakes.
     """
-    from inference_econ.inputs import _yaml
     from inference_econ.inputs.tier import TierSpec
 
-    known = part_names("tiers")
-    path = folder("assumptions") / "tiers" / f"{name}.yaml" if name in known else Path(name)
+    return _of_assumptions(TierSpec, "tiers", "tier", name)
+
+
+def priors(name: str) -> Priors:
+    """Read what is believed before anything is observed, by name or path; see :func:`tier` for errors."""
+    from inference_econ.inputs.priors import Priors
+
+    return _of_assumptions(Priors, "priors", "priors", name)
+
+
+def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
+    """A file of a folder inside of ``assumptions``, or one of the user's."""
+    from inference_econ.inputs import _yaml
+
+    known = part_names(part)
+    path = folder("assumptions") / part / f"{name}.yaml" if name in known else Path(name)
     if not (name in known or files_allowed()) or not _is_file(path):
-        raise InputError(f"unknown tier {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
-    return TierSpec.from_document(_yaml.read(path))
+        raise InputError(f"unknown {word} {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
+    return cls.from_document(_yaml.read(path))
 
 
 @cache

@@ -20,6 +20,7 @@ from inference_econ.inputs.asks import (
 )
 from inference_econ.inputs.claim_asks import ClaimsAsk
 from inference_econ.inputs.family_asks import FamilyAsk
+from inference_econ.inputs.infer_asks import InferAsk
 from inference_econ.inputs.step_asks import StepsAsk
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
@@ -50,6 +51,7 @@ Ask = Annotated[
     | RunaheadAsk
     | ClaimsAsk
     | FamilyAsk
+    | InferAsk
     | StepsAsk
     | SweepAsk
     | UncertaintyAsk,
@@ -57,7 +59,17 @@ Ask = Annotated[
 ]
 
 #: Those whose answers have tables of their own.
-_OWN_TABLES = (AssessAsk, LatentVariantsAsk, RunaheadAsk, ClaimsAsk, FamilyAsk, StepsAsk, SweepAsk, UncertaintyAsk)
+_OWN_TABLES = (
+    AssessAsk,
+    LatentVariantsAsk,
+    RunaheadAsk,
+    ClaimsAsk,
+    FamilyAsk,
+    InferAsk,
+    StepsAsk,
+    SweepAsk,
+    UncertaintyAsk,
+)
 
 
 class Column(Spec):

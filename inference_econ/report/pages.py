@@ -9,6 +9,7 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.disaggregated.answer import Disaggregation
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.hour_cost import HourCost
+from inference_econ.answers.implied import ImpliedHour, RevealedExponents
 from inference_econ.answers.intensity import Intensity
 from inference_econ.answers.load import LoadCurve
 from inference_econ.answers.most_traffic import MostTraffic
@@ -28,6 +29,8 @@ from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.explain import ExplanationPage
 from inference_econ.report.frontier import FrontierPage
 from inference_econ.report.hour_cost import HourCostPage
+from inference_econ.report.implied import ExponentsPage, ImpliedHourPage
+from inference_econ.report.infer import InferencePage
 from inference_econ.report.intensity import IntensityPage
 from inference_econ.report.load import LoadPage
 from inference_econ.report.most_traffic import MostTrafficPage
@@ -44,6 +47,7 @@ from inference_econ.report.uncertainty import UncertaintyPage
 from inference_econ.report.validate import ValidationPage
 from inference_econ.report.what_if import WhatIfPage
 from inference_econ.search import Frontier
+from inference_econ.studies.inference import Inferred
 from inference_econ.studies.ledger import Ledger
 from inference_econ.studies.results import COMPARISON, Result
 from inference_econ.studies.sweep.stored import Sweep
@@ -76,12 +80,15 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     HourCost: HourCostPage,
     Ledger: ClaimsPage,
     Intensity: IntensityPage,
+    ImpliedHour: ImpliedHourPage,
+    Inferred: InferencePage,
     LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
     MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
     Offloading: PrefixCachePage,
     PrefillWays: PrefillPage,
     Recommendation: lambda answer: RecommendationPage(answer.choices, answer.targets, layouts=answer.layouts),
     Result: _result,
+    RevealedExponents: ExponentsPage,
     ServiceFrontier: lambda answer: ServingFrontierPage(answer, "cost"),
     Sheet: PricePage,
     Speculated: SpeculationPage,

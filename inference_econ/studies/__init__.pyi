@@ -2,6 +2,7 @@
 
 from . import compare as compare
 from . import exhibits as exhibits
+from . import inference as inference
 from . import one_line as one_line
 from . import results as results
 from . import sampling_rule as sampling_rule

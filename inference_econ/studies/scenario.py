@@ -20,6 +20,7 @@ from inference_econ.inputs import (
     ClaimsAsk,
     FamilyAsk,
     FrontierAsk,
+    InferAsk,
     LatentVariantsAsk,
     PanelsAsk,
     RunaheadAsk,
@@ -33,7 +34,7 @@ from inference_econ.inputs import (
     UncertaintyAsk,
     catalog,
 )
-from inference_econ.studies import families, kv_runahead, latent_attention, steps, uncertainty
+from inference_econ.studies import closed_models, families, kv_runahead, latent_attention, steps, uncertainty
 from inference_econ.studies.claims import answered
 from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
@@ -156,11 +157,16 @@ class _Run:
     def family(self, ask: FamilyAsk) -> Result:
         answer = families.compare(ask, self.progress)
         used = (source for setup in answer.setups for source in priced_sources(setup))
+        return self._result([*answer.tables, *answer.charts], used)
 
     def steps(self, ask: StepsAsk) -> Result:
         answer = steps.compare(ask)
         used = (source for setup in answer.setups for source in setup_sources(setup))
         return self._result([*answer.tables, *answer.charts], used)
+
+    def closed_models(self, ask: InferAsk) -> Result:
+        answer = closed_models.compare(ask, self.progress)
+        return self._result([*answer.tables, *answer.charts], spec_sources("priors", answer.priors))
 
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
@@ -201,6 +207,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     ClaimsAsk: _Run.claims,
     FamilyAsk: _Run.family,
     StepsAsk: _Run.steps,
+    InferAsk: _Run.closed_models,
     PanelsAsk: _Run.panels,
 }
 

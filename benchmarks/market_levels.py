@@ -1,0 +1,95 @@
+"""How far prices and speeds of open models are off what is predicted for their true sizes: levels for priors.
+
+For every open model with recorded offers, its own frontiers take the place of those of all sizes, and what its prices
+and speeds have in common is left nearly free; prints its posterior, and the mean over the models (random effects,
+after DerSimonian and Laird), dense models and mixtures apart and all without one. About ten minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+import click
+import numpy as np
+
+from inference_econ import allow
+from inference_econ._types import Array
+from inference_econ.inputs import Family, Lognormal, ModelSpec, catalog, known_offers, recorded_offers
+from inference_econ.studies.inference.infer import drawn
+from inference_econ.studies.inference.posterior import posterior
+
+#: Makers of chips of their own.
+OWN = ("Groq", "Cerebras", "SambaNova")
+DATE = "2025-06-27"
+#: Nearly free, while the levels are sought.
+FREE = Lognormal(median=1, spread=4)
+
+
+class Level(NamedTuple):
+    """What prices or speeds of a model have in common, in natural logarithms."""
+
+    mean: float
+    variance: float
+
+
+def without_prior(values: Array, weights: Array) -> Level:
+    """Mean and variance of a posterior divided by its prior."""
+    mean = float(weights @ values)
+    variance = float(weights @ (values - mean) ** 2)
+    own = 1.0 / max(1.0 / variance - 1.0 / FREE.sigma**2, 0.05)
+    return Level(mean / variance * own, own)
+
+
+def levels(name: str, listing: str) -> tuple[Level, Level]:
+    """Of prices and of speeds of one model."""
+    size = float(catalog.model(name).total_parameters)
+    usual = catalog.priors("usual")
+    family = Family(model=name, probability=1, parameters=(size, 1.02 * size), common_speed=FREE)
+    sources = {field: source for field, source in usual.sources.items() if not field.startswith("families.")}
+    priors = usual.replace(families={"true": family}, common_price=FREE, sources=sources)
+    with allow():
+        draws = drawn(priors, [None])
+    weights = posterior(draws, recorded_offers(listing, DATE, OWN)).weights
+    return without_prior(draws.common_price, weights), without_prior(draws.common_speed, weights)
+
+
+def together(each: list[Level]) -> tuple[float, float]:
+    """Mean of some levels, and its standard error."""
+    means, variances = (np.array(column) for column in zip(*each, strict=True))
+    certain = 1.0 / variances
+    spread = float(certain @ (means - certain @ means / certain.sum()) ** 2)
+    between = max(0.0, (spread - len(each) + 1) / (certain.sum() - (certain**2).sum() / certain.sum()))
+    certain = 1.0 / (variances + between)
+    return float(certain @ means / certain.sum()), math.sqrt(1.0 / certain.sum())
+
+
+def is_mixture(model: ModelSpec) -> bool:
+    """Whether a model has experts."""
+    return any(block.feed_forward.kind == "experts" for block in model.blocks)
+
+
+def main() -> None:
+    """Print the levels of all models, and their means."""
+    offers = [row for row in known_offers() if row.model and row.tokens_per_second and row.date == DATE]
+    listings = Counter((row.model, row.model_as_written) for row in offers if row.provider not in OWN)
+    best: dict[str, str] = {}
+    for (name, listing), _ in listings.most_common():
+        best.setdefault(name, listing)
+    known = {name: levels(name, listing) for name, listing in best.items()}
+    for name, (price, speed) in known.items():
+        click.echo(f"{name}: prices x {math.exp(price.mean):.2f}, speeds x {math.exp(speed.mean):.2f}")
+    for kind in ("all", "dense", "mixtures"):
+        names = [name for name in known if kind == "all" or is_mixture(catalog.model(name)) == (kind == "mixtures")]
+        for index, what in enumerate(("prices", "speeds")):
+            mean, error = together([known[name][index] for name in names])
+            others = [together([known[other][index] for other in names if other != name])[0] for name in names]
+            click.echo(
+                f"{kind} ({len(names)}), {what}: x {math.exp(mean):.2f}, within a factor of {math.exp(error):.2f} "
+                f"(without one x {math.exp(min(others)):.2f} to {math.exp(max(others)):.2f})"
+            )
+
+
+if __name__ == "__main__":
+    main()

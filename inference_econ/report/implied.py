@@ -1,0 +1,167 @@
+"""Small questions turned round, as tables, data and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inference_econ.answers.implied import ImpliedHour, RevealedExponents
+from inference_econ.engine import bounds
+from inference_econ.report import caveats
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.heading import lengths_label
+from inference_econ.report.page import Page
+from inference_econ.report.record import HEAD, facts
+from inference_econ.report.table import Table, amount, dollars, formats_label, layout_label
+
+if TYPE_CHECKING:
+    from inference_econ.report.charts import AnyChart
+
+#: What the published study takes (eq. 45) [1].
+_STUDY = 3.0
+
+
+@dataclass(frozen=True)
+class ImpliedHourPage(Page):
+    """The price of an hour behind a price of tokens, ready to be shown."""
+
+    implied: ImpliedHour
+
+    def tables(self) -> Sequence[Table]:
+        """The price of an hour, and the service that it is of."""
+        implied, point = self.implied, self.implied.point
+        low, high = self._ends()
+        ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
+        rows = (
+            ("$ per GPU-hour at most", f"{implied.dollars_per_accelerator_hour:.3g}"),
+            *([("80 % of measured servers imply", ends)] if ends else []),
+            ("revenue, $/M output, its input included", dollars(implied.revenue)),
+            ("chips, layout", f"{point.accelerators:g}, {layout_label(point.layout)}"),
+            ("in flight", amount(point.concurrency)),
+            ("tokens/s per user", amount(point.tokens_per_second_per_user)),
+        )
+        setup = implied.front.setup
+        title = (
+            f"Hour of {setup.hardware.name} that tokens of {setup.model.name} pay for "
+            f"({formats_label(setup.precision)}; {lengths_label(implied.front.requests)})"
+        )
+        why = (
+            f"Sold for {implied.price_over_cost:g} times what they cost, on the cheapest service of that speed, always "
+            "full: one that is not, or less efficient, pays for less.",
+        )
+        return (Table(title, ("", ""), rows, tuple(caveats.warnings(implied.subjects())), why),)
+
+    def record(self) -> object:
+        """The price of an hour, and what it follows from."""
+        implied = self.implied
+        low, high = self._ends()
+        asked = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
+        return {
+            **facts(implied.front.setup, *HEAD),
+            **{name: getattr(implied, name) for name in (*asked, "price_over_cost")},
+            "dollars_per_accelerator_hour": implied.dollars_per_accelerator_hour,
+            "dollars_per_accelerator_hour_low": low,
+            "dollars_per_accelerator_hour_high": high,
+            "point": implied.point.record(),
+        }
+
+    def _ends(self) -> tuple[float | None, float | None]:
+        """Where the price lies with 80 %, as more throughput pays for more."""
+        (instances,) = self.implied.subjects()
+        likely = bounds.around(instances, "throughput")
+        price = self.implied.dollars_per_accelerator_hour
+        return (None, None) if likely is None else (price * likely.low, price * likely.high)
+
+
+@dataclass(frozen=True)
+class AcceptancePage(Page):
+    """The acceptance behind a speed-up, ready to be shown."""
+
+    speedup: float
+    draft_length: int
+    draft_cost: float
+    acceptance: float
+
+    def tables(self) -> Sequence[Table]:
+        """One row."""
+        rows = ((f"{self.speedup:g}", f"{self.draft_length}", f"{self.draft_cost:g}", f"{self.acceptance:.3f}"),)
+        heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
+        why = ("Checking the proposals takes no longer than a plain step: in small batches.",)
+        return (Table("Share of proposals accepted that a speed-up implies", heads, rows, (), why),)
+
+    def record(self) -> object:
+        """The same as plain data."""
+        names = ("speedup", "draft_length", "draft_cost", "acceptance")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class ExponentsPage(Page):
+    """What choices among offers say of buyers, ready to be shown."""
+
+    revealed: RevealedExponents
+
+    def tables(self) -> Sequence[Table]:
+        """The exponents that choose each offer."""
+        revealed = self.revealed
+        rows = tuple(
+            (label, amount(speed), dollars(price), _words(low, high))
+            for label, speed, price, (low, high) in zip(
+                revealed.labels, revealed.tokens_per_second, revealed.dollars, self._pairs(), strict=True
+            )
+        )
+        chosen = [
+            label for label, (low, high) in zip(revealed.labels, self._pairs(), strict=True) if low <= _STUDY <= high
+        ]
+        notes = [f"{len(rows)} offers; a buyer of the study, with an exponent of {_STUDY:g}, takes {chosen[0]}."]
+        why = ("A buyer maximises speed^a / price (eq. 45). Where no a is given, another offer is better for every a.",)
+        heads = ("offer", "tokens/s per user", "$/M tokens", "exponent a")
+        return (Table("Which buyers would choose which offer", heads, rows, tuple(notes), why),)
+
+    def record(self) -> object:
+        """One entry per offer; an offer that nobody chooses has no exponents, the fastest no upper one."""
+        revealed = self.revealed
+        columns = zip(revealed.labels, revealed.tokens_per_second, revealed.dollars, self._pairs(), strict=True)
+        return [
+            {
+                "offer": label,
+                "tokens_per_second": speed,
+                "dollars_per_million_tokens": price,
+                "exponent_low": low if low <= high else None,
+                "exponent_high": high if low <= high and math.isfinite(high) else None,
+            }
+            for label, speed, price, (low, high) in columns
+        ]
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """The speed that is bought, over the exponent."""
+        from inference_econ.report import charts
+
+        pairs = zip(self.revealed.tokens_per_second, self._pairs(), strict=True)
+        steps = [
+            (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs
+        ]
+        bought = sorted((end, speed) for low, high, speed in steps if low <= high for end in (low, high))
+        line = Series("bought", [end for end, _ in bought], [speed for _, speed in bought])
+        plot = Plot(
+            "Which speed is bought?",
+            "exponent of the preference",
+            "speed of a user (tokens/s)",
+            (line,),
+            "",
+            {"the study's": _STUDY},
+        )
+        return {"exponents": charts.line_chart(plot)}
+
+    def _pairs(self) -> list[tuple[float, float]]:
+        exponents = self.revealed.exponents
+        return list(zip(exponents.low.tolist(), exponents.high.tolist(), strict=True))
+
+
+def _words(low: float, high: float) -> str:
+    """An interval of exponents as people read it."""
+    if low > high:
+        return "none"
+    return f"{low:.2f} or more" if math.isinf(high) else f"{low:.2f} to {high:.2f}"

@@ -1,0 +1,269 @@
+"""What could be behind the offers of a closed model: tables, data and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inference_econ.report.charts.plot import Band, Plot, Series
+from inference_econ.report.page import Page
+from inference_econ.report.table import Table, amount
+from inference_econ.studies.inference import Inferred, Interval, Served, predictive
+from inference_econ.studies.inference.frontiers import manners
+from inference_econ.studies.inference.posterior import interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inference_econ.report.charts import AnyChart
+
+#: Fewer draws that count leave the ends of intervals to chance [1].
+_FEW = 50
+_BILLION = 1e9
+
+
+@dataclass(frozen=True)
+class InferencePage(Page):
+    """What could be behind the offers of a closed model, ready to be shown."""
+
+    inferred: Inferred
+
+    def tables(self) -> Sequence[Table]:
+        """Sizes; kinds, chips and formats; the offers."""
+        return (sizes_table(self.inferred), options_table(self.inferred), offers_table(self.inferred))
+
+    def record(self) -> object:
+        """The same as plain data."""
+        return inferred_record(self.inferred)
+
+    def frame(self) -> pd.DataFrame:
+        """Models drawn from the priors with their weights, one row each, unrounded."""
+        import pandas as pd
+
+        inferred, draws = self.inferred, self.inferred.draws
+        return pd.DataFrame(
+            {
+                "family": [draws.families[index] for index in draws.family],
+                "total_parameters": draws.total,
+                "active_parameters": draws.active,
+                "weight": inferred.weights,
+            }
+        )
+
+    def charts(self) -> Mapping[str, AnyChart]:
+        """Active parameters before and after, and prices by speed beside those that were seen."""
+        from inference_econ.report import charts
+
+        return {"infer": charts.line_charts(inferred_charts(self.inferred), picture_title(self.inferred))}
+
+
+def sizes_table(inferred: Inferred) -> Table:
+    """Sizes under the priors and the posterior."""
+    draws, truth = inferred.draws, inferred.truth
+    even = np.full_like(inferred.weights, 1.0 / inferred.weights.size)
+    share = draws.active / draws.total
+    known: tuple[float | None, ...] = (None, None, None)
+    if truth is not None:
+        known = truth.total_parameters, truth.active_parameters, truth.active_parameters / truth.total_parameters
+    rows = [
+        (
+            name,
+            *_three(interval(values, even), unit),
+            *_three(interval(values, inferred.weights), unit),
+            *_true(true, unit),
+        )
+        for (name, values, unit), true in zip(
+            (
+                ("all parameters (10^9)", draws.total, _BILLION),
+                ("active parameters (10^9)", draws.active, _BILLION),
+                ("active share (%)", share, 0.01),
+            ),
+            known,
+            strict=True,
+        )
+    ]
+    heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
+    return Table(title(inferred), heads, tuple(rows), tuple(_notes(inferred)), tuple(_why(inferred)))
+
+
+def _three(values: Interval, unit: float) -> tuple[str, ...]:
+    return tuple(amount(value / unit) for value in values)
+
+
+def _true(value: float | None, unit: float) -> tuple[str, ...]:
+    return () if value is None else (amount(value / unit),)
+
+
+def title(inferred: Inferred) -> str:
+    """What is sought, and from what, in one line."""
+    count = len(inferred.offers)
+    seen = inferred.offers[0].words if count == 1 else f"{count} offers"
+    return f"Sizes of a closed model, by {seen}"
+
+
+def picture_title(inferred: Inferred) -> str:
+    """The question that the picture answers, above the heading."""
+    return f"How large could the model be?\n{title(inferred)}"
+
+
+def options_table(inferred: Inferred) -> Table:
+    """Kinds of models, chips, formats and speculation, with their probabilities before and after."""
+    priors = inferred.priors
+    likely = manners(priors)
+    families = {name: family.probability for name, family in priors.families.items()}
+    before = {
+        "model": {name: weight / sum(families.values()) for name, weight in families.items()},
+        "chip": _summed((manner.chip, share) for manner, share in likely.items()),
+        "weights": _summed((str(manner.weights), share) for manner, share in likely.items()),
+        "speculation": {"yes": priors.speculation.probability},
+    }
+    after = {
+        "model": inferred.families,
+        "chip": inferred.mean_of(lambda served: served.chips),
+        "weights": inferred.mean_of(lambda served: served.formats),
+        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation}),
+    }
+    rows = [
+        (what, name, f"{100 * share:.0f}", f"{100 * after[what].get(name, 0.0):.0f}")
+        for what, shares in before.items()
+        for name, share in shares.items()
+        if share > 0
+    ]
+    heads = ("what", "", "before %", "after %")
+    notes = ("Chips, formats and speculation: means over the offers.",) if len(inferred.offers) > 1 else ()
+    return Table("Kinds of models, and how they are served", heads, tuple(rows), (), notes)
+
+
+def _summed(pairs: Any) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for name, share in pairs:
+        sums[name] = sums.get(name, 0.0) + share
+    return sums
+
+
+def offers_table(inferred: Inferred) -> Table:
+    """How each offer is probably served."""
+    rows = tuple(_offer_row(served) for served in inferred.served)
+    heads = ("offer", "chip", "weights", "speculates %", "in flight", "price over cost", "stray %")
+    why = (
+        "In flight: requests of an instance. Price over cost: what tokens are sold for over what they cost, idle time "
+        "included. Both from 10 to 90 %. A stray says nothing of the model.",
+    )
+    return Table("How the offers are probably served", heads, rows, (), why, ("stray %",))
+
+
+def _offer_row(served: Served) -> tuple[str, ...]:
+    chip, weights = (next(iter(shares.items())) for shares in (served.chips, served.formats))
+    return (
+        served.offer.words,
+        *(f"{name} ({100 * share:.0f} %)" for name, share in (chip, weights)),
+        f"{100 * served.speculation:.0f}",
+        _ends(served.in_flight),
+        "" if served.price_over_cost is None else _ends(served.price_over_cost),
+        f"{100 * served.stray:.0f}",
+    )
+
+
+def _ends(values: Interval) -> str:
+    return f"{amount(values.low)} to {amount(values.high)}"
+
+
+def _notes(inferred: Inferred) -> list[str]:
+    """The answer in a sentence, and what makes it doubtful."""
+    total, active = inferred.total_parameters, inferred.active_parameters
+    notes = [
+        f"With 80 %: {amount(total.low / _BILLION)} to {amount(total.high / _BILLION)} billion parameters, "
+        f"{amount(active.low / _BILLION)} to {amount(active.high / _BILLION)} billion of them active."
+    ]
+    if inferred.effective < _FEW:
+        notes.append(
+            f"Only {inferred.effective:.0f} effective draws of {inferred.weights.size}: the ends of the intervals are "
+            "rough; draw more (--samples)."
+        )
+    strays = [offer.words for offer, stray in zip(inferred.offers, inferred.strays, strict=True) if stray > 0.5]
+    return [*notes, *(f"Probably a stray, that hardly counts: {words}." for words in strays)]
+
+
+def _why(inferred: Inferred) -> list[str]:
+    """What the numbers rest on."""
+    priors = inferred.priors
+    return [
+        f"Priors: {priors.name}; they are opinions, and where the offers say little they are the answer.",
+        f"{inferred.weights.size} models drawn, {inferred.effective:.0f} effective. A request has {priors.isl:g} input "
+        f"and {priors.osl:g} output tokens.",
+    ]
+
+
+def inferred_record(inferred: Inferred) -> dict[str, Any]:
+    """The answer as plain data."""
+    truth = inferred.truth
+    return {
+        "priors": inferred.priors.name,
+        "samples": int(inferred.weights.size),
+        "effective_samples": inferred.effective,
+        "total_parameters": inferred.total_parameters._asdict(),
+        "active_parameters": inferred.active_parameters._asdict(),
+        "families": inferred.families,
+        "chips": inferred.mean_of(lambda served: served.chips),
+        "weights": inferred.mean_of(lambda served: served.formats),
+        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
+        "offers": [_offer_record(served) for served in inferred.served],
+        **(
+            {}
+            if truth is None
+            else {
+                "truth": {
+                    "model": truth.name,
+                    "total_parameters": truth.total_parameters,
+                    "active_parameters": truth.active_parameters,
+                    "total_inside": inferred.total_parameters.holds(truth.total_parameters),
+                    "active_inside": inferred.active_parameters.holds(truth.active_parameters),
+                }
+            }
+        ),
+    }
+
+
+def _offer_record(served: Served) -> dict[str, Any]:
+    intervals = {name: getattr(served, name) for name in ("acceptance", "in_flight", "price_over_cost", "hour_price")}
+    return {
+        **served.offer.model_dump(exclude_none=True, exclude_unset=True),
+        "stray": served.stray,
+        "chips": dict(served.chips),
+        "weights": dict(served.formats),
+        "speculation": served.speculation,
+        **{name: None if value is None else value._asdict() for name, value in intervals.items()},
+    }
+
+
+def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:
+    """Active parameters before and after, and prices by speed beside those that were seen."""
+    sizes = predictive.density(inferred.draws.active, inferred.weights)
+    billions = (sizes.sizes / _BILLION).tolist()
+    truth = inferred.truth
+    marks = {} if truth is None else {"truth": truth.active_parameters / _BILLION}
+    lines = (Series("before", billions, sizes.before.tolist()), Series("after", billions, sizes.after.tolist()))
+    first = Plot("Active parameters", "active parameters (10^9)", "probability of a factor of two", lines, "x", marks)
+    seen = [offer for offer in inferred.offers if offer.priced and offer.tokens_per_second is not None]
+    return (first, _prices(inferred, seen)) if seen else (first,)
+
+
+def _prices(inferred: Inferred, seen: Sequence[Any]) -> Plot:
+    """Prices by speed, with those that were seen as points."""
+    price = predictive.price_by_speed(inferred)
+    speeds = price.speeds.tolist()
+    band = Band(speeds, price.low.tolist(), speeds, price.high.tolist())
+    points = [predictive.blended_price(offer, inferred.priors) for offer in seen]
+    return Plot(
+        "Prices by speed",
+        "speed of a user (tokens/s)",
+        "$ per 10^6 tokens, input and output",
+        (
+            Series("after", speeds, price.median.tolist(), band=band),
+            Series("offers", [offer.tokens_per_second for offer in seen], points, points=True),
+        ),
+        bands="80 % of such offers",
+    )

@@ -1,0 +1,92 @@
+"""The commands that turn questions round."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from inference_econ.formulas.money import revealed_exponents
+from inference_econ.formulas.speculation import expected_tokens, implied_acceptance
+from tests.cli.conftest import Command, record
+
+HOUR = ("implied-hour-price", "llama_3_8b", "h100_sxm", "--input-price", 0.03, "--output-price", 0.06)
+
+
+def test_an_offer_gives_intervals(command: Command) -> None:
+    text = command("infer", "--offer", "input=3,output=15,speed=60", "--samples", 64).out
+    assert "Sizes of a closed model, by $3/M input, $15/M output, 60 tokens/s" in text
+    assert "With 80 %: " in text
+    answer = record(command, "infer", "--offer", "input=3,output=15,speed=60", "--samples", 64)
+    assert answer["active_parameters"]["low"] < answer["active_parameters"]["high"]
+
+
+def test_recorded_offers_of_a_model(command: Command) -> None:
+    answer = record(command, "infer", "--recorded", "qwen/qwen3-8b-04-28", "--samples", 64, "--truth", "qwen3_8b")
+    assert [offer["provider"] for offer in answer["offers"]] == ["Novita"]
+    assert answer["truth"]["active_inside"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing was observed; give --offer"),
+        (("--offer", "speed=3", "--recorded", "x"), "give either --offer or --recorded, not both"),
+        (("--offer", "speed=2e6"), r"2,?000,?000 tokens/s is [0-9.e+]+ times the fastest of any prior sample"),
+        (("--offer", "speed=-2"), "tokens_per_second"),
+        (("--offer", "speed=50", "--samples", 8), "from 64 to 65,536 models can be drawn, got 8"),
+    ],
+)
+def test_bad_observations_are_refused(refused: Command, arguments: tuple[object, ...], message: str) -> None:
+    assert re.search(message, refused("infer", *arguments).err)
+
+
+def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
+    """At the price of an hour that is implied, the cheapest service of that speed costs what is asked."""
+    asked = record(command, *HOUR, "--tokens-per-second", 60)
+    price = asked["dollars_per_accelerator_hour"]
+    front = record(command, "frontier", "llama_3_8b", "h100_sxm", "--price", price)
+    fast = [row for row in front["points"] if row["tokens_per_second_per_user"] >= 60]
+    cost = min(row["dollars_per_million_output_tokens"] for row in fast)
+    assert cost == pytest.approx(0.06 + 0.03 * 2000 / 500)
+    half = record(command, *HOUR, "--tokens-per-second", 60, "--price-over-cost", 2)
+    assert half["dollars_per_accelerator_hour"] == pytest.approx(price / 2)
+
+
+def test_a_speed_that_no_service_has_pays_for_nothing(refused: Command) -> None:
+    assert re.search(
+        "no deployment reaches 6000 tokens/s per user; the fastest", refused(*HOUR, "--tokens-per-second", 6000).err
+    )
+
+
+def test_the_acceptance_behind_a_speedup(command: Command, refused: Command) -> None:
+    assert "0.697" in command("implied-acceptance", "--speedup", 2.3, "--draft-length", 4, "--draft-cost", 0.05).out
+    for chance in (0.0, 0.3, 0.95, 1.0):
+        speedup = expected_tokens(chance, 6) / (1 + 5 * 0.1)
+        assert implied_acceptance(speedup, 5, 0.1) == pytest.approx(chance, abs=1e-9)
+    message = (
+        r"4 proposals per round, at 0 of a step each, speed up by 1 \(none accepted\) to 5 \(all accepted\), got 7"
+    )
+    assert re.search(message, refused("implied-acceptance", "--speedup", 7, "--draft-length", 4).err)
+
+
+def test_exponents_behind_choices(command: Command, refused: Command) -> None:
+    """Every exponent inside an interval prefers its offer, and none outside does."""
+    speeds, prices = [10.0, 30.0, 35.0, 90.0], [1.0, 2.0, 6.0, 9.0]
+    found = revealed_exponents(speeds, prices)
+    for exponent in (0.1, 0.5, 0.9, 1.3, 2.0, 5.0):
+        best = max(range(4), key=lambda index: speeds[index] ** exponent / prices[index])
+        assert [low <= exponent <= high for low, high in zip(*found, strict=True)] == [
+            index == best for index in range(4)
+        ]
+    assert found.high[2] < found.low[2]
+    text = command("revealed-exponent", "--recorded", "qwen/qwen3-235b-a22b-04-28").out
+    assert "Parasail                69.6       0.274  0.12 to 0.78" in text
+    assert re.search(
+        "needs two offers at least", refused("revealed-exponent", "--offer", "input=1,output=2,speed=3").err
+    )
+    assert re.search("give either --offer, twice at least, or --recorded", refused("revealed-exponent").err)
+    assert re.search(
+        "a price of input and output",
+        refused("revealed-exponent", "--offer", "speed=3", "--offer", "output=2,speed=4").err,
+    )
