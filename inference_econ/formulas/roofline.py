@@ -232,8 +232,16 @@ def toy_asymptotic_latency(
 
     Parameters
     ----------
-    parameters, layers, bytes_per_parameter, bytes_per_second, reductions, hop_seconds
-        As in :func:`toy_minimum_latency`.
+    parameters, layers : array_like, shape (...)
+        Parameters [1] (all experts included) and layers [1].
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second : float
+        Memory bandwidth of one accelerator [B/s].
+    reductions : float
+        All-reduces per layer [1].
+    hop_seconds : float
+        Time between neighbours [s].
 
     Returns
     -------

@@ -63,6 +63,8 @@ kept: ie.SavedAnswer = ie.load_answer("answer.json")
 scenario: ie.Scenario = ie.scenario("paper/table_1")
 result: ie.Result = ie.run(scenario)
 result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1)
+ledger: ie.Ledger = ie.claims("tokens_per_round")
+verdict_of_a_claim: str = ledger["tokens_per_round"].verdict
 names: tuple[str, ...] = ie.names("models")
 written: object = ie.reproduce(Path("figures"))
 with ie.allow(seconds=600):
