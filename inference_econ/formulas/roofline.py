@@ -255,8 +255,8 @@ def toy_asymptotic_latency(
 
     Examples
     --------
-    >>> float(1 / toy_asymptotic_latency(70.55e9, 80, bytes_per_parameter=2, bytes_per_second=3.3e12).round(6))
-    203.7489812551...
+    >>> round(1 / float(toy_asymptotic_latency(70.55e9, 80, bytes_per_parameter=2, bytes_per_second=3.3e12)))
+    204
     """
     read = np.multiply(parameters, bytes_per_parameter) / bytes_per_second
     hops = np.multiply(layers, reductions) * hop_seconds
