@@ -321,7 +321,7 @@ class ClaimsAsk(Spec):
     seed: str = Field(min_length=1)
     """The publication."""
     paper: BasisSpec
-    """Under the preset of the published study."""
+    """Under the preset of the published study, or constants of the publication itself."""
     today: BasisSpec
     """Under the profiles that predictions rest on."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1, strict=False)]

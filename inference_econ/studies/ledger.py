@@ -11,7 +11,7 @@ from inference_econ.studies.results import Study
 
 #: What a claim can be held against, as people call it.
 BASES: Mapping[Basis, str] = {
-    "paper": "the preset of Erdil (2025)",
+    "paper": "published constants (the preset of Erdil 2025; of KV-Runahead its own)",
     "today": "the profiles that predictions rest on",
 }
 #: Rounding of a computer is no reason for a claim to fail [1].

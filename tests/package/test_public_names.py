@@ -68,6 +68,8 @@ result: ie.Result = ie.run(scenario)
 result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1)
 sure: ie.Uncertainty = ie.uncertainty("llama_3_8b", "h100_sxm", {"price": "lognorm(s=0.2, relative)"})
 moved: ie.WhatIf = ie.what_if("llama_3_8b", "h100_sxm", speeds=80, inputs=["price"])
+ledger: ie.Ledger = ie.claims("tokens_per_round")
+verdict_of_a_claim: str = ledger["tokens_per_round"].verdict
 names: tuple[str, ...] = ie.names("models")
 written: object = ie.reproduce(Path("figures"))
 with ie.allow(seconds=600):

@@ -211,7 +211,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 def test_the_other_forms_say_the_same(result: Result) -> None:
     record = json.loads(json_text(result_record(result)))
     assert len(record["cells"]) == 8
-    assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 9]
+    assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 8, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
     assert record["charts"][1]["lines"][0]["y"][-1] is None
     assert "curves" not in record
