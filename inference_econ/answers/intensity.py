@@ -163,7 +163,7 @@ def intensity(
     --------
     >>> answer = intensity(Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal"), Pins(tp=8))
     >>> {row.name: row.turns_at for row in answer.operators if row.name in ("ff in", "attention")}
-    {'ff in': 336.0, 'attention': None}
+    {'attention': None, 'ff in': 310.0}
     """
     _check(over, most, {"batch": pins.batch, "context": context, "prompt": prompt})
     context, prompt = 1.0 if over == "context" else context, 1.0 if over == "prompt" else prompt

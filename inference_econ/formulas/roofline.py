@@ -112,7 +112,7 @@ def critical_batch(
     Examples
     --------
     >>> round(critical_batch(2, 3.35e12, 989.4e12)), round(critical_batch(1, 3.35e12, 1978.9e12, sparsity=256 / 8))
-    (295, 9452)
+    (295, 9451)
     """
     return sparsity * bytes_per_parameter * flops_per_second / (2.0 * bytes_per_second)
 
