@@ -73,6 +73,8 @@ def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices:
     from inference_econ.inputs import UncertaintyAsk, catalog
 
     context = click.get_current_context()
+    if name in catalog.names("models"):
+        raise InputError(f"{name} is a model; name its HARDWARE behind it, and what is uncertain with --vary")
     typed = [key for key in choices if context.get_parameter_source(key) is ParameterSource.COMMANDLINE]
     if vary or typed:
         option = "--vary" if vary else f"--{typed[0].replace('_', '-')}"

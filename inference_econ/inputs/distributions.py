@@ -6,10 +6,10 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from pydantic import ConfigDict, Discriminator, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Tag, model_validator
 
 from inference_econ.errors import UnitError
 from inference_econ.inputs._base import Spec
@@ -157,9 +157,16 @@ class Distribution(Spec):
         return self
 
 
+def _word(text: str) -> str:
+    """The only word that an input may be."""
+    if text != HELD_OUT:
+        raise ValueError(f"write a mapping, {{distribution: {text}, ...}}, or {HELD_OUT} for the errors of a profile")
+    return text
+
+
 #: What an input is: a distribution, or the held-out errors of a profile.
 UncertainInput = Annotated[
-    Annotated[Distribution, Tag(TAG)] | Annotated[Literal["held_out"], Tag("word")],
+    Annotated[Distribution, Tag(TAG)] | Annotated[str, AfterValidator(_word), Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else TAG),
 ]
 

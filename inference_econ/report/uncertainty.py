@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.sources import spec_sources
 from inference_econ.formulas.decisions import Estimate
-from inference_econ.inputs import PROFILE, Distribution, number
+from inference_econ.inputs import PROFILE, number
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.curves import assumed, curves_title, warned
 from inference_econ.report.page import Block, Headline, Page
-from inference_econ.report.record import source_records
 from inference_econ.report.table import Table, dollars
+from inference_econ.report.uncertainty_record import band_frame, gaps, uncertainty_record
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Variable
 from inference_econ.studies.uncertainty.shares import Shares
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.bars import Bars
 
-#: Names of the quantiles in data.
-_NAMES = ("p10", "median", "p90")
 #: A standard error of avoided mistakes that is too large to say that there are none [1].
 _VAGUE = 0.02
 #: What one axis and one column are called wherever they are.
@@ -258,11 +255,6 @@ def _dollars(value: float) -> str:
     return str(dollars(float(value))) if math.isfinite(value) else "-"
 
 
-def _line(values: Any) -> list[float]:
-    """Numbers of a line; gaps where they are infinite."""
-    return [float(value) if math.isfinite(value) else math.nan for value in values]
-
-
 def _picture_title(study: Uncertainty) -> str:
     """The question that a picture answers, above its heading."""
     question = "How sure is the cost?" if len(study.labels) == 1 else "How sure are the costs, and the choice?"
@@ -273,7 +265,7 @@ def band_plot(study: Uncertainty) -> Plot:
     """Cost against speed: the median of the samples, and where 80 % of them are."""
     lines = []
     for index, label in enumerate(study.labels):
-        low, middle, high = (_line(study.bands[level, :, index]) for level in range(len(QUANTILES)))
+        low, middle, high = (gaps(study.bands[level, :, index]) for level in range(len(QUANTILES)))
         known = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
         speeds = study.speeds.tolist()
         details: dict[str, list[float | str]] = {
@@ -324,99 +316,3 @@ def knowledge_bars(study: Uncertainty) -> Bars:
     }
     title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
     return Bars(title, "of 100 choices, those that become right", bars)
-
-
-def uncertainty_record(study: Uncertainty) -> dict[str, object]:
-    """Everything as plain data; what is not reached is null."""
-    known = {name: _share_records(study, shares) for name, shares in study.shares.items()}
-    return {
-        "scenario": study.scenario.name,
-        "description": study.scenario.description,
-        "speed": study.speed,
-        "samples": study.plan.samples,
-        "evaluations": len(study.plan.shares),
-        "frontiers": study.frontiers,
-        "seed": study.ask.seed,
-        "series": [_series_record(study, index) for index in range(len(study.labels))],
-        "inputs": [_input_record(study, column) for column in range(len(study.variables))],
-        "shares": known,
-        "all_known": _knowledge_record(study, None),
-        "sources": source_records((*study.used, *spec_sources("scenario", study.scenario))),
-    }
-
-
-def _series_record(study: Uncertainty, index: int) -> dict[str, object]:
-    chance = study.chance(index, study.at)
-    bands = {name: _nulls(study.bands[level, :, index]) for level, name in enumerate(_NAMES)}
-    return {
-        "label": study.labels[index],
-        "cheapest_at_speed": {"value": chance.value, "standard_error": chance.standard_error},
-        "tokens_per_second_per_user": study.speeds.tolist(),
-        "dollars_per_million_output_tokens": {"present": _nulls(study.present[:, index]), **bands},
-        "reached": study.reached[:, index].tolist(),
-        "cheapest": study.chances[:, index].tolist(),
-    }
-
-
-def _input_record(study: Uncertainty, column: int) -> dict[str, object]:
-    variable = study.variables[column]
-    series = next(series for series in study.series if series.label in variable.series)
-    given = variable.given
-    return {
-        "name": variable.name,
-        "series": list(variable.series),
-        "distribution": given.words if isinstance(given, Distribution) else given,
-        "quantiles": dict(zip(_NAMES, series.quantiles(variable, np.asarray(QUANTILES)).tolist(), strict=True)),
-        **(_knowledge_record(study, column) or {}),
-    }
-
-
-def _knowledge_record(study: Uncertainty, column: int | None) -> dict[str, object] | None:
-    """What knowing an input, or all of them, is worth; None if there is nothing to choose."""
-    if len(study.labels) == 1:
-        return None
-    known = study.all_known if column is None else study.knowledge[column]
-    return {
-        "fewer_wrong_choices": known.mistakes._asdict(),
-        "saved_dollars_per_million_output_tokens": None if known.dollars is None else known.dollars._asdict(),
-    }
-
-
-def _share_records(study: Uncertainty, shares: Shares) -> list[dict[str, object]]:
-    return [
-        {
-            "input": variable.label,
-            "first": float(shares.first[column]),
-            "first_half_width": float(shares.first_half_width[column]),
-            "total": float(shares.total[column]),
-            "total_half_width": float(shares.total_half_width[column]),
-        }
-        for column, variable in enumerate(study.variables)
-    ]
-
-
-def _nulls(values: Any) -> list[float | None]:
-    return [float(value) if math.isfinite(value) else None for value in values]
-
-
-def band_frame(study: Uncertainty) -> pd.DataFrame:
-    """One row per series and speed."""
-    import pandas as pd
-
-    frames = [
-        pd.DataFrame(
-            {
-                "series": label,
-                "tokens_per_second_per_user": study.speeds,
-                "dollars_per_million_output_tokens": _line(study.present[:, index]),
-                **{
-                    f"dollars_per_million_output_tokens_{name}": _line(study.bands[level, :, index])
-                    for level, name in enumerate(_NAMES)
-                },
-                "reached": study.reached[:, index],
-                "cheapest": study.chances[:, index],
-            }
-        )
-        for index, label in enumerate(study.labels)
-    ]
-    return pd.concat(frames, ignore_index=True)

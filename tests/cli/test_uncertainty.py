@@ -77,6 +77,9 @@ def test_options_of_one_line_are_not_those_of_a_study(command: Command) -> None:
         2,
         "Error: --isl is for MODEL HARDWARE...; 'studies/h100_or_h200' alone is a study, whose file says it\n",
     )
+    outcome = command("uncertainty", "llama_3_8b")
+    assert outcome.code == 2
+    assert "llama_3_8b is a model; name its HARDWARE behind it, and what is uncertain with --vary" in outcome.err
     outcome = command("uncertainty", "paper/table_4")
     assert outcome.code == 2
     assert "paper/table_4 is a scenario of the kind 'frontier', not uncertainty; 'run' answers it" in outcome.err

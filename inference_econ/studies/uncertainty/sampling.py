@@ -126,7 +126,7 @@ class SampledSeries:
             return None
         except InputError as error:
             shown = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
-            raise InputError(f"{self.label} with {shown}: {error}; bound the input with low or high") from error
+            raise InputError(f"{self.label} with {shown}: {error}; leave such values out with low and high") from error
 
     @property
     def _promises_are_uncertain(self) -> bool:

@@ -153,8 +153,9 @@ def test_nothing_fits_in_some_samples() -> None:
         (
             {"acceptance": factor(0.5)},
             {"common": {**COMMON, "ngram": True}},
-            "with acceptance = .*bound the input with",
+            "with acceptance = .*leave such values out with",
         ),
+        ({"price": "lognorm"}, {}, "price: write a mapping, {distribution: lognorm, ...}, or held_out"),
         ({"price": "held_out"}, {}, "price: only profile has held_out errors; give price a distribution"),
         ({"profile": {"distribution": "uniform", "loc": 1}}, {}, "profile: .* add relative: true"),
         (
