@@ -134,3 +134,19 @@ def test_llama_on_mi300x_is_as_quick_as_amd_measured(batch: int, measured: float
     setup = Setup.of("llama_3_70b", "mi300x", weights="fp8", context=3072.0)
     seconds = scalar(evaluate(setup, _plan(batch), "1d").seconds)
     assert 2048 * seconds == pytest.approx(measured, rel=0.12)
+
+
+@pytest.mark.parametrize(("model", "hardware", "tp"), [("llama_3_70b", "h100_sxm", 8), ("llama_3_8b", "tpu_v5e", 8)])
+def test_latency_of_collectives_in_one_number(model: str, hardware: str, tp: int) -> None:
+    steps = [
+        ie.explain(
+            Setup.of(model, hardware, weights="int8", changes=[f"assumptions.network.latency_factor={factor}"]),
+            ie.Pins(tp=tp, batch=4),
+        )
+        for factor in (0.0, 1.0, 2.0)
+    ]
+    latencies = [float(np.ravel(step.costs.parts["all_reduce_latency"])[0]) for step in steps]
+    assert latencies[0] == 0.0
+    # Where it is longer, a protocol with less of it may be the fastest.
+    assert 1.0 < latencies[2] / latencies[1] <= 2.0 * (1.0 + 1e-9)
+    assert steps[0].seconds < steps[1].seconds < steps[2].seconds
