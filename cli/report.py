@@ -82,7 +82,7 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
     """
     if text.lower().endswith(".json") and len(text.split()) == 1:
         return _saved(text, to, quiet=quiet)
-    if Path(text).is_dir():
+    if text and Path(text).is_dir():
         return _swept(text)
     words = _words(text)
     return _asked(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.grid import Grid
 
+#: Behind what no measurement stands behind, and what that says.
+_MARK = "*"
+_UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
 #: Reasons that are listed; a query has all [1].
 _REASONS = 12
 #: Rows of a query that are printed; data have all [1].
@@ -83,12 +86,18 @@ def cheapest_table(swept: Swept) -> Table:
         f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; prefill "
         "is counted, a queue is not.",
     )
+    unknown = () if all(each.is_measured for each in swept.best) else (_UNKNOWN,)
     columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
-    return Table(_heading(swept), columns, tuple(rows), notes)
+    return Table(_heading(swept), columns, tuple(rows), (*notes, *unknown))
 
 
 def _cell(best: Best | None) -> str:
-    return "-" if best is None else f"{best.among} {dollars(best.dollars)}"
+    return "-" if best is None else f"{best.among} {_marked(best)}"
+
+
+def _marked(best: Best) -> str:
+    """What it costs, with a mark if nobody knows how far off that may be."""
+    return f"{dollars(best.dollars)}{'' if best.is_measured else _MARK}"
 
 
 def failures_table(swept: Swept) -> Table:
@@ -134,18 +143,21 @@ def cheapest_grid(swept: Swept) -> Grid:
     """What is the cheapest, to be drawn."""
     from inference_econ.report.charts.grid import Grid, Tile
 
-    tiles = [
-        Tile(best.row, f"{best.speed:g}", best.among, dollars(best.dollars), _details(best)) for best in swept.best
-    ]
+    tiles = [Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
     speeds = [f"{speed:g}" for speed in swept.speeds]
     return Grid(
         _heading(swept),
-        "tokens/s per user, at least; $ per million output tokens",
+        f"tokens/s per user, at least; $ per million output tokens{_said_of(swept)}",
         swept.among,
         tuple(swept.names),
         tuple(speeds),
         tuple(tiles),
     )
+
+
+def _said_of(swept: Swept) -> str:
+    """What the mark says, where there is one."""
+    return "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
 
 
 def _details(best: Best) -> dict[str, str]:

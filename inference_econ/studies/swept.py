@@ -51,6 +51,11 @@ class Best:
         """What it costs [USD per 1e6 output tokens]."""
         return float(str(self.point["dollars_per_million_output_tokens"]))
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether its errors are known: measured servers stand behind its assumptions."""
+        return self.point["dollars_per_million_output_tokens_low"] is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Swept(Study):
