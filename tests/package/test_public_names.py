@@ -59,6 +59,11 @@ read_again = ie.cache(setup, conversation=ie.Conversation(5.0, 100.0, 200.0, 30.
 faster = ie.speculate(setup, lengths, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1))
 ways: ie.PrefillWays = ie.prefill(setup, [2000], [2, 4], tp=1)
 owned: float = float(ie.hour_cost(chip).parts.total)
+offers: tuple[ie.ObservedOffer, ...] = ie.recorded_offers("qwen/qwen3-8b-04-28")
+inferred: ie.Inferred = ie.infer(offers)
+hour: float = ie.implied_hour_price(ie.frontier(setup, lengths), 0.4, 40.0).dollars_per_accelerator_hour
+share: float = ie.implied_acceptance(2.0, 4)
+buyers = ie.revealed_exponents([10.0, 20.0], [1.0, 2.0]).exponents
 fitted: ie.Calibrated = ie.calibrate("results.json", server=ie.MeasuredServer(hardware="h100_sxm"))
 held: ie.Validated = ie.validate("serving_points")
 chosen.save("answer.json")

@@ -86,12 +86,10 @@ def test_every_frontier_of_the_usual_priors_is_shipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "parameters", "experts", "worst"),
-    [("dense", 7.06e10, None, 0.16), ("mixture", 1.73e11, 128, 0.3), ("latent mixture", 5.5e11, 362, 0.3)],
+    ("family", "parameters", "experts"),
+    [("dense", 7.06e10, None), ("mixture", 1.73e11, 128), ("latent mixture", 5.5e11, 362)],
 )
-def test_what_lies_between_sizes_is_interpolated(
-    family: str, parameters: float, experts: int | None, worst: float
-) -> None:
+def test_what_lies_between_sizes_is_interpolated(family: str, parameters: float, experts: int | None) -> None:
     """Half-way between nodes the error stays below the noise of an observed speed (a factor of 1.25) or a price."""
     kind, manner = USUAL.families[family], Manner("h100_sxm", "fp8", False)
     surfaces = Surfaces(USUAL)
@@ -106,8 +104,8 @@ def test_what_lies_between_sizes_is_interpolated(
     # At equal speeds, where both have some.
     speeds = true[(true[:, SPEED] >= near[0, SPEED]) & (true[:, SPEED] <= near[-1, SPEED])]
     costs = np.interp(speeds[:, SPEED], near[:, SPEED], near[:, COST])
-    assert abs(near[-1, SPEED] - true[-1, SPEED]) < worst
-    assert np.abs(costs - speeds[:, COST]).mean() < worst
+    assert abs(near[-1, SPEED] - true[-1, SPEED]) < 0.08
+    assert np.abs(costs - speeds[:, COST]).mean() < 0.15
 
 
 def test_points_of_the_sequence_are_spread_evenly() -> None:

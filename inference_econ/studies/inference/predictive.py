@@ -14,7 +14,7 @@ from inference_econ.studies.inference.likelihood import markup, revenue
 from inference_econ.studies.inference.posterior import Inferred, interval
 
 #: Bins of a picture [1].
-_BINS = 24
+_BINS = 16
 
 
 class Density(NamedTuple):
