@@ -134,6 +134,10 @@ def prefill(
     ('ring', 1)
     """
     _check(prompts, ranks)
+    if setup.assumptions.attention.cache == "recomputed":
+        raise InputError(
+            "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
+        )
     alone = replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
     _check_work(prompts, ranks)
     processes = _processes(alone, max(prompts), tp)

@@ -166,6 +166,18 @@ def test_numbers_that_cannot_be(numbers: tuple[tuple[int, ...], tuple[int, ...]]
         prefill(Setup.of("llama_3_8b", "h100_sxm"), *numbers)
 
 
+def test_without_a_cache_there_is_nothing_to_hand_on() -> None:
+    setup = Setup.of("llama_3_8b", "h100_sxm", changes=["assumptions.attention.cache=recomputed"])
+    with pytest.raises(InputError, match="parts of a prompt need the cache of those before, and none is kept"):
+        prefill(setup, [4096], [2])
+
+
+def test_prompts_of_a_token_for_each() -> None:
+    row = prefill(Setup.of("llama_3_8b", "h100_sxm"), [8], [8]).rows[0]
+    assert row.ways["chain"].parts == (1,) * 8
+    assert all(np.isfinite(way.seconds) for way in row.ways.values())
+
+
 def test_what_does_not_fit_or_takes_too_long() -> None:
     setup = Setup.of("llama_3_70b", "h100_sxm")
     with pytest.raises(NothingFitsError, match=r"no process of 1 x NVIDIA H100 .* holds Llama .*: weights exceed"):
