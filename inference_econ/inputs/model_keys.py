@@ -24,7 +24,7 @@ _FIELDS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 #: All short keys.
 SHORT_KEYS = ("layers", *_FIELDS, "attention")
 #: Sizes of latent attention over the width of a head [1], and KV heads of grouped queries in its place [1]: those of
-#: DeepSeek-V2 and V3 (deepseek2024v2, section 3.1.2), and of most models with grouped queries in the catalogue.
+#: DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 of heads of 128), and of most models with grouped queries.
 _RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
 
 Change = tuple[tuple[str, ...], "Value"]
