@@ -102,6 +102,13 @@ def test_facts_that_have_changed_are_not_mixed(begun: Path) -> None:
         ie.sweep(study(), begun)
 
 
+def test_a_folder_of_another_release_is_refused(begun: Path) -> None:
+    manifest = json.loads((begun / "sweep.json").read_text())
+    (begun / "sweep.json").write_text(json.dumps({**manifest, "digest": "others", "version": "0.0.1"}))
+    with pytest.raises(InputError, match=r"begun: written by another release \(0\.0\.1\); sweep again into a new"):
+        ie.load_sweep(begun)
+
+
 @pytest.mark.parametrize(
     ("text", "message"), [("{", r"damaged \(.*\); give a new folder"), ("[]", "not what a sweep writes")]
 )

@@ -11,6 +11,7 @@ import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.inputs import Cheapest, Settings, SweepAsk
 from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.sweep import stored
 from inference_econ.studies.sweep.combinations import Combinations
 from inference_econ.studies.sweep.rows import answered
 from inference_econ.studies.sweep.stored import in_memory
@@ -121,6 +122,12 @@ def test_a_query_reads_nothing_but_the_sweep(swept: ie.Sweep, source: str, tmp_p
     secret.write_text("secret\n")
     with pytest.raises(InputError, match=r"SQL: (Permission|Catalog) Error"):
         swept.query(f"SELECT * FROM {source.format(secret)}")
+
+
+def test_a_query_that_takes_too_much_memory_is_refused(swept: ie.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(stored._APART, "memory_limit", "20MB")
+    with pytest.raises(InputError, match="the query takes more than 500MB of memory; ask for less at a time"):
+        swept.query("SELECT count(DISTINCT hash(range)) FROM range(20000000)")
 
 
 def test_other_facts_of_a_worker_are_refused() -> None:

@@ -72,6 +72,51 @@ def test_a_worker_that_is_killed_loses_and_repeats_nothing(
     assert dict(answered) == expected
 
 
+class _Future:
+    """What a cluster gives for a part that it could not answer."""
+
+    def __init__(self, error: Exception, status: str) -> None:
+        self.error, self.status = error, status
+
+    def result(self) -> object:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (
+            ModuleNotFoundError("no", name="inference_econ"),
+            "error",
+            "lack inference_econ; install inference-econ",
+        ),
+        (
+            RuntimeError("gone"),
+            "cancelled",
+            "the scheduler tcp://x:1 is gone; what is done is kept",
+        ),
+        (InputError("a worker has other facts"), "error", "^a worker has other facts$"),
+    ],
+)
+def test_what_a_cluster_cannot_answer_is_told(error: Exception, status: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        workers._result(_Future(error, status), "tcp://x:1")
+
+
+def test_workers_that_always_end_are_told() -> None:
+    from distributed import KilledWorker
+    from distributed.scheduler import WorkerState
+
+    killed = KilledWorker("part", WorkerState.__new__(WorkerState), 3)
+    with pytest.raises(InputError, match="workers of tcp://x:1 ended, again and again, on the same part; what is done"):
+        workers._result(_Future(killed, "error"), "tcp://x:1")
+
+
+def test_a_mistake_of_ours_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        workers._result(_Future(ZeroDivisionError(), "error"), "tcp://x:1")
+
+
 def test_a_worker_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     async def kind_of(address: str) -> object:
         return {"tcp://10.0.0.1:40000": "Worker"}[address]

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inference_econ.report.sweep import SweepPage, failures_table
+from inference_econ.studies.swept import Best, Reason, Swept
+
+#: As the cheapest point of a row has it.
+POINT = {
+    "dollars_per_million_output_tokens": 1.5,
+    "dollars_per_million_output_tokens_low": 1.0,
+    "tokens_per_second_per_user": 52.0,
+    "accelerators": 8.0,
+    "layout": "tp8",
+    "weights": "fp8",
+    "kv": "bf16",
+    "dollars_per_accelerator_hour": 2.5,
+}
+UNMEASURED = {**POINT, "dollars_per_million_output_tokens_low": None}
+SWEPT = Swept(
+    combinations=5,
+    frontiers=3,
+    points=120,
+    missing=0,
+    reasons=(Reason("refused", "no price", 1), Reason("nothing_fits", "nothing fits: model on chip", 1)),
+    rows="model",
+    among="hardware",
+    names=("big", "small", "none"),
+    speeds=(50, 100),
+    where={"traffic": "chat"},
+    best=(Best("small", "tpu", 50.0, UNMEASURED), Best("big", "gpu", 50.0, POINT), Best("small", "gpu", 100.0, POINT)),
+)
+
+
+def test_rows_are_in_the_order_of_their_axis_and_what_is_not_reached_is_empty() -> None:
+    page = SweepPage("Sweep", SWEPT)
+    assert page.tables()[0].rows == (("big", "gpu 1.50", "-"), ("small", "tpu 1.50*", "gpu 1.50"), ("none", "-", "-"))
+    assert list(page.frame()["rows"]) == ["big", "small", "small"]
+
+
+def test_what_no_measurement_stands_behind_is_marked() -> None:
+    def said(swept: Swept) -> tuple[bool, bool]:
+        page = SweepPage("Sweep", swept)
+        below = any(note.startswith("* by assumptions that were fitted to no") for note in page.tables()[0].notes)
+        return below, "fitted to no measured server" in page.charts()["cheapest"].to_json()
+
+    assert said(SWEPT) == (True, True)
+    assert said(replace(SWEPT, best=SWEPT.best[1:])) == (False, False)
+
+
+def test_reasons_are_listed_up_to_a_dozen() -> None:
+    assert failures_table(SWEPT).rows == (("1", "no price"), ("1", "nothing fits: model on chip"))
+    many = tuple(Reason("refused", f"chip {index}", 2) for index in range(20))
+    table = failures_table(replace(SWEPT, reasons=many))
+    assert len(table.rows) == 12
+    assert table.notes == ("8 further reasons of 16 combinations: SELECT * FROM failures.",)
+    several = replace(SWEPT, reasons=(Reason("nothing_fits", "nothing fits: model on chip", 3),))
+    assert failures_table(several).rows == (("3", "nothing fits: model on chip; and others"),)
+
+
+def test_only_the_most_frequent_names_have_a_colour_of_their_own() -> None:
+    best = tuple(Best("big", f"chip {index // 2}", float(index), POINT) for index in range(16))
+    chart = SweepPage("Sweep", replace(SWEPT, best=best, speeds=tuple(map(float, range(16))))).charts()["cheapest"]
+    scale = chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]
+    assert scale["domain"] == [*(f"chip {index}" for index in range(6)), "others"]
+    assert len(set(scale["range"])) == 7
+
+
+def test_what_is_missing_is_said() -> None:
+    (line,) = SweepPage("Sweep", replace(SWEPT, missing=7)).blocks()[0].lines  # type: ignore[union-attr]
+    assert line.endswith("7 have not been asked yet: run the same again.")
