@@ -83,6 +83,7 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
         expected |= {f"inference_econ/_catalog/{name}" for name in found}
     measured = [path for suffix in ("csv", "md") for path in (ROOT / "scenarios" / "measured").glob(f"*.{suffix}")]
     assert len(measured) >= 13
+    measured.append(ROOT / "scenarios" / "assumptions" / "priors" / "frontiers.csv")
     expected |= {f"inference_econ/_catalog/{path.relative_to(ROOT).as_posix()}" for path in measured}
     code = (
         path for ending in ("py", "pyi", "j2", "css", "js") for path in (ROOT / "inference_econ").rglob(f"*.{ending}")
