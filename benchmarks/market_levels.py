@@ -55,14 +55,24 @@ def levels(name: str, listing: str) -> tuple[Level, Level]:
     return without_prior(draws.common_price, weights), without_prior(draws.common_speed, weights)
 
 
-def together(each: list[Level]) -> tuple[float, float]:
-    """Mean of some levels, and its standard error."""
+class Mean(NamedTuple):
+    """Of the levels of some models, in natural logarithms."""
+
+    value: float
+    error: float
+    """Standard error of the mean."""
+    between: float
+    """Standard deviation of the levels of models around it."""
+
+
+def together(each: list[Level]) -> Mean:
+    """Mean of some levels, and how far models are apart."""
     means, variances = (np.array(column) for column in zip(*each, strict=True))
     certain = 1.0 / variances
     spread = float(certain @ (means - certain @ means / certain.sum()) ** 2)
     between = max(0.0, (spread - len(each) + 1) / (certain.sum() - (certain**2).sum() / certain.sum()))
     certain = 1.0 / (variances + between)
-    return float(certain @ means / certain.sum()), math.sqrt(1.0 / certain.sum())
+    return Mean(float(certain @ means / certain.sum()), math.sqrt(1.0 / certain.sum()), math.sqrt(between))
 
 
 def is_mixture(model: ModelSpec) -> bool:
@@ -83,11 +93,13 @@ def main() -> None:
     for kind in ("all", "dense", "mixtures"):
         names = [name for name in known if kind == "all" or is_mixture(catalog.model(name)) == (kind == "mixtures")]
         for index, what in enumerate(("prices", "speeds")):
-            mean, error = together([known[name][index] for name in names])
-            others = [together([known[other][index] for other in names if other != name])[0] for name in names]
+            mean = together([known[name][index] for name in names])
+            others = [together([known[other][index] for other in names if other != name]).value for name in names]
+            least, most = math.exp(min(others)), math.exp(max(others))
             click.echo(
-                f"{kind} ({len(names)}), {what}: x {math.exp(mean):.2f}, within a factor of {math.exp(error):.2f} "
-                f"(without one x {math.exp(min(others)):.2f} to {math.exp(max(others)):.2f})"
+                f"{kind} ({len(names)}), {what}: x {math.exp(mean.value):.2f}, within a factor of "
+                f"{math.exp(mean.error):.2f} (without one x {least:.2f} to {most:.2f}); models are apart by a factor "
+                f"of {math.exp(mean.between):.2f}"
             )
 
 

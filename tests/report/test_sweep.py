@@ -18,6 +18,7 @@ POINT = {
 }
 UNMEASURED = {**POINT, "dollars_per_million_output_tokens_low": None}
 SWEPT = Swept(
+    title="Sweep",
     combinations=5,
     frontiers=3,
     points=120,
@@ -33,14 +34,14 @@ SWEPT = Swept(
 
 
 def test_rows_are_in_the_order_of_their_axis_and_what_is_not_reached_is_empty() -> None:
-    page = SweepPage("Sweep", SWEPT)
+    page = SweepPage(SWEPT)
     assert page.tables()[0].rows == (("big", "gpu 1.50", "-"), ("small", "tpu 1.50*", "gpu 1.50"), ("none", "-", "-"))
     assert list(page.frame()["rows"]) == ["big", "small", "small"]
 
 
 def test_what_no_measurement_stands_behind_is_marked() -> None:
     def said(swept: Swept) -> tuple[bool, bool]:
-        page = SweepPage("Sweep", swept)
+        page = SweepPage(swept)
         below = any(note.startswith("* by assumptions that were fitted to no") for note in page.tables()[0].notes)
         return below, "fitted to no measured server" in page.charts()["cheapest"].to_json()
 
@@ -60,12 +61,12 @@ def test_reasons_are_listed_up_to_a_dozen() -> None:
 
 def test_only_the_most_frequent_names_have_a_colour_of_their_own() -> None:
     best = tuple(Best("big", f"chip {index // 2}", float(index), POINT) for index in range(16))
-    chart = SweepPage("Sweep", replace(SWEPT, best=best, speeds=tuple(map(float, range(16))))).charts()["cheapest"]
+    chart = SweepPage(replace(SWEPT, best=best, speeds=tuple(map(float, range(16))))).charts()["cheapest"]
     scale = chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]
     assert scale["domain"] == [*(f"chip {index}" for index in range(6)), "others"]
     assert len(set(scale["range"])) == 7
 
 
 def test_what_is_missing_is_said() -> None:
-    (line,) = SweepPage("Sweep", replace(SWEPT, missing=7)).blocks()[0].lines  # type: ignore[union-attr]
+    (line,) = SweepPage(replace(SWEPT, missing=7)).blocks()[0].lines  # type: ignore[union-attr]
     assert line.endswith("7 have not been asked yet: run the same again.")
