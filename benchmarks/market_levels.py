@@ -2,7 +2,7 @@
 
 For every open model with recorded offers, its own frontiers take the place of those of all sizes, and what its prices
 and speeds have in common is left nearly free; prints its posterior, and the mean over the models (random effects,
-after DerSimonian and Laird), dense models and mixtures apart and all without one. About ten minutes.
+after DerSimonian and Laird), dense models and mixtures apart and all without one. About a minute.
 """
 
 from __future__ import annotations
