@@ -36,9 +36,9 @@ _SECONDS = 10.0
 _LONGEST_ADDRESS = 8_000
 
 
-def application() -> Any:
-    """The application as it is served, with less time for each answer."""
-    return importlib.import_module("inference_econ_cli.serve").application(limits=Limits(seconds=_SECONDS))
+def application(seconds: float = _SECONDS) -> Any:
+    """The application as it is served, with less time for each answer [s]."""
+    return importlib.import_module("inference_econ_cli.serve").application(limits=Limits(seconds=seconds))
 
 
 def tried(client: TestClient, cases: int) -> Counter[int]:

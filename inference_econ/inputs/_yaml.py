@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,10 +101,20 @@ def parse(text: str, origin: str) -> Document:
 def _events(text: str) -> Iterable[yaml.Event]:
     """The events of a text; where it is wrong, those before the mistake, and the error of the parser in Python."""
     try:
-        return list(yaml.parse(text, Loader=_FAST))
+        return list(_until_too_deep(yaml.parse(text, Loader=_FAST)))
     except yaml.YAMLError:
         # Its messages are the plainer ones, and the same on every machine.
         return yaml.parse(text, Loader=yaml.SafeLoader)
+
+
+def _until_too_deep(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
+    """Events up to the first that is nested too deep: libyaml's time grows with the square of the depth."""
+    depth = 0
+    for event in events:
+        yield event
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            return
 
 
 class _Builder:
