@@ -134,8 +134,8 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
 
     Examples
     --------
-    >>> round(implied_acceptance(expected_tokens(0.8, 5) / (1 + 4 * 0.05), 4, 0.05), 9)
-    0.8
+    >>> round(implied_acceptance(2.3, 4, 0.05), 3)
+    0.697
     """
     from scipy.optimize import brentq
 

@@ -96,17 +96,14 @@ function forgive(by) {
   }
 }
 
-/** Draw a picture as wide as its place, in the reader's theme. @param {any} spec @param {HTMLElement} place */
-async function draw(spec, place) {
+/** Draw a picture as wide as its place, in the reader's theme. @param {any} whole @param {HTMLElement} place */
+async function draw(whole, place) {
   const width = Math.max(240, place.clientWidth - parseFloat(getComputedStyle(place).paddingRight) - 4);
+  const theme = structuredClone(dark.matches ? themes.dark : themes.light);
+  const spec = structuredClone(whole);
+  if (width < 640) /** @type {any} */ (window).foldLegends(spec, theme, width);
   const panels = /** @type {any[] | undefined} */ (spec.concat);
   const across = width < 640 ? 1 : (panels?.length ?? 1);
-  const theme = structuredClone(dark.matches ? themes.dark : themes.light);
-  if (width < 640) {
-    theme.legend = { ...theme.legend, columns: 1 };
-    spec = structuredClone(spec);
-    /** @type {any} */ (window).foldLegends(spec, Math.floor((width - 60) / 7));
-  }
   const sized = panels
     ? { ...spec, columns: across, concat: panels.map((each) => ({ ...each, width: width / across - 75 })) }
     : { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 #: The version of Vega-Lite whose schema Altair carries, among those that vl-convert can draw.
 _VEGA_LITE = "6.4"
-#: What other scripts of a page may use; legends are folded into lines that a phone has room for. Without a backslash,
-#: as bundling takes those away.
+#: What other scripts of a page may use; labels of legends are folded into lines that a phone of some width [pixels] has
+#: room for, one label below the other. Without a backslash, as bundling takes those away.
 _GLOBALS = """
-function foldLegends(view, characters) {
-  const lines = `replace(datum.label, regexp('(.{1,${characters}})( |$)', 'g'), '$1¦')`;
-  for (const channel of Object.values(view.encoding ?? {})) {
+function foldLegends(view, config, width) {
+  config.legend = { ...config.legend, columns: 1 };
+  const lines = `replace(datum.label, regexp('(.{1,${Math.floor((width - 60) / 7)}})( |$)', 'g'), '$1¦')`;
+  for (const channel of Object.values(view.encoding ?? {}))
     if (channel?.legend) channel.legend.labelExpr = `split(slice(${lines}, 0, -1), '¦')`;
-  }
-  for (const part of [...(view.layer ?? []), ...(view.concat ?? [])]) foldLegends(part, characters);
+  for (const part of [...(view.layer ?? []), ...(view.concat ?? [])]) foldLegends(part, config, width);
 }
 Object.assign(window, { vega, vegaLite, vegaEmbed, foldLegends });
 """

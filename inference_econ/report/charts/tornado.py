@@ -34,7 +34,7 @@ def ticks(low: float, high: float) -> list[float]:
     Examples
     --------
     >>> ticks(0.7, 1.45)
-    [0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3]
+    [0.7, 0.8, 0.9, 1.0, 1.1, 1.3]
     """
     chosen = [1.0]
     room = math.log(high / low) / _TICKS

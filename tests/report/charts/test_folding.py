@@ -29,5 +29,6 @@ def test_pages_can_fold_legends() -> None:
     script = charts.javascript()
     assert "window,{vega" in script
     (pattern,) = re.findall(r"regexp\('(.*?)', 'g'\)", script)
-    lines = re.sub(pattern.replace("${characters}", "18"), r"\1|", "80 % of measured values (profiles/hopper)")
+    characters = re.escape("${Math.floor((width-60)/7)}")
+    lines = re.sub(re.sub(characters, "18", pattern), r"\1|", "80 % of measured values (profiles/hopper)")
     assert lines.split("|") == ["80 % of measured", "values", "(profiles/hopper)", ""]

@@ -81,8 +81,7 @@
     const room = Math.min(width - 80, 820);
     if (spec.width) spec.width = room;
     if (!narrow.matches) return;
-    spec.config.legend = { ...spec.config.legend, columns: 1 };
-    /** @type {any} */ (window).foldLegends(spec, Math.floor((width - 60) / 7));
+    /** @type {any} */ (window).foldLegends(spec, spec.config, width);
     for (const panel of spec.concat ?? []) if (panel.width) panel.width = room;
     if (spec.concat) spec.columns = 1;
   }
@@ -91,10 +90,8 @@
   function draw(figure, factors) {
     const [place] = all(figure, ".drawing");
     const { vegaEmbed } = /** @type {any} */ (window);
-    const drawn = vegaEmbed(place, specification(figure, factors), { actions: false, renderer: "svg" });
-    drawn.catch((/** @type {Error} */ error) => {
-      place.textContent = `The chart cannot be drawn: ${error.message}`;
-    });
+    const failed = (/** @type {Error} */ error) => (place.textContent = `The chart cannot be drawn: ${error.message}`);
+    vegaEmbed(place, specification(figure, factors), { actions: false, renderer: "svg" }).catch(failed);
   }
 
   /** Sort rows by a column; again the other way round. @param {HTMLElement} button */
@@ -102,10 +99,9 @@
     const head = /** @type {HTMLTableCellElement} */ (button.closest("th"));
     const body = /** @type {HTMLTableElement} */ (head.closest("table")).tBodies[0];
     const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-    /** @param {HTMLTableRowElement} row */
-    const text = (row) => row.cells[head.cellIndex].textContent ?? "";
-    /** @param {HTMLTableRowElement} row Words come after numbers. */
-    const number = (row) => parseFloat(text(row).replace(/[,$<>~ ]/g, "")) || (/\d/.test(text(row)) ? 0 : Infinity);
+    const text = (/** @type {HTMLTableRowElement} */ row) => row.cells[head.cellIndex].textContent ?? "";
+    // Words come after numbers.
+    const number = (/** @type {HTMLTableRowElement} */ row) => parseFloat(text(row).replace(/[,$<>~ ]/g, "")) || (/\d/.test(text(row)) ? 0 : Infinity);
     const rows = [...body.rows].sort((one, other) => {
       const [a, b] = [number(one), number(other)];
       if (a === b) return sign * text(one).localeCompare(text(other));
