@@ -11,7 +11,7 @@ import difflib
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -334,7 +334,8 @@ def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -
     return _fresh(cls, kind, name, changes)
 
 
-@cache
+# As many as the catalogue has several times over: of what-ifs there is no end in a study.
+@lru_cache(maxsize=1024)
 def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
     return _fresh(cls, kind, name, changes)
 
