@@ -162,7 +162,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | kernels | closed-loop | launchable | published-counts | error-correlations | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac
