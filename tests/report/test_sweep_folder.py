@@ -186,6 +186,7 @@ def _killed(folder: Path, file: Path, parts: int, jobs: int) -> None:
 
 def test_a_sweep_that_is_killed_loses_and_repeats_no_row(whole: Path, tmp_path: Path) -> None:
     """100 random kills are `sh run.sh sweep-kills`."""
+    others = set(multiprocessing.active_children())  # of the tests before, such as the explorer's
     file, folder = tmp_path / "study.yaml", tmp_path / "killed"
     file.write_text(spec_text(study()))
     for parts, jobs in ((1, 1), (4, 2), (8, 1)):
@@ -194,7 +195,7 @@ def test_a_sweep_that_is_killed_loses_and_repeats_no_row(whole: Path, tmp_path: 
     ie.sweep(study(), folder)
     pd.testing.assert_frame_equal(_every_row(folder), _every_row(whole))
     assert not [path for path in folder.iterdir() if "unfinished" in path.name]
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
 
 
 def test_a_sweep_is_an_answer_like_others(whole: Path, tmp_path: Path) -> None:
