@@ -95,7 +95,7 @@ def answer(question: str, fields: Fields) -> Answer:
     with warnings.catch_warnings():
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
         warnings.simplefilter("error", RuntimeWarning)
-        with _context(command, question, fields) as context:
+        with _context(command, question, fields) as context, catalog.uncopied():
             taken = show.taken(lambda: _run(context))
     typed = shlex.join(["inference-econ", question, *_words(command, fields)])
     file = partial(_scenario, question, fields) if question in _OF_SCENARIOS else None

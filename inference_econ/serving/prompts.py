@@ -240,7 +240,11 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
     """Probability of each of some counts, shape (..., k), about means of shape (...) [1]; see :func:`_factorials`."""
-    return np.asarray(np.exp(count * np.log(mean)[..., None] - mean[..., None] - factorials))
+    # In place, as copies of such tables take longer than what is done to them.
+    logarithm = count * np.log(mean)[..., None]
+    logarithm -= mean[..., None]
+    logarithm -= factorials
+    return np.asarray(np.exp(logarithm, out=logarithm))
 
 
 def _factorials(count: Array) -> Array:
