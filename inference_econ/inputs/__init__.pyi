@@ -132,6 +132,8 @@ from .priors import Family as Family
 from .priors import Lognormal as Lognormal
 from .priors import Priors as Priors
 from .recorded_offers import recorded_offers as recorded_offers
+from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
+from .repository import is_repository as is_repository
 from .scaling import scaled as scaled
 from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
 from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS

@@ -10,6 +10,7 @@ from inference_econ.inputs import counting
 from inference_econ.inputs._base import Count, Size, SourcedSpec
 from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.layers import Block, Whole
+from inference_econ.inputs.repository import Repository
 
 
 class ModelSpec(SourcedSpec):
@@ -17,7 +18,7 @@ class ModelSpec(SourcedSpec):
 
     extends: str | None = None
     """Model that this file changes; everything not written here is taken from it."""
-    huggingface_id: str | None = None
+    huggingface_id: Repository | None = None
     """``organisation/name`` where the weights are published."""
     architecture: str | None = None
     """The first of ``architectures`` in its ``config.json``, by which serving engines know it."""

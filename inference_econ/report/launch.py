@@ -10,7 +10,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.launching.instance import CONFIG, Instance
+from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment
 from inference_econ.inputs import yaml_text
@@ -25,7 +25,7 @@ _ROUTER = (
     "a router sends prompts to the one and then to the other, and bench to it: --as llm-d and --as dynamo bring one"
 )
 #: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
-_NUMBER, _RANK, _LEADER = "${2:-0}", "${3:-0}", "${4:-localhost}"
+_NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localhost}")
 
 
 @cache
@@ -79,7 +79,12 @@ def _serve(instance: Instance, size: int) -> _Kind:
     """How one instance, or one machine of it, is started."""
     name = "serve" if instance.role == "both" else instance.role
     count, port = machines(instance, size), instance.engine.launch.port
-    address = ["--host", "0.0.0.0", "--port", f"$(({port} + {_NUMBER}))" if instance.replicas > 1 else str(port)]
+    address = [
+        "--host",
+        "0.0.0.0",
+        "--port",
+        Expanded(f"$(({port} + {_NUMBER}))") if instance.replicas > 1 else str(port),
+    ]
     several = told(instance, size, Machine(_RANK, _LEADER)) if count > 1 else []
     flag = headless(instance, _RANK) if count > 1 else None
     words = (*instance.words, *several, *address)
@@ -107,13 +112,18 @@ def _devices(instance: Instance, size: int) -> list[str]:
 
 
 def command_text(words: Iterable[str]) -> str:
-    """A command line with each option on a line of its own; a shell still sees what starts with a dollar."""
+    """A command line with each option on a line of its own, as a shell reads it."""
     lines: list[list[str]] = [[]]
     for word in words:
         if word.startswith("-") and len(word) > 2 and lines[-1]:
             lines.append([])
-        lines[-1].append(f'"{word}"' if "$" in word else shlex.quote(word))
+        lines[-1].append(shell_word(word))
     return " \\\n    ".join(" ".join(line) for line in lines)
+
+
+def shell_word(word: str) -> str:
+    """A word as a shell reads it: letter by letter, but for those that it is to expand."""
+    return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
 
 
 def remarks(deployment: Deployment) -> list[str]:
@@ -132,7 +142,9 @@ def remarks(deployment: Deployment) -> list[str]:
     lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
     lines += [f"  {expected.text}" for expected in deployment.expected]
     lines += notes(deployment)
-    return [part for line in lines for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
+    # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
+    whole = [" ".join(line.splitlines()) for line in lines]
+    return [part for line in whole for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
 
 
 def notes(deployment: Deployment) -> list[str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inference_econ.answers.launching.instance import CONFIG, Degrees, Instance, Role
+from inference_econ.answers.launching.instance import CONFIG, Degrees, Expanded, Instance, Role
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment
 from inference_econ.errors import InputError
 from inference_econ.inputs import yaml_text
-from inference_econ.report.launch import command_text, files, remarks
+from inference_econ.report.launch import command_text, files, remarks, shell_word
 
 Record = dict[str, Any]
 #: What Kubernetes calls a chip of a vendor.
@@ -121,11 +120,9 @@ def _group_pod(instance: Instance, size: int, *, serves: bool) -> Record:
     """A pod of a group: the first listens, and the others are told where it is."""
     name, words = _name(instance), list(_listening(instance))
     if machines(instance, size) > 1:
-        machine = Machine("$LWS_WORKER_INDEX", "$LWS_LEADER_ADDRESS")
+        machine = Machine(Expanded("$LWS_WORKER_INDEX"), Expanded("$LWS_LEADER_ADDRESS"))
         hidden = headless(instance, machine.rank)
-        line = " ".join(
-            f'"{word}"' if "$" in word else shlex.quote(word) for word in [*words, *told(instance, size, machine)]
-        )
+        line = " ".join(map(shell_word, [*words, *told(instance, size, machine)]))
         words = ["sh", "-c", f"exec {line} {hidden or ''}".rstrip()]
     labels = {"app": name, "role": "leader" if serves else "worker"}
     pod = _pod(instance, words, serves=serves, accelerators=min(size, instance.accelerators))

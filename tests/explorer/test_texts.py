@@ -128,3 +128,10 @@ def test_what_was_used_last_is_kept() -> None:
 def test_no_option_reads_a_file(client: TestClient, question: str, fields: dict[str, Any]) -> None:
     reply = client.post(f"/api/v1/{question}", json=fields)
     assert reply.status_code == 422, reply.text
+
+
+def test_weights_are_named_plainly(client: TestClient) -> None:
+    asked = {"model": "llama_3_8b", "hardware": "h100_sxm", "to": "vllm", "model_id": "a/b$(touch PWNED)"}
+    reply = client.get("/api/v1/launch.txt", params=asked)
+    assert reply.status_code == 422
+    assert "is needed, in letters, digits" in reply.text

@@ -21,6 +21,15 @@ CONFIG = "engine.yaml"
 Arguments = Mapping[str, Any]
 
 
+class Expanded(str):
+    """A word that the shell of a script expands, as ``$LWS_LEADER_ADDRESS``.
+
+    Every other word of a command line reaches its program letter by letter, whoever wrote it.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """An engine at a version.
@@ -215,4 +224,6 @@ def _values(value: object) -> Sequence[str]:
         return (json.dumps(value),)
     if isinstance(value, list):
         return [str(item) for item in value]
+    if isinstance(value, str):
+        return (value,)
     return (f"{value:g}" if isinstance(value, float) else str(value),)

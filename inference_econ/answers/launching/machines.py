@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inference_econ.answers.launching.instance import Degrees, Instance, words
+from inference_econ.answers.launching.instance import Degrees, Expanded, Instance, words
 from inference_econ.errors import InputError
 
 #: Ports that machines of an instance meet at [1].
@@ -19,14 +19,14 @@ class Machine:
 
     Attributes
     ----------
-    rank : str
+    rank : Expanded
         Its number among them, from 0, or what a shell makes that number of.
-    leader : str
+    leader : Expanded
         Address of the first.
     """
 
-    rank: str
-    leader: str
+    rank: Expanded
+    leader: Expanded
 
 
 def machines(instance: Instance, size: int) -> int:
@@ -49,7 +49,8 @@ def machines(instance: Instance, size: int) -> int:
             f"an instance of at most {size} accelerators"
         )
     instance.engine.options.parse(
-        instance.engine.launch.command, [*words(instance.arguments), *told(instance, size, Machine("0", "leader"))]
+        instance.engine.launch.command,
+        [*words(instance.arguments), *told(instance, size, Machine(Expanded("0"), Expanded("leader")))],
     )
     return instance.accelerators // size
 
@@ -58,7 +59,7 @@ def told(instance: Instance, size: int, machine: Machine) -> list[str]:
     """Words for one machine of an instance that has several."""
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
-        address = {"--dist-init-addr": f"{machine.leader}:{_MEETING}"}
+        address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}
         return words({"--nnodes": count, "--node-rank": machine.rank, **address})
     degrees = Degrees.of(instance.service)
     if degrees.dp > 1 and size % (degrees.tp * degrees.pp) == 0:
@@ -68,7 +69,7 @@ def told(instance: Instance, size: int, machine: Machine) -> list[str]:
 
 def _data_parallel(local: int, machine: Machine) -> Mapping[str, Any]:
     """VLLM's data-parallel ranks of one machine."""
-    first = "0" if machine.rank == "0" else f"$(({machine.rank} * {local}))"
+    first = Expanded("0" if machine.rank == "0" else f"$(({machine.rank} * {local}))")
     return {
         "--data-parallel-size-local": local,
         "--data-parallel-start-rank": first,

@@ -10,7 +10,7 @@ from inference_econ.answers.launching.benchmark import Generator, OfferedLoad, R
 from inference_econ.answers.launching.expected import Expected
 from inference_econ.answers.launching.instance import Engine, Instance, Limits, Role
 from inference_econ.errors import InputError
-from inference_econ.inputs import starting
+from inference_econ.inputs import REPOSITORY_LETTERS, is_repository, starting
 from inference_econ.serving import Service
 
 
@@ -114,8 +114,10 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> E
 
 
 def _check_named(option: str, name: str | None, needed: str) -> None:
-    if name is not None and not name.strip():
-        raise InputError(f"{option} {name!r}: {needed} is needed; leave the option out for the usual")
+    if name is not None and not is_repository(name):
+        raise InputError(
+            f"{option} {name!r}: {needed} is needed, in {REPOSITORY_LETTERS}; leave the option out for the usual"
+        )
 
 
 def weights(service: Service, named: str | None) -> Weights:

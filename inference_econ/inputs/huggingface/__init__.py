@@ -21,6 +21,7 @@ from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import Reader, without_shape
 from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
 __all__ = ["FAMILIES", "cached_config", "document_of", "find_config", "import_config", "import_document", "is_identity"]
@@ -320,8 +321,9 @@ def _names(config: Path) -> tuple[str, str | None]:
     candidates = [stem, *(part.removeprefix("models--") for part in config.parts if part.startswith("models--"))]
     for candidate in candidates:
         organisation, mark, name = candidate.partition("--")
-        if mark and organisation and name and "--" not in name:
-            return name, f"{organisation}/{name}"
+        repository = f"{organisation}/{name}"
+        if mark and organisation and name and "--" not in name and is_repository(repository):
+            return name, repository
     name = stem or config.resolve().parent.name
     # A name that reads as a number would need a source, like any number.
     return (f"model {name}".strip() if looks_like_quantity(name) or not name else name), None
