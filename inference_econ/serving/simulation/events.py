@@ -154,10 +154,10 @@ class _Part(NamedTuple):
     """[tokens]"""
     seconds: float
     """By itself, until the host has launched it and the chips have read it [s]."""
-    chip_seconds: float
-    """Work of the chips by itself [s]."""
+    launch_seconds: float
+    """Of that, what the chips wait for the host [s]."""
     beyond_seconds: float
-    """Of that, what it is more than for as many tokens of usual prompts, if the server knows these [s]."""
+    """Work of the chips beyond what as many tokens of usual prompts are, if the server knows that [s]."""
 
 
 class _Engine:
@@ -387,16 +387,18 @@ class _Engine:
         part = self._step_of_prompt(min(chunk, isl - start), start)
         if done == start and taken == part.tokens:
             return part
-        seconds = beyond = launching = 0.0
+        beyond = launching = 0.0
         end = done + taken
         while start < end:
             step = self._step_of_prompt(min(chunk, isl - start), start)
-            share = (min(end, start + step.tokens) - max(done, start)) / step.tokens
-            seconds += share * step.chip_seconds
-            beyond += share * step.beyond_seconds
-            launching = max(launching, step.seconds - step.chip_seconds)
+            beyond += step.beyond_seconds * (min(end, start + step.tokens) - max(done, start)) / step.tokens
+            launching = max(launching, step.launch_seconds)
             start += chunk
-        return _Part(taken, seconds + launching, seconds, beyond)
+        return _Part(taken, self._usual(taken) + beyond + launching, launching, beyond)
+
+    def _usual(self, tokens: int) -> float:
+        """What chips take for some tokens of usual prompts on one group, if the server knows that [s]."""
+        return 0.0 if self.server.together is None else self.server.together(tokens, tokens)
 
     def _step_of_prompt(self, tokens: int, cached: int) -> _Part:
         """A step that a prompt by itself is read in."""
@@ -408,8 +410,8 @@ class _Engine:
             working = seconds if server.chip_seconds is None else float(server.chip_seconds(tokens, cached))
             if not 0.0 <= working < math.inf:
                 _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
-            usual = 0.0 if server.together is None else server.together(tokens, tokens)
-            known = self.known[tokens, cached] = _Part(tokens, seconds, working, working - usual)
+            beyond = working - self._usual(tokens)
+            known = self.known[tokens, cached] = _Part(tokens, seconds, seconds - working, beyond)
         return known
 
 

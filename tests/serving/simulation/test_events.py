@@ -175,7 +175,7 @@ def test_chunks_know_what_is_cached() -> None:
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
     server = Server(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens, 3, policy="chunked", chunk=20)
-    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; the other 15 in the rest of it.
+    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then the rest of these.
     assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
         (3.0, 3.0, 0.0),
         (6.25, 6.25, 3.0),
