@@ -13,7 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,9 @@ class Server:
         As ``prefill_seconds``: for how much of it the chips work [s]; always, if not given. The rest they wait for the
         host to launch kernels, once for all prompts of a step, and decode meanwhile (``chunked``).
     together : callable, optional
-        (prompts of the group that reads most, prompts of all) in a step -> share of their ``chip_seconds`` that it
-        takes, as weights are read once for all [1]; 1 if not given.
+        (tokens of the group that reads most, tokens of all) in a step -> seconds that the chips take for them if they
+        are those of usual prompts: weights are read once for all, and groups wait for the fullest [s]. The prompts of a
+        group add up, if not given.
     stages : float
         Prompts that are read in turn, each of which counts for its share of the time [1].
     groups : int
@@ -55,10 +56,8 @@ class Server:
         goes to the group with the fewest, of which one that waits counts as four (vLLM's rule).
     lone_step_seconds : callable, optional
         As ``decode_step_seconds``, of requests which are all in one group; needed of several groups.
-    own_share : float
-        Share of ``chip_seconds`` that is work of the prompt's group alone; the rest is shared by all groups [1].
     saved_seconds : callable, optional
-        (requests decoded together, prompts of the step) -> what a step with both takes less than two [s].
+        (requests decoded together, prompt tokens of the step) -> what a step with both takes less than two [s].
     steps_ahead : int
         Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
     look_steps : int
@@ -73,13 +72,12 @@ class Server:
     policy: Policy = "prefill_first"
     chunk: int = 512
     chip_seconds: Callable[[int, int], float] | None = None
-    together: Callable[[float, float], float] | None = None
+    together: Callable[[int, int], float] | None = None
     stages: float = 1.0
     steps_ahead: int = 0
     groups: int = 1
     lone_step_seconds: Callable[[int, float], float] | None = None
-    own_share: float = 1.0
-    saved_seconds: Callable[[int, float], float] | None = None
+    saved_seconds: Callable[[int, int], float] | None = None
     look_steps: int = 1
     most_prompts: float = math.inf
 
@@ -97,8 +95,6 @@ class Server:
             raise InputError(
                 f"groups must be at least 1, and several of them need lone_step_seconds, got {self.groups} groups"
             )
-        if not 0.0 <= self.own_share <= 1.0:
-            raise InputError(f"own_share must be a share from 0 to 1, got {self.own_share:g}")
         if self.steps_ahead < 0:
             raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
         if self.look_steps < 1:
@@ -151,6 +147,19 @@ def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, c
     return trace(stream, started, first_token, finished, server.slots, slice(first, last))
 
 
+class _Part(NamedTuple):
+    """A part of a prompt that is read in a step."""
+
+    tokens: int
+    """[tokens]"""
+    seconds: float
+    """By itself, until the host has launched it and the chips have read it [s]."""
+    launch_seconds: float
+    """Of that, what the chips wait for the host [s]."""
+    beyond_seconds: float
+    """Work of the chips beyond what as many tokens of usual prompts are, if the server knows that [s]."""
+
+
 class _Engine:
     """The state of a server while requests are played through it."""
 
@@ -186,7 +195,8 @@ class _Engine:
         self.taken = 0
         #: The first of these in which prompts are read, and how many requests wait for a slot.
         self.soonest, self.queued = math.inf, 0
-        self.known: dict[tuple[int, int], tuple[float, float]] = {}
+        #: Steps that prompts by themselves are read in, by their tokens and those before them.
+        self.known: dict[tuple[int, int], _Part] = {}
 
     def serve(self) -> None:
         """Until every request has its last token: read prompts, decode, or wait for work."""
@@ -247,25 +257,20 @@ class _Engine:
         decoding = self._step_seconds(self.context / len(beside)) if beside else 0.0
         ready: list[int] = []
         # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
-        working, prompts, longest, every = [], [], 0.0, 0.0
+        work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
         for group in range(server.groups):
-            work = count = 0.0
-            for part, alone, chips in self._parts(group, ready):
-                work += part * chips
-                count += part
-                wait = part * alone - decoding / stages
+            beyond, tokens = 0.0, 0
+            for part in self._parts(group, ready):
+                beyond += part.beyond_seconds
+                tokens += part.tokens
+                wait = part.seconds - decoding / stages
                 if wait > 0.0:
                     every += wait
                     if wait > longest:
                         longest = wait
-            working.append(work)
-            prompts.append(count)
-        work, most, total = working[0], prompts[0], prompts[0]
-        if server.groups > 1:
-            work = max(working) * server.own_share + sum(working) * (1.0 - server.own_share)
-            most, total = max(prompts), sum(prompts)
+            work, most, total = max(work, beyond), max(most, tokens), total + tokens
         if server.together is not None:
-            work *= server.together(most, total)
+            work = max(work + server.together(most, total), 0.0)
         if server.saved_seconds is not None and beside:
             work = max(work - server.saved_seconds(len(beside), total), 0.0)
         self.now += decoding + max(work, min(every, stages * longest))
@@ -278,14 +283,10 @@ class _Engine:
         for request in ready:
             self._answer(request)
 
-    def _parts(self, group: int, ready: list[int]) -> list[tuple[float, float, float]]:
-        """What a group reads in a step: shares of what a step can read of prompts, and seconds of that, of chips too.
-
-        Prompts that it ends are added to ``ready``. What is begun because there is room left takes its part of the
-        time.
-        """
+    def _parts(self, group: int, ready: list[int]) -> list[_Part]:
+        """What a group reads of prompts in a step; those that it ends are added to ``ready``."""
         chunk, admitted = self.server.chunk, self.admitted[group]
-        parts: list[tuple[float, float, float]] = []
+        parts: list[_Part] = []
         budget, begun = chunk, self.begun[group]
         self.begun[group] = None
         while budget and len(parts) < self.server.most_prompts:
@@ -296,10 +297,8 @@ class _Engine:
                 self.started[begun[0]] = self.now
             request, done = begun
             left = self.isl[request] - done
-            whole = left if left < chunk else chunk
-            taken = whole if whole < budget else budget
-            known = self.known.get((whole, done)) or self._prompt_seconds(whole, done)
-            parts.append((taken / whole, known[0], known[1]))
+            taken = left if left < budget else budget
+            parts.append(self._part(self.isl[request], done, taken))
             budget -= taken
             if taken == left:
                 ready.append(request)
@@ -377,17 +376,43 @@ class _Engine:
             _refuse(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
         return seconds
 
-    def _prompt_seconds(self, tokens: int, cached: int) -> tuple[float, float]:
-        """Of a part of a prompt by itself, and of the chips alone [s]."""
-        seconds = working = float(self.server.prefill_seconds(tokens, cached))
-        if not 0.0 <= seconds < math.inf:
-            _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
-        if self.server.chip_seconds is not None:
-            working = float(self.server.chip_seconds(tokens, cached))
+    def _part(self, isl: int, done: int, taken: int) -> _Part:
+        """A part of a prompt, as its share of the steps that the prompt by itself is read in.
+
+        Parts of a prompt add up to it, however it is cut; what the host launches for longer than chips work is launched
+        for each part again.
+        """
+        chunk = self.server.chunk
+        start = done - done % chunk
+        part = self._step_of_prompt(min(chunk, isl - start), start)
+        if done == start and taken == part.tokens:
+            return part
+        beyond = launching = 0.0
+        end = done + taken
+        while start < end:
+            step = self._step_of_prompt(min(chunk, isl - start), start)
+            beyond += step.beyond_seconds * (min(end, start + step.tokens) - max(done, start)) / step.tokens
+            launching = max(launching, step.launch_seconds)
+            start += chunk
+        return _Part(taken, self._usual(taken) + beyond + launching, launching, beyond)
+
+    def _usual(self, tokens: int) -> float:
+        """What chips take for some tokens of usual prompts on one group, if the server knows that [s]."""
+        return 0.0 if self.server.together is None else self.server.together(tokens, tokens)
+
+    def _step_of_prompt(self, tokens: int, cached: int) -> _Part:
+        """A step that a prompt by itself is read in."""
+        known = self.known.get((tokens, cached))
+        if known is None:
+            server, seconds = self.server, float(self.server.prefill_seconds(tokens, cached))
+            if not 0.0 <= seconds < math.inf:
+                _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+            working = seconds if server.chip_seconds is None else float(server.chip_seconds(tokens, cached))
             if not 0.0 <= working < math.inf:
                 _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
-        self.known[tokens, cached] = seconds, working
-        return seconds, working
+            beyond = working - self._usual(tokens)
+            known = self.known[tokens, cached] = _Part(tokens, seconds, seconds - working, beyond)
+        return known
 
 
 def _sum(first: float, growth: float, steps: float) -> float:

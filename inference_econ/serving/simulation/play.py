@@ -70,7 +70,7 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         service, *((ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES))
     )
     alone, chips = _prompt_tables(service, int(lengths.max()), few=few)
-    own, together = _shared(service, groups, stages)
+    together = _together(service, int(lengths.max()), groups, stages)
     whole = prefill_first or not chunk
     return Server(
         steps if service.speculation is None else lambda batch, context: steps(min(batch, most), context),
@@ -84,7 +84,6 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         steps_ahead=round(assumed.host.steps_ahead),
         groups=groups,
         lone_step_seconds=lone,
-        own_share=own,
         saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
         look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
@@ -136,48 +135,50 @@ def _prompt_sizes(usual: float, chunk: float, largest: int) -> Array:
     return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _PROMPT_SIZES)), exact))
 
 
-def _shared(service: Service, groups: int, stages: float) -> tuple[float, Callable[[float, float], float]]:
-    """Share of a prompt's work that is its group's own; and the work of prompts that share a step, over one by one.
+def _together(service: Service, longest: int, groups: int, stages: float) -> Callable[[int, int], float]:
+    """What steps that read usual prompts are for the chips, by the tokens of the fullest group and of all groups [s].
 
-    The latter of (prompts of the group that reads most, prompts of all) [1].
+    Parts of prompts count as their tokens: a step with one and a third prompts takes what so many take.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
-    counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SIZES)))
+    largest = float(service.setup.assumptions.serving.prefill_chunk or longest)
+    usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
+    sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
+    tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest)])
+    batches = _micro_batches(tokens / parts.tokens, stages)
+    counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])
-    single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
-    even, own = single, 1.0
+    even = single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
     if groups > 1:
         even = group_steps(free, plans, parts.tokens, parts.cached, groups * counts[None], counts[None])[0]
-        own = 1.0 - float(np.clip((even[0] - single[0]) / (groups - 1.0) / single[0], 0.0, 1.0))
-    # Of the fullest group alone, and of groups that are equally full.
-    table = StepTable(counts.tolist(), [0.0, 1.0], np.stack([single, even], axis=-1) / single[0])
-    highest = float(counts[-1])
+    # Of the fullest group alone, and of groups that are equally full; one micro-batch after the other.
+    table = StepTable(tokens.tolist(), [0.0, 1.0], (np.stack([single, even], axis=-1) * batches[:, None]) / stages)
 
-    def share(fullest: float, every: float) -> float:
-        each = max(fullest / stages, 1e-9)
-        most = max(each, 1.0)
-        total = every / stages * most / each
-        along = 0.0 if groups == 1 else (total - most) / ((groups - 1.0) * most)
-        return table(min(most, highest), along) / (most * own + total * (1.0 - own))
+    def seconds(fullest: int, every: int) -> float:
+        along = 0.0 if groups == 1 else (every - fullest) / ((groups - 1.0) * fullest)
+        return table(fullest, along)
 
-    return own, share
+    return seconds
 
 
-def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int, float], float]:
-    """What steps with decoding requests and prompts take less than two [s]."""
+def _micro_batches(prompts: Array, stages: float) -> Array:
+    """Micro-batches of a pipeline that some prompts are read in: one each until all stages have one [1]."""
+    return np.clip(prompts, 1.0, stages)
+
+
+def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int, int], float]:
+    """What steps with decoding requests and prompt tokens take less than two [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED)))
-    counts = np.unique(np.rint(np.geomspace(1.0, parts.most * groups, _SAVED_PROMPTS)))
-    rows = service.plans.column(np.maximum(np.repeat(batches, counts.size), stages)[None])
-    prompts = np.tile(counts, batches.size)[None]
-    seconds = saved_seconds(free, rows, parts.tokens, parts.cached, prompts).reshape(batches.size, counts.size)
-    table, last, largest = StepTable(batches.tolist(), counts.tolist(), seconds), int(batches[-1]), float(counts[-1])
-
-    def saved(batch: int, every: float) -> float:
-        each = every / stages
-        return table(min(batch, last), min(max(each, 1.0), largest)) * min(each, 1.0)
-
-    return saved
+    largest = groups * service.setup.assumptions.serving.prefill_chunk
+    usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
+    tokens = np.unique([*np.rint(np.geomspace(1.0, largest, _SAVED_PROMPTS)), *usual])
+    passes = _micro_batches(tokens / parts.tokens, stages)
+    rows = service.plans.column(np.maximum(np.repeat(batches, tokens.size), stages)[None])
+    prompts = np.tile(tokens / parts.tokens / passes, batches.size)[None]
+    seconds = saved_seconds(free, rows, parts.tokens, parts.cached, prompts).reshape(batches.size, tokens.size)
+    table, last = StepTable(batches.tolist(), tokens.tolist(), seconds * passes / stages), int(batches[-1])
+    return lambda batch, every: table(min(batch, last), every)
 
 
 def _decode_tables(service: Service, contexts: Array, sizes: int) -> tuple[StepTable, StepTable, int]:

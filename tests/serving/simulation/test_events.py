@@ -175,11 +175,11 @@ def test_chunks_know_what_is_cached() -> None:
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
     server = Server(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens, 3, policy="chunked", chunk=20)
-    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; the other 15 in 2.5 s.
+    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then the rest of these.
     assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
         (3.0, 3.0, 0.0),
         (6.25, 6.25, 3.0),
-        (8.75, 8.75, 3.0),
+        (8.5, 8.5, 3.0),
     ]
 
 
@@ -196,7 +196,7 @@ def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
     # While the first is read in 3 s, four come.
     five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
     assert play(server, *five)[-1][0] == 3.0 + 4.0
-    assert play(replace(server, together=lambda _, prompts: 1.0 / prompts), *five)[-1][0] == 3.0 + 3.0
+    assert play(replace(server, together=lambda *_: 1.0), *five)[-1][0] == 3.0 + 3.0
     # Where two are read in turn, each counts for half of the time, and so does what it waits for the host.
     assert play(replace(server, stages=2.0), *five)[-1][0] == 3.0 + 6.0
 
@@ -215,7 +215,7 @@ def test_groups_step_together() -> None:
         chunk=20,
         groups=2,
         lone_step_seconds=lambda batch, _: 1.1 * batch,
-        own_share=2.0 / 3.0,
+        together=lambda most, every: 2.0 * most / 5 + every / 5,
     )
     assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
@@ -225,7 +225,7 @@ def test_groups_step_together() -> None:
     assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)
     assert play(server, (0.0, 5, 3), (0.1, 5, 2), (0.2, 5, 2))[0][1] == pytest.approx(3.0 + 5.1 + 2.3)
     # A step that decodes and reads saves what both read, at most what the prompt adds.
-    mixed = replace(server, saved_seconds=lambda batch, prompts: 0.5 * batch * prompts)
+    mixed = replace(server, saved_seconds=lambda batch, tokens: 0.5 * batch * tokens / 5)
     first, second = play(mixed, (0.0, 5, 3), (3.05, 5, 1))
     assert first[1] == second[0] + 0.0 == pytest.approx(3.0 + 1.1 + (1.1 + 3.0 - 0.5))
     # Prompts that pause decoding are read one for each group.
@@ -450,7 +450,6 @@ def _server(**changes: object) -> Server:
         ({"stages": 0.5}, "stages must be at least 1, got 0.5"),
         ({"groups": 0}, "groups must be at least 1, and several of them need lone_step_seconds, got 0 groups"),
         ({"groups": 2}, "several of them need lone_step_seconds, got 2 groups"),
-        ({"own_share": 1.5}, "own_share must be a share from 0 to 1, got 1.5"),
         ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
         ({"look_steps": 0}, "look_steps must be at least 1, got 0"),
         ({"most_prompts": 0}, "most_prompts must be at least 1, got 0"),
