@@ -427,7 +427,7 @@ def mesh_parts(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce goes around twice, the others once.
+        An all-reduce goes around twice, the others once and with half of the traffic.
     ranks : array_like, shape (...)
         Participants [1].
     size_bytes : array_like, shape (...)
@@ -444,9 +444,11 @@ def mesh_parts(
 
     Notes
     -----
-    m (n - 1) t_hop + (n - 1) X / (n b / 2): the variant that the code of Erdil (2025) uses for TPU and Groq.
+    m (n - 1) (t_hop + X / (n b)) with m = 2 for an all-reduce and 1 for the others: the variant that the code of Erdil
+    (2025) uses for TPU and Groq.
     """
     passes = 2.0 if kind == "all_reduce" else 1.0
     size = np.maximum(np.asarray(ranks, dtype=float), 1.0)
-    transfer = (size - 1.0) / size * np.asarray(size_bytes, dtype=float) / (bytes_per_second_one_way / 2)
-    return CollectiveTime(passes * (size - 1.0) * hop_seconds, transfer, np.where(size > 1.0, 0, -1))
+    hops = passes * (size - 1.0)
+    transfer = hops / size * np.asarray(size_bytes, dtype=float) / bytes_per_second_one_way
+    return CollectiveTime(hops * hop_seconds, transfer, np.where(size > 1.0, 0, -1))

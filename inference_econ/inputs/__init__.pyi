@@ -77,6 +77,7 @@ from .distributions import HELD_OUT as HELD_OUT
 from .distributions import Distribution as Distribution
 from .distributions import UncertainInput as UncertainInput
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
+from .dtype import UNSCALED as UNSCALED
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit

@@ -52,6 +52,16 @@ BYTES_PER_ELEMENT: Mapping[str, float] = {
     "int4_channel": 0.5,
 }
 
+#: The bare format of the same width, where scales are more than a hundredth of a format's bytes.
+UNSCALED: Mapping[str, str] = {
+    "mxfp8": "fp8",
+    "int8_g128": "int8",
+    "mxfp4": "fp4",
+    "nvfp4": "fp4",
+    "int4": "int4_channel",
+    "int4_g32": "int4_channel",
+}
+
 _SIXTEEN_BIT = ("bf16", "fp16")
 #: Maths units that can run a format, the narrowest first. A 16-bit format has one choice only. 8-bit integers
 #: in groups are widened by every server; 4-bit ones have kernels for 8-bit activations too, and whether a

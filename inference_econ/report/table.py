@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from inference_econ.answers.sources import setup_sources
 from inference_econ.engine import Setup
-from inference_econ.inputs import BYTES_PER_ELEMENT, Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Precision
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +154,19 @@ def warnings(setup: Setup) -> list[str]:
         notes.append(f"What if: {', '.join(changed)}.")
     if model.rumoured:
         notes.append("The architecture of this model is a rumour.")
-    return notes
+    return [*notes, *scale_notes([setup])]
+
+
+def scale_notes(setups: Iterable[Setup]) -> list[str]:
+    """The published study's formats of the same width, where weights with scales are asked of its assumptions."""
+    formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
+    return [
+        f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "
+        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits of the published study have none: "
+        f"--weights {UNSCALED[weights]}."
+        for weights in dict.fromkeys(formats)
+        if weights in UNSCALED
+    ]
 
 
 def assumptions_label(setups: Iterable[Setup]) -> str:

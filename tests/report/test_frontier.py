@@ -10,6 +10,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.report import frontier
 from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.table import warnings
 from tests import asking
 from tests.reading import csv_rows, numbers
 
@@ -67,6 +68,18 @@ def test_one_point_is_a_table_too() -> None:
         "llama_3_8b", "h100_sxm", ie.Traffic(context=0, max_tokens_per_second=200), max_accelerators=1
     )
     assert len(frontier.frontier_table(front).rows) == min(len(front), 14)
+
+
+@pytest.mark.parametrize(("weights", "bits", "bare"), [("int4", "4.12", "int4_channel"), ("nvfp4", "4.5", "fp4")])
+def test_four_bits_with_scales_are_not_those_of_the_published_study(weights: str, bits: str, bare: str) -> None:
+    def notes(assumptions: str | None, weights: str) -> list[str]:
+        setup = asking.setup("paper/llama_3_70b", "paper/h100", weights=weights, assumptions=assumptions)
+        return [note for note in warnings(setup) if "published study" in note]
+
+    # A 16-bit scale for every 128 weights, an 8-bit one for every 16.
+    told = f"{weights} weights are {bits} bits with their scales; the 4 bits of the published study have none: "
+    assert notes("paper", weights) == [f"{told}--weights {bare}."]
+    assert notes("deployable", weights) == notes("paper", bare) == notes("paper", "int8") == []
 
 
 def test_notes_say_on_which_unit_narrow_weights_run_and_what_is_a_rumour() -> None:

@@ -1,4 +1,4 @@
-"""Figures 1, 6, 8 and 9 of Erdil (2025): whole frontiers of the published code, point by point."""
+"""Whole frontiers of the published code, point by point: Figures 1, 6, 8 and 9 of Erdil (2025), TPU v4 and Groq."""
 
 from __future__ import annotations
 
@@ -90,6 +90,31 @@ def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weig
         sampling=Sampling(1000, 2.0),
     )
     _check(front, _published(figure)[series, False])
+
+
+@pytest.mark.parametrize(
+    ("series", "model", "hardware", "weights", "pipeline"),
+    [
+        ("DeepSeek-V3, TPU v4", "paper/deepseek_v3", "paper/tpu_v4", "int8", True),
+        ("Mixtral 8x22B, TPU v4", "paper/mixtral_8x22b", "paper/tpu_v4", "bf16", False),
+        ("Llama 3.1 405B, Groq LPU", "paper/llama_3_405b", "paper/groq_lpu", "int8", True),
+        ("GPT-4, Groq LPU", "paper/gpt_4", "paper/groq_lpu", "bf16", False),
+    ],
+)
+def test_frontiers_on_chips_that_are_a_mesh(
+    series: str, model: str, hardware: str, weights: str, pipeline: bool
+) -> None:
+    front = asking.frontier(
+        model,
+        hardware,
+        Traffic(context=0),
+        assumptions="paper",
+        weights=weights,
+        grid="paper",
+        pipeline=pipeline,
+        sampling=Sampling(1000, 2.0),
+    )
+    _check(front, _published("mesh")[series, pipeline])
 
 
 def test_figure_1_lower_demand_never_helps_and_caps_never_help() -> None:
