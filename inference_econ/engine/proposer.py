@@ -62,9 +62,9 @@ class Proposer:
         own = target.precision
         model = head(target.model) if speculation.model is None else speculation.model
         _check(target.model, speculation)
-        precision = own
+        precision, embeddings = own, target.assumptions.capacity.embedding_format
         if speculation.model is not None:
-            precision = Precision.of(model, speculation.weights, own.activations, own.kv)
+            precision = Precision.of(model, speculation.weights, own.activations, own.kv, embeddings)
         elif speculation.weights is not None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)

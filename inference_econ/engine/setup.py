@@ -223,7 +223,7 @@ class Setup:
             )
         if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():
             activations = "fp16"
-        precision = Precision.of(served, weights, activations, kv)
+        precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         engines = engines_for(served, chip, precision, asked)

@@ -16,6 +16,7 @@ from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
 from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.kernels import DenseKernel, ExpertKernel, ScoresKernel, ScoresKernels
+from inference_econ.inputs.precision import EmbeddingFormat
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -296,6 +297,8 @@ class CapacityAssumptions(Spec):
 
     embeddings: Literal["both", "output"]
     """Embeddings that must fit: input and output, or the output embedding only."""
+    embedding_format: EmbeddingFormat = "sixteen_bit"
+    """Embeddings under weights of fewer than 16 bits: in 16 bits as engines leave them, or as the weights."""
     kv: Literal["micro_batch", "batch"]
     """KV cache that must fit: of one micro-batch, or of all that are in the pipeline."""
     draft: bool

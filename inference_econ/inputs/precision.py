@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from inference_econ.inputs.dtype import BLOCKS, check_dtype
+from inference_econ.inputs.dtype import BLOCKS, BYTES_PER_ELEMENT, check_dtype
 from inference_econ.inputs.model import ModelSpec
+
+#: Embeddings under a narrow format of weights: in 16 bits as engines and published checkpoints have them, or in the
+#: same format, as studies count that have one width for all weights.
+EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +21,7 @@ class Precision:
     ----------
     weights, attention, experts, shared_experts, embeddings : str
         Weights: of feed-forward blocks and whatever has no format of its own, of attention, of routed and
-        of shared experts, of embeddings.
+        of shared experts, of embeddings, input and output.
     activations, kv : str
         What flows between operators, and the cache.
     attention_output : str
@@ -38,9 +43,23 @@ class Precision:
 
     @classmethod
     def of(
-        cls, model: ModelSpec, weights: str | None = None, activations: str | None = None, kv: str | None = None
+        cls,
+        model: ModelSpec,
+        weights: str | None = None,
+        activations: str | None = None,
+        kv: str | None = None,
+        embeddings: EmbeddingFormat = "sixteen_bit",
     ) -> Precision:
         """The formats a model is served in: given ones, or those it is published in and 16-bit activations.
+
+        Parameters
+        ----------
+        model : ModelSpec
+            Its ``embedding_weights`` hold under any narrower format of weights.
+        weights, activations, kv : str, optional
+            Number formats; fewer than 16 bits of weights leave embeddings as ``embeddings`` says.
+        embeddings : {'sixteen_bit', 'as_weights'}
+            What narrow weights mean for embeddings whose format the model does not state.
 
         Raises
         ------
@@ -50,13 +69,14 @@ class Precision:
         for name, role in ((weights, "weights"), (activations, "activations"), (kv, "kv")):
             if name is not None:
                 check_dtype(name, role)
+        published = model.embedding_weights or model.weights
         flowing = activations or ("fp16" if (weights or model.weights) == "fp16" else "bf16")
         return cls(
             weights=weights or model.weights,
             attention=weights or model.attention_weights or model.weights,
             experts=weights or model.expert_weights or model.weights,
             shared_experts=weights or model.shared_expert_weights or model.weights,
-            embeddings=weights or model.embedding_weights or model.weights,
+            embeddings=weights or published if embeddings == "as_weights" else _embeddings(model, weights, flowing),
             activations=flowing,
             kv=kv or model.kv or flowing,
             attention_output=weights or model.attention_output_weights or model.attention_weights or model.weights,
@@ -72,3 +92,20 @@ class Precision:
         """The formats of all weights, each once."""
         attention = (self.attention, self.attention_output)
         return tuple(dict.fromkeys((self.weights, *attention, self.experts, self.shared_experts, self.embeddings)))
+
+
+def _embeddings(model: ModelSpec, weights: str | None, flowing: str) -> str:
+    """The format of embeddings beside weights in a given one.
+
+    Engines quantise linear layers only, and so do published checkpoints, which leave ``lm_head`` out by name. A model
+    that is published in one narrow format, as those of studies are, keeps one format.
+    """
+    if weights is None:
+        return model.embedding_weights or model.weights
+    if _wide(weights):
+        return weights
+    return model.embedding_weights or (flowing if _wide(model.weights) else weights)
+
+
+def _wide(dtype: str) -> bool:
+    return BYTES_PER_ELEMENT[dtype] >= BYTES_PER_ELEMENT["bf16"]

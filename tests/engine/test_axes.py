@@ -132,6 +132,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
 }
 #: Fields that say nothing about a single step at a given layout.
 ELSEWHERE = {
+    "capacity.embedding_format",  # formats are resolved before: test_dtype
     "layout.tensor_layouts",
     "experts.all_to_all_copies",  # the same
     "experts.all_to_all_crossing",  # by phase: decode steps send as the study's do

@@ -35,7 +35,13 @@ ONLY_LL = f"network.collectives={{kind: nccl_tree, version: '2.19', protocols: {
 
 def _question(model: str, weights: str | None, context: float, changes: tuple[str, ...]) -> Setup:
     spec, assumed = catalog.model(f"paper/{model}"), catalog.assumptions("paper", changes=changes)
-    return Setup(spec, catalog.hardware("paper/h100"), Precision.of(spec, weights), context, assumed)
+    return Setup(
+        spec,
+        catalog.hardware("paper/h100"),
+        Precision.of(spec, weights, embeddings=assumed.capacity.embedding_format),
+        context,
+        assumed,
+    )
 
 
 @cache

@@ -35,7 +35,9 @@ def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -
             name, weights = name.removesuffix(ending), dtype
     model = catalog.model(f"paper/{name}")
     chip, assumed = catalog.hardware(f"paper/{gpu.lower()}"), catalog.assumptions(preset)
-    return Setup(model, chip, Precision.of(model, weights), context, assumed)
+    return Setup(
+        model, chip, Precision.of(model, weights, embeddings=assumed.capacity.embedding_format), context, assumed
+    )
 
 
 def _instance(row: dict[str, str]) -> tuple[Array, Array]:

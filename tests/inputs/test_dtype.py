@@ -8,6 +8,7 @@ import typing
 
 import pytest
 
+from inference_econ.engine import Setup
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import InputError
 from inference_econ.inputs import BYTES_PER_ELEMENT, Dtype, Precision, catalog, check_cache_dtype, math_unit
@@ -127,3 +128,29 @@ def test_a_chip_holds_a_cache_of_integers_and_of_floats_that_it_computes_with(
         with pytest.raises(InputError, match=message) as found:
             check_cache_dtype(dtype, peaks, chip)
         assert f" {dtype}," not in str(found.value).partition("kv can be")[2]
+
+
+@pytest.mark.parametrize("weights", [name for name, width in BYTES_PER_ELEMENT.items() if width < 1.5])
+def test_narrow_weights_leave_embeddings_in_sixteen_bits(weights: str) -> None:
+    assert Precision.of(catalog.model("llama_3_70b"), weights).embeddings == "bf16"
+    assert Precision.of(catalog.model("llama_2_70b"), weights).embeddings == "fp16"
+    assert Precision.of(catalog.model("gemma_2_9b"), weights).embeddings == "bf16"  # published in 32 bits
+    assert Precision.of(catalog.model("llama_3_70b"), weights, embeddings="as_weights").embeddings == weights
+
+
+def test_formats_of_embeddings_that_a_model_states_win() -> None:
+    assert Precision.of(catalog.model("deepseek_v3"), "nvfp4").embeddings == "bf16"
+    told = catalog.model("llama_3_70b", changes=["embedding_weights=fp8"])
+    assert Precision.of(told, "int4").embeddings == "fp8"
+    # 16 bits hold for all weights, and a study's model in one narrow format keeps one.
+    assert Precision.of(told, "bf16").embeddings == "bf16"
+    assert Precision.of(catalog.model("paper/deepseek_v3"), "int4_channel").embeddings == "int4_channel"
+
+
+def test_loaded_weights_of_a_published_log() -> None:
+    # vLLM, Llama-3.3-70B in fp8 on one GPU: "Model loading took 67.7 GiB".
+    model = catalog.model("llama_3_70b")
+    assert weight_bytes(model, Precision.of(model, "fp8")) / 2**30 == pytest.approx(67.7, abs=0.05)
+    # The study's presets count one width for all.
+    for preset, width in (("paper", "fp8"), ("deployable", "bf16")):
+        assert Setup.of(model, "h100_sxm", weights="fp8", assumptions=preset).precision.embeddings == width

@@ -25,7 +25,13 @@ def _question(
     model: str, weights: str | None = None, context: float = 0.0, preset: str = "paper", chip: str = "paper/h100"
 ) -> Setup:
     spec, assumed = catalog.model(model), catalog.assumptions(preset)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
+    return Setup(
+        spec,
+        catalog.hardware(chip),
+        Precision.of(spec, weights, embeddings=assumed.capacity.embedding_format),
+        context,
+        assumed,
+    )
 
 
 def _every_pair(setup: Setup, grid: Grid, speculation: Speculation | None = None) -> tuple[Array, Array, Array, Array]:

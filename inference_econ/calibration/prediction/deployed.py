@@ -319,7 +319,7 @@ def _requests(row: Measurement) -> Requests:
 
 def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
     model = _model(row.model)
-    precision = Precision.of(model, row.weights, None, row.kv)
+    precision = Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
     chip, told = _chip(row.hardware), _told(row, assumptions)
     if row.context is not None:
         return Setup(model, chip, precision, row.context, told)

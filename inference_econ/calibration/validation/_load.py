@@ -130,7 +130,7 @@ def _service(line: Line, engine: str, assumed: Assumptions) -> Service:
     base, weights = served(model_name(line.text("model")), hardware, line.text("precision"))
     model, chips = catalog.model(base), line.needed("gpus")
     requests = Requests(isl=Length.parse(line.needed("isl")), osl=Length.parse(line.needed("osl")))
-    precision = Precision.of(model, weights)
+    precision = Precision.of(model, weights, embeddings=assumed.capacity.embedding_format)
     setup = Setup(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
     ones = np.ones(1)
     plans = Plans(ones * chips, ones, ones, ones * chips, ones, whole=True)

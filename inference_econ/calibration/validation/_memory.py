@@ -189,7 +189,9 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
     written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")
     name, weights = served(base, hardware, written)
     model = catalog.model(name)
-    precision = Precision.of(model, weights, kv=format_name(line.text("kv_dtype")))
+    precision = Precision.of(
+        model, weights, None, format_name(line.text("kv_dtype")), assumed.capacity.embedding_format
+    )
     if "MoE" in line.text("weight_dtype"):
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)

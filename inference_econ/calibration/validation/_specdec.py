@@ -184,7 +184,7 @@ def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     if lengths is None:
         raise UnusableRowError("no lengths of its requests are recorded")
     context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
-    precision = Precision.of(model, weights)
+    precision = Precision.of(model, weights, embeddings=assumed.capacity.embedding_format)
     setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
     ones = np.ones(1)
     plans = Plans(ones * chips, ones * line.needed("batch"), ones, ones * chips, ones, whole=True)
