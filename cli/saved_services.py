@@ -57,8 +57,9 @@ def _part(saved: Answer, chosen: ChosenPart) -> Part:
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
     alone = {**asked, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     requests = options.requests(asked, **_lengths(asked))
-    speculation = proposals.speculation(asked) if "draft" in asked else None
-    services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
+    chip = _chip(saved, chosen.hardware)
+    speculation = proposals.speculation(asked, chip) if "draft" in asked else None
+    services = options.offer(alone, requests, chip, speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role)
 
 

@@ -56,7 +56,6 @@ from .prefill import prompts_together as prompts_together
 from .prefill import reading_groups as reading_groups
 from .prefill import shared_steps as shared_steps
 from .prefill import unhindered as unhindered
-from .proposals import ACCEPTANCE as ACCEPTANCE
 from .proposals import PROPOSERS as PROPOSERS
 from .proposals import Speculation as Speculation
 from .proposer import Proposer as Proposer
