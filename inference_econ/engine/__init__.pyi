@@ -63,6 +63,7 @@ from .setup import Rent as Rent
 from .setup import Setup as Setup
 from .speculation import Rounds as Rounds
 from .speculation import needed_memory as needed_memory
+from .speculation import prompt_cache_bytes as prompt_cache_bytes
 from .speculation import read_prompt as read_prompt
 from .speculation import rounds as rounds
 from .step import StepCosts as StepCosts
