@@ -270,6 +270,16 @@ class Speculation:
         """
         return replace(self, shortest=self.longest)
 
+    def of_length(self, length: int) -> Speculation | None:
+        """The same with so many proposals in every round, at most :attr:`longest`; None with none [1].
+
+        Examples
+        --------
+        >>> Speculation.of("mtp", [0.9, 0.7]).of_length(1)
+        Speculation(proposer='mtp', acceptance=(0.9,), model=None, weights=None, shortest=1)
+        """
+        return replace(self, acceptance=self.acceptance[:length], shortest=length) if length else None
+
     @property
     def longest(self) -> int:
         """Proposals of a round at most [1]."""
