@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import options, prices, provenance, show
+from . import options, prices, proposals, provenance, show
 from .help import Command, example
 from .parameters import COUNT, Name, Number
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 )
 @options.rent
 @options.largest
+@proposals.proposer
 @options.picture()
 @options.yes
 @options.output
@@ -57,7 +58,8 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     speeds and TTFTs are those that --percentile of the requests see. Without --ttft neither promises one.
 
     With a request rate (or --gpus, or --budget), the best fleet of x prefill and y decode instances, xPyD, that
-    keeps the promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
+    keeps the promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who proposes
+    tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
     from inference_econ.answers.disaggregated.answer import disaggregate
     from inference_econ.report.disaggregated import DisaggregatedPage
@@ -87,4 +89,7 @@ def _pools(choices: options.Choices, requests: Requests) -> Pools:
     decoding = None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"])
     layer_by_layer = choices["transfer"] == "layers"
     setup, space = options.setup(choices, choices["hardware"]), options.space(choices)
-    return pools(setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer)
+    speculation = proposals.speculation(choices, choices["hardware"])
+    return pools(
+        setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer, speculation=speculation
+    )

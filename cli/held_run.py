@@ -33,7 +33,7 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
         raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}")
     saved = answer_file.read(path)
     chosen = answer_file.chosen(saved, number)
-    parts = [saved_services.part(saved, part) for part in chosen.parts]
+    parts = saved_services.parts(saved, chosen)
     replicas = 1 if len(parts) > 1 else parts[0].replicas
     run = calibration.read_run(results[0])
     try:

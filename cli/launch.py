@@ -96,10 +96,11 @@ def _deployment(choices: options.Choices) -> Deployment:
     runner = plan.engine(choices["to"], choices["version"], choices["image"])
     saved = _saved(choices)
     chosen = answer_file.chosen(saved, choices["number"])
-    parts = [saved_services.part(saved, part) for part in chosen.parts]
+    parts, asked = saved_services.parts(saved, chosen), saved_services.asked_speculation(saved)
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
-    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"], _pick(saved, choices["number"]))
+    pick = _pick(saved, choices["number"])
+    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"], pick, asked)
 
 
 def _pick(saved: Answer, number: int | None) -> str:

@@ -30,8 +30,8 @@ def run(choices: options.Choices, offers: Sequence[Services], means: Means, most
 def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: Means) -> Fleet | None:
     """The best fleet of two pools; None if there is none, or the options ask for what pools do not have.
 
-    That is several kinds of chips, fixed degrees or slots, proposals of tokens, answers of a single token, and a
-    promised time to the last token.
+    That is several kinds of chips, fixed degrees or slots, answers of a single token, and a promised time to the last
+    token.
     """
     from inference_econ.answers.disaggregated.budget import largest
     from inference_econ.answers.disaggregated.pools import pools
@@ -40,12 +40,13 @@ def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: 
 
     (first, *others), space = offers, options.space(choices)
     fixed = space.pins.given() or choices["slots"] is not None or choices["e2e"] is not None
-    if others or fixed or first.speculation is not None or first.requests.decode_steps <= 0:
+    if others or fixed or first.requests.decode_steps <= 0:
         return None
     targets = options.targets(choices)
     terms = Terms(targets, choices["arrival_scv"], fullest(targets))
     try:
-        return largest(pools(options.setup(choices), first.requests, space), means, terms)
+        every = pools(options.setup(choices), first.requests, space, speculation=first.speculation)
+        return largest(every, means, terms)
     except TooMuchError:
         raise
     except (NothingFitsError, InputError):

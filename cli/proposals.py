@@ -24,7 +24,7 @@ proposer = options.apply(
     click.option(
         "--acceptance",
         metavar="P|P,P,...",
-        help="Share of proposals accepted: of all [0.8], or by position 0.9,0.8,0.7.",
+        help="Share of proposals accepted: of all, or by position 0.9,0.8,0.7 [as published of proposer and model].",
     ),
     click.option(
         "--acceptance-file", type=click.Path(), help="CSV with target_logprob, draft_logprob and, if known, position."
@@ -32,7 +32,8 @@ proposer = options.apply(
     click.option(
         "--max-draft",
         type=click.IntRange(1, 64),
-        help="Longest draft, of which each batch has the best [5, or as many as have a probability].",
+        help="Longest draft, of which each batch has the best [as many as have a probability, or as in the recipe of "
+        "the engine, or as published].",
     ),
     click.option(
         "--draft-length", type=click.IntRange(1, 64), help="Proposals of every round, as engines run it, pay or not."
@@ -42,8 +43,8 @@ _PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft", "draft_length")
 
 
-def speculation(choices: options.Choices) -> Speculation | None:
-    """What the options of :data:`proposer` ask for; None without a proposer.
+def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:
+    """What the options of :data:`proposer` ask for, perhaps on other hardware; None without a proposer.
 
     Raises
     ------
@@ -53,18 +54,18 @@ def speculation(choices: options.Choices) -> Speculation | None:
     proposer = _only_proposer(choices)
     if proposer is None:
         return None
-    from inference_econ.engine import ACCEPTANCE, Speculation
+    from inference_econ.engine import Speculation
     from inference_econ.inputs import catalog
 
-    rates, length = _acceptance(choices), choices["draft_length"]
     speculation = Speculation.of(
         proposer,
-        ACCEPTANCE if rates is None else rates,
+        _acceptance(choices),
         _longest(choices),
         model=catalog.model(choices["draft"]) if choices["draft"] else None,
         weights=choices["draft_weights"],
+        setup=options.setup(choices, hardware),
     )
-    return speculation if length is None else speculation.of_one_length()
+    return speculation if choices["draft_length"] is None else speculation.of_one_length()
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def settings(choices: options.Choices) -> dict[str, Any]:
         If they contradict each other, or cannot be used.
     """
     others = {name: value for name, value in choices.items() if name not in (*_PROPOSERS, *_DETAILS)}
-    if speculation(choices) is None:
+    if _only_proposer(choices) is None:
         return others
     named = {
         name: choices[name] for name in (*_PROPOSERS, "draft_weights", "max_draft", "draft_length") if choices[name]

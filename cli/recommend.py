@@ -44,9 +44,10 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     from inference_econ.report.recommend import RecommendationPage
 
     options.check_sizes(choices)
-    requests, targets, speculation = options.requests(choices), options.targets(choices), proposals.speculation(choices)
+    requests, targets = options.requests(choices), options.targets(choices)
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
+    speculation = proposals.speculation(choices, choices["hardware"])
     means = options.given_means(choices)
     if means is not None:
         from . import most_traffic

@@ -13,7 +13,8 @@ from . import options, proposals
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
-    from inference_econ.report.answer_file import Answer, ChosenPart
+    from inference_econ.engine import Speculation
+    from inference_econ.report.answer_file import Answer, Chosen, ChosenPart
 
 #: Degrees that decide a layout.
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
@@ -34,30 +35,42 @@ def check_alone(path: str, free: Collection[str]) -> None:
         )
 
 
-def part(saved: Answer, chosen: ChosenPart) -> Part:
-    """A part of an answer as a service that can be asked for its memory.
+def parts(saved: Answer, chosen: Chosen) -> list[Part]:
+    """The parts of a chosen deployment as services that can be asked for their memory.
+
+    Those that speculate propose as many tokens in every round as was best at their load: that was priced.
 
     Raises
     ------
     InputError
-        If the answer does not say all that was asked, or the layout is none.
+        If the answer does not say all that was asked, or a layout is none.
     """
+    from inference_econ.answers.launching import plan
     from inference_econ.report import answer_file
 
     try:
-        return _part(saved, chosen)
+        proposing = asked_speculation(saved)
+        answering = chosen.parts[-1]
+        if proposing is not None:
+            service = _part(saved, answering, proposing).service
+            proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
+        return [_part(saved, part, proposing) for part in chosen.parts]
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(answer_file.mistake(saved, error)) from error
 
 
-def _part(saved: Answer, chosen: ChosenPart) -> Part:
+def asked_speculation(saved: Answer) -> Speculation | None:
+    """Who was to propose tokens; None if nobody was."""
+    return proposals.speculation(saved.options, saved.options["hardware"]) if "draft" in saved.options else None
+
+
+def _part(saved: Answer, chosen: ChosenPart, speculation: Speculation | None) -> Part:
     from inference_econ.answers.launching import plan
 
     asked = saved.options
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
     alone = {**asked, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     requests = options.requests(asked, **_lengths(asked))
-    speculation = proposals.speculation(asked) if "draft" in asked else None
     services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role)
 

@@ -56,7 +56,6 @@ from .prefill import prompts_together as prompts_together
 from .prefill import reading_groups as reading_groups
 from .prefill import shared_steps as shared_steps
 from .prefill import unhindered as unhindered
-from .proposals import ACCEPTANCE as ACCEPTANCE
 from .proposals import PROPOSERS as PROPOSERS
 from .proposals import Speculation as Speculation
 from .proposer import Proposer as Proposer
@@ -64,6 +63,7 @@ from .setup import Rent as Rent
 from .setup import Setup as Setup
 from .speculation import Rounds as Rounds
 from .speculation import needed_memory as needed_memory
+from .speculation import prompt_cache_bytes as prompt_cache_bytes
 from .speculation import read_prompt as read_prompt
 from .speculation import rounds as rounds
 from .step import StepCosts as StepCosts

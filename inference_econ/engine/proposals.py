@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,12 @@ from inference_econ.inputs import (
     ModelSpec,
     ProposerName,
     ServingAssumptions,
+    catalog,
+    starting,
 )
+
+if TYPE_CHECKING:
+    from inference_econ.engine.setup import Setup
 
 #: What proposes tokens, in words.
 PROPOSERS: Mapping[ProposerName, str] = {
@@ -23,10 +29,76 @@ PROPOSERS: Mapping[ProposerName, str] = {
     "eagle": "EAGLE head",
     "ngram": "n-grams of the text so far",
 }
-#: Proposals per round if nothing else is given, and at most [1].
-LONGEST, _MOST = 5, 64
-#: Share of proposals that are accepted if nothing else is given [1].
-ACCEPTANCE = 0.8
+#: Proposals per round at most [1].
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class UsualDrafts:
+    """How often proposals are accepted, and how many there are at most, where the question does not say.
+
+    Attributes
+    ----------
+    who : str
+        Proposer and target, in words.
+    acceptance : tuple of float
+        Probability that the first, second, .. proposal of a round is accepted, given that those before it were, as far
+        as it is known [1].
+    longest : int
+        Proposals of a round at most [1].
+    """
+
+    who: str
+    acceptance: tuple[float, ...]
+    longest: int
+
+    @classmethod
+    def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
+        """What the setup assumes; else what is published, and the draft length in the recipe of its only engine.
+
+        Parameters
+        ----------
+        proposer : str
+            See :class:`Speculation`.
+        setup : Setup, optional
+            The target; by default what is published of others than those that are named.
+
+        Examples
+        --------
+        >>> from inference_econ.engine import Setup
+        >>> UsualDrafts.of("mtp", Setup.of("glm_4_5", "h200_sxm")).longest
+        3
+        >>> UsualDrafts.of("mtp", Setup.of("glm_4_5", "h200_sxm", engine="vllm")).longest
+        1
+        """
+        target = None if setup is None else setup.model
+        published = catalog.speculation_facts().usually(proposer, target)
+        rates: tuple[float, ...] = tuple(float(rate) for rate in published.acceptance)
+        if setup is None or target is None:
+            return cls(PROPOSERS[proposer], rates, published.longest)
+        who, assumed = f"{PROPOSERS[proposer]} of {target.name}", setup.assumptions.serving
+        engine = setup.engines[0].name if len(setup.engines) == 1 else None
+        recipe = starting.recommended_drafts(engine, proposer, target)
+        longest = min(recipe or published.longest, len(rates))
+        if assumed.acceptance != "published":
+            rates = (assumed.acceptance,) * _MOST
+        return cls(who, rates, longest if assumed.longest_draft == "recipe" else assumed.longest_draft)
+
+    def positions(self, drafts: int) -> tuple[float, ...]:
+        """The acceptance of the first so many proposals [1].
+
+        Raises
+        ------
+        InputError
+            If nothing is known of some of them.
+        """
+        if drafts > len(self.acceptance):
+            raise InputError(
+                f"how often a draft of {drafts} tokens by {self.who} is accepted is not known, only that of positions "
+                f"1 to {len(self.acceptance)}; give a draft of at most {len(self.acceptance)}, or its acceptance "
+                "(--acceptance)"
+            )
+        return self.acceptance[:drafts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +136,7 @@ class Speculation:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.proposer not in PROPOSERS:
-            raise InputError(f"unknown proposer {self.proposer!r}; known: {', '.join(PROPOSERS)}")
+        _check_proposer(self.proposer)
         if not 1 <= len(self.acceptance) <= _MOST:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
         formulas.expected_tokens_by_position(self.acceptance)
@@ -83,46 +154,58 @@ class Speculation:
     def of(
         cls,
         proposer: ProposerName,
-        acceptance: float | Sequence[float],
+        acceptance: float | Sequence[float] | None = None,
         longest: int | None = None,
         *,
         model: ModelSpec | None = None,
         weights: str | None = None,
+        setup: Setup | None = None,
     ) -> Speculation:
-        """Speculation with one acceptance for all positions, or with one for each.
+        """Speculation with one acceptance for all positions, or with one for each, or with what is published.
 
         Parameters
         ----------
         proposer : str
             See the attributes.
-        acceptance : float or sequence of float
-            The same for every proposal, independent of the others; or of the first, second, .. one [1].
+        acceptance : float or sequence of float, optional
+            The same for every proposal, independent of the others; or of the first, second, .. one; by default as
+            published of the proposer and the target, see :class:`UsualDrafts` [1].
         longest : int, optional
-            Proposals per round at most [1]; :data:`LONGEST`, or as many as have a probability.
+            Proposals per round at most [1]; by default as many as have a probability, as in the engine's recipe, or as
+            published.
         model, weights
             See the attributes.
+        setup : Setup, optional
+            The target, on whose model, engine and assumptions defaults depend; without it they are those of all.
 
         Raises
         ------
         InputError
-            If more or fewer probabilities are listed than a round may have proposals; and see the class.
+            If more or fewer probabilities are listed than a round may have proposals, or nothing is known of so many;
+            and see the class.
 
         Examples
         --------
         >>> Speculation.of("ngram", 0.5, 3).acceptance, Speculation.of("mtp", [0.9, 0.7]).acceptance
         ((0.5, 0.5, 0.5), (0.9, 0.7))
+        >>> from inference_econ.engine import Setup
+        >>> Speculation.of("mtp", setup=Setup.of("deepseek_v3", "h200_sxm")).acceptance
+        (0.9, 0.53, 0.44)
         """
+        _check_proposer(proposer)
         if longest is not None and not 1 <= longest <= _MOST:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {longest}")
-        if isinstance(acceptance, (int, float)):
-            rates = (float(acceptance),) * (LONGEST if longest is None else longest)
-        else:
+        if isinstance(acceptance, Sequence):
             rates = tuple(float(rate) for rate in acceptance)
             if longest is not None and len(rates) != longest:
                 raise InputError(
                     f"the acceptance of {len(rates)} positions is given, for drafts of at most {longest} tokens; "
                     "give one probability per position, or a single one for all"
                 )
+            return cls(proposer, rates, model, weights)
+        known = UsualDrafts.of(proposer, setup)
+        drafts = known.longest if longest is None else longest
+        rates = known.positions(drafts) if acceptance is None else (float(acceptance),) * drafts
         return cls(proposer, rates, model, weights)
 
     @classmethod
@@ -187,6 +270,16 @@ class Speculation:
         """
         return replace(self, shortest=self.longest)
 
+    def of_length(self, length: int) -> Speculation | None:
+        """The same with so many proposals in every round, at most :attr:`longest`; None with none [1].
+
+        Examples
+        --------
+        >>> Speculation.of("mtp", [0.9, 0.7]).of_length(1)
+        Speculation(proposer='mtp', acceptance=(0.9,), model=None, weights=None, shortest=1)
+        """
+        return replace(self, acceptance=self.acceptance[:length], shortest=length) if length else None
+
     @property
     def longest(self) -> int:
         """Proposals of a round at most [1]."""
@@ -234,3 +327,8 @@ class Speculation:
             "acceptance": list(self.acceptance),
             "shortest_draft": self.shortest,
         }
+
+
+def _check_proposer(name: str) -> None:
+    if name not in PROPOSERS:
+        raise InputError(f"unknown proposer {name!r}; known: {', '.join(PROPOSERS)}")

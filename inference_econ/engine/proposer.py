@@ -81,6 +81,11 @@ class Proposer:
         own_layout = self.target.assumptions.serving.draft_placement == "own_layout"
         return self.setup is None or (self.speculation.proposer == "draft" and own_layout)
 
+    @property
+    def heads(self) -> int:
+        """Layers that were published with the target, each of which proposes a token; else 1 proposer [1]."""
+        return self.target.model.mtp_layers if self.speculation.proposer == "mtp" else 1
+
     def seconds(self, plans: Plans, layouts: Layouts = ONE_STAGE) -> Array:
         """Proposing one token for every sequence of some deployments [s], broadcastable to their shape.
 
@@ -108,7 +113,7 @@ class Proposer:
         helper, (placed, copies) = self.setup, self.placed(plans)
         if self.speculation.proposer != "draft":
             helper = replace(helper, model=helper.model.replace(vocab_size=0))
-            copies = copies * (self.target.model.mtp_layers if self.speculation.proposer == "mtp" else 1)
+            copies = copies * self.heads
         more = helper.memory(placed)
         return replace(
             own,

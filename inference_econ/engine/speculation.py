@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.engine.cache import kv_bytes_per_sequence
 from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.memory import Memory
@@ -148,3 +149,13 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
 def needed_memory(setup: Setup, plans: Plans, speculation: Speculation | None) -> Memory:
     """What target and proposer need together, see :meth:`Proposer.memory`; entries broadcastable to (...) [B]."""
     return setup.memory(plans) if speculation is None else Proposer.of(setup, speculation).memory(plans)
+
+
+def prompt_cache_bytes(setup: Setup, tokens: float, speculation: Speculation | None) -> float:
+    """Cache that a prompt of so many tokens leaves behind, of the target and of the proposer, each byte once [B]."""
+    own = kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
+    helper = None if speculation is None else Proposer.of(setup, speculation)
+    if helper is None or helper.setup is None:
+        return own
+    more = kv_bytes_per_sequence(helper.setup.model, helper.setup.precision, tokens, setup.assumptions)
+    return own + helper.heads * more

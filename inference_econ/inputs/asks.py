@@ -147,9 +147,9 @@ class Settings(Spec):
     """Number format of the draft model or head; as published, or as the target's, by default."""
     acceptance: Acceptance | None = None
     """Probability that a proposed token is accepted: one for all, or of the first, second, .. proposal, given that
-    those before it were [1]; 0.8 by default."""
+    those before it were [1]; as published of the proposer and the model by default."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Longest draft [tokens]; as many as have a probability, or 5, by default."""
+    """Longest draft [tokens]; by default as many as have a probability, as in the engine's recipe, or as published."""
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
     """Proposals of every round, whether they pay or not [tokens]; instead of the longest draft."""
     sampling: SamplingSpec | None = None

@@ -334,6 +334,12 @@ class ServingAssumptions(Spec):
     target's attention: groups of so many chips each hold a copy and work on a part of the batch."""
     verify_context: Literal["start", "mean"]
     """Context seen by the proposed tokens of one verification: as at its start, or on average."""
+    acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Literal["published"] = "published"
+    """Probability that a proposed token is accepted, at every position, where the question does not say; or as
+    published of the proposer and the model [1]."""
+    longest_draft: Count | Literal["recipe"] = "recipe"
+    """Proposals of a round at most where the question does not say; or as in the engine's recipe, and without one as
+    published of the proposer and the model [1]."""
 
 
 #: The groups of :class:`Assumptions`, by the name of their field.

@@ -263,6 +263,11 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
     return _load(ModelSpec, "models", name, tuple(changes))
 
 
+def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
+    """Whether a model is one of some models of the catalogue, perhaps with what-ifs."""
+    return any(model(name).name == spec.name for name in names)
+
+
 def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
     """Read a preset of assumptions by name or path; see :func:`hardware` for ``changes`` and errors."""
     from inference_econ.inputs.assumptions import Assumptions

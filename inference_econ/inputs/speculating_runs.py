@@ -7,8 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
 from inference_econ.inputs._base import Count
 from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.asks import Probability, ProposerName
+from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.source import Source
 
 #: Who proposes, as measurements write it: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
@@ -44,6 +48,30 @@ class AcceptanceLengths(Spec):
         for length, tokens in self.tokens.items():
             if not 1.0 <= tokens <= length + 1.0:
                 raise ValueError(f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}")
+        return self
+
+
+class UsualAcceptance(Spec):
+    """How often proposals are accepted where nobody says otherwise, drawn from what is published."""
+
+    proposer: ProposerName
+    """Who proposes."""
+    models: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Catalogue names of the targets that it holds for; of all others if there are none."""
+    acceptance: Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)]
+    """Probability that the first, second, .. proposal of a round is accepted, given that those before it were [1]."""
+    longest: Count
+    """Proposals of a round at most where no engine's recipe says another number [1]."""
+    source: Source
+    """What it was drawn from."""
+
+    @model_validator(mode="after")
+    def _every_position_is_known(self) -> Self:
+        if self.longest > len(self.acceptance):
+            raise ValueError(
+                f"the longest draft has {self.longest} tokens, but the acceptance of {len(self.acceptance)} positions "
+                "is given"
+            )
         return self
 
 
@@ -125,6 +153,8 @@ class SpeculationFacts(Spec):
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
+    usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
+    """What questions take where nobody says otherwise."""
     drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
     """Draft lengths of runs whose results say that they speculate, but not how far ahead."""
     runs: Annotated[tuple[SpeculatingRuns, ...], Field(strict=False)]
@@ -137,6 +167,14 @@ class SpeculationFacts(Spec):
             if key in seen:
                 raise ValueError(f"acceptance of {key[0]} with {key[1]} on {key[2]} prompts is given twice")
             seen.add(key)
+        return self
+
+    @model_validator(mode="after")
+    def _one_usual_acceptance_each(self) -> Self:
+        named = [(entry.proposer, model) for entry in self.usual for model in entry.models or ("",)]
+        for proposer, model in named:
+            if named.count((proposer, model)) > 1:
+                raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
         return self
 
     def _keys(self) -> Iterator[tuple[str, Method, Prompts]]:
@@ -159,3 +197,18 @@ class SpeculationFacts(Spec):
         """The published acceptance of a model on such prompts, else on others; None if there is none."""
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
+
+    def usually(self, proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
+        """The usual acceptance of a proposer for a target; that for all others where there is none, or no target.
+
+        Raises
+        ------
+        InputError
+            If nothing is known of the proposer.
+        """
+        entries = [entry for entry in self.usual if entry.proposer == proposer]
+        own = (entry for entry in entries if target is not None and catalog.is_one_of(target, entry.models))
+        entry = next(own, next((entry for entry in entries if not entry.models), None))
+        if entry is None:
+            raise InputError(f"nothing is published of how often {proposer} is accepted; give --acceptance")
+        return entry

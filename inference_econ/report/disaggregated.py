@@ -328,7 +328,8 @@ def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
 
 def _title(pools: Pools) -> str:
     setups = [pool.setup for pool in pools.aggregated]
-    return heading("Prefill and decoding apart or together", setups, [lengths_label(pools.requests)])
+    counted, lengths = "Prefill and decoding apart or together", [lengths_label(pools.requests)]
+    return heading(counted, setups, lengths, speculations=[pools.speculation])
 
 
 def comparison_chart(compared: Comparison) -> Plot:

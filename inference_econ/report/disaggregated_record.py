@@ -41,6 +41,7 @@ def comparison_record(
         },
         **facts(decoding, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=pools.requests),
         **_terms_record(compared),
+        "speculation": None if pools.speculation is None else pools.speculation.record(),
         "bytes_per_prompt": pools.bytes_per_prompt,
         "layer_by_layer": pools.layer_by_layer,
         "disaggregated": [_apart(pools, apart, index) for index in range(len(apart) - 1, -1, -1)],

@@ -151,9 +151,8 @@ def notes(deployment: Deployment) -> list[str]:
     """What a run is not like the prediction in."""
     said = []
     instance = deployment.instances[0]
-    speculation = instance.service.speculation
-    if speculation is not None and speculation.shortest != speculation.longest:
-        said.append(f"the engine drafts {speculation.longest} tokens in every round; predicted is the best length")
+    if deployment.asked is not None and instance.service.speculation is None:
+        said.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
     kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
     if kinds & {"lognormal", "listed"}:
         said.append("the load generator sends requests of the mean lengths, not of the distribution")

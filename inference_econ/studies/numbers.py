@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from inference_econ.engine import ACCEPTANCE
 from inference_econ.errors import InputError
 from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys
 from inference_econ.studies.settings import setup_of, with_defaults
@@ -13,7 +12,7 @@ from inference_econ.studies.settings import setup_of, with_defaults
 #: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
 SETTINGS = ("price", "isl", "osl", "context", "cached", "shared_prefix", "acceptance", "ttft", "tpot", "e2e")
 #: What such a setting is where nothing is said.
-_ABSENT = {"cached": 0.0, "shared_prefix": 0.0, "acceptance": ACCEPTANCE}
+_ABSENT = {"cached": 0.0, "shared_prefix": 0.0}
 
 
 def number(settings: Settings, name: str) -> float:

@@ -12,7 +12,7 @@ from inference_econ.answers.frontier import decode_frontier
 from inference_econ.answers.operating_point import Observation, instances_of
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.serving_frontier import frontier
-from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
+from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     DECODE_STEPS_ONLY,
@@ -85,7 +85,8 @@ def frontier_of(settings: Settings) -> AnyFrontier:
     filled = with_defaults(settings)
     assert filled.grid is not None and filled.pipeline is not None
     _check_counted(filled)
-    setup, speculation = setup_of(filled), speculation_of(filled)
+    setup = setup_of(filled)
+    speculation = speculation_of(filled, setup)
     space = Space(pins_of(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
     if not filled.counts_decode_steps:
         return frontier(
@@ -137,8 +138,8 @@ def pins_of(filled: Settings) -> Pins:
     return instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
 
 
-def speculation_of(settings: Settings) -> Speculation | None:
-    """Who proposes tokens, if anybody.
+def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
+    """Who proposes tokens to a target, if anybody.
 
     Raises
     ------
@@ -150,10 +151,11 @@ def speculation_of(settings: Settings) -> Speculation | None:
         return None
     speculation = Speculation.of(
         proposer,
-        ACCEPTANCE if settings.acceptance is None else settings.acceptance,
+        settings.acceptance,
         settings.max_draft if settings.draft_length is None else settings.draft_length,
         model=None if settings.draft is None else catalog.model(settings.draft),
         weights=settings.draft_weights,
+        setup=setup,
     )
     return speculation if settings.draft_length is None else speculation.of_one_length()
 

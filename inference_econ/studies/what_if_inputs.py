@@ -164,7 +164,7 @@ def _of_requests(settings: Settings) -> Iterator[_Kind]:
     yield _Kind("osl", "output tokens", "", ("osl",))
     if settings.cached:
         yield _Kind("cached", "cached tokens", "", ("cached",))
-    if any(getattr(settings, name) for name in PROPOSERS) and not isinstance(settings.acceptance, tuple):
+    if any(getattr(settings, name) for name in PROPOSERS) and isinstance(settings.acceptance, (int, float)):
         yield _Kind("acceptance", "acceptance", "", ("acceptance",))
 
 

@@ -159,18 +159,34 @@ def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path,
     assert "output tokens/s" in text
 
 
-@pytest.mark.parametrize(
-    ("proposer", "expected"),
-    [
-        ("--mtp", {"method": "mtp", "num_speculative_tokens": 5}),
-        ("--ngram", {"method": "ngram", "num_speculative_tokens": 5}),
-    ],
-)
-def test_speculation_has_the_longest_draft(command: Command, proposer: str, expected: dict[str, Any]) -> None:
-    asked = ("deepseek_v3", "h200_sxm", "--request-rate", "1", "--tp", "8", "--dp", "1", "--pp", "1", proposer)
-    assert _parsed(command("launch", *asked, "--to", "vllm").out, "vllm")["--speculative-config"] == expected
-    read = _parsed(command("launch", *asked, "--to", "sglang").out, "sglang")
-    assert read["--speculative-num-draft-tokens"] == 6
+@pytest.mark.parametrize(("rate", "drafts"), [("0.1", 5), ("60", None)])
+def test_the_draft_length_that_was_priced_is_started(
+    command: Command, tmp_path: Path, rate: str, drafts: int | None
+) -> None:
+    """Alone a request gains by five proposals; a batch that is bound by arithmetic gains by none."""
+    path, pinned = tmp_path / "answer.json", ("--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
+    asked = ("llama_3_8b", "h100_sxm", *pinned, "--isl", "200", "--osl", "200", "--ngram", "--request-rate", rate)
+    accepted = ("--acceptance", "0.9,0.8,0.7,0.6,0.5" if drafts else "0.05,0.05,0.05,0.05,0.05")
+    assert command("recommend", *asked, *accepted, "--engine", "vllm", "-o", path).code == 0
+    text = command("launch", path, "--to", "vllm").out
+    read = _parsed(text, "vllm")
+    if drafts is None:
+        assert read.get("--speculative-config") is None
+        assert "nobody proposes tokens: under this load that does not pay" in " ".join(text.replace("#", "").split())
+    else:
+        assert read["--speculative-config"] == {"method": "ngram", "num_speculative_tokens": drafts}
+        assert "nobody proposes" not in text
+        sglang = _parsed(command("launch", path, "--to", "sglang").out, "sglang")
+        assert sglang["--speculative-num-draft-tokens"] == drafts + 1
+
+
+def test_the_length_of_a_recipe_is_started(command: Command, tmp_path: Path) -> None:
+    """vLLM's recipes propose one token for GLM-4.5, which is then priced and started."""
+    path = tmp_path / "answer.json"
+    asked = ("glm_4_5", "h200_sxm", "--weights", "fp8", "--tp", "8", "--dp", "1", "--pp", "1", "--ep", "1", "--mtp")
+    assert command("recommend", *asked, "--request-rate", "0.2", "--engine", "vllm", "-o", path).code == 0
+    text = command("launch", path, "--to", "vllm", "--model-id", "zai-org/GLM-4.5-FP8").out
+    assert _parsed(text, "vllm")["--speculative-config"] == {"method": "mtp", "num_speculative_tokens": 1}
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)

@@ -26,7 +26,7 @@ def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
     outcome = command(*DRAFTED, "--why")
     assert (outcome.code, outcome.err) == (0, "")
     for words in (
-        *("tp8", "draft model Llama 3.1 8B", "acceptance 0.8, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
+        *("tp8", "draft model Llama 3.1 8B", "acceptance 0.73, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
         *("It pays up to", "a batch of", "The proposer takes memory", "requests fit beside it", "All slots taken"),
         *("Proposing a token takes", "prefill of others, by the proposer too"),
     ):
@@ -40,12 +40,12 @@ def test_the_record_is_that_of_the_library(command: Command) -> None:
         "llama_3_70b",
         "h100_sxm",
         Requests.build({"isl": 1000, "osl": 300}, origin="test"),
-        Speculation.of("draft", 0.8, 3, model=catalog.model("llama_3_8b")),
+        Speculation.of("draft", None, 3, model=catalog.model("llama_3_8b")),
         tp=8,
         weights="fp8",
     )
     assert record["speculation"] == {
-        "proposer": "draft", "draft_model": "Llama 3.1 8B", "draft_weights": None, "acceptance": [0.8, 0.8, 0.8],
+        "proposer": "draft", "draft_model": "Llama 3.1 8B", "draft_weights": None, "acceptance": [0.73, 0.73, 0.73],
         "shortest_draft": 0,
     }  # fmt: skip
     assert record["layout"]["tp"] == 8
@@ -58,7 +58,7 @@ def test_the_record_is_that_of_the_library(command: Command) -> None:
     assert first["speedup"] == pytest.approx(first["plain_tpot_seconds"] / first["tpot_seconds"])
     assert first["speedup"] == pytest.approx(float(found.speedup[0]))
     assert first["dollars_per_million_output_tokens"] < first["plain_dollars_per_million_output_tokens"]
-    assert first["draft_tokens"] == 3 >= last["draft_tokens"]
+    assert first["draft_tokens"] == 2 >= last["draft_tokens"]
     assert record["dollars_per_million_when_full"] == pytest.approx(last["dollars_per_million_output_tokens"], rel=1e-3)
 
 
@@ -94,6 +94,53 @@ def test_every_question_takes_a_length(command: Command, arguments: tuple[object
     assert "n-grams of the text so far, 2 drafted in every round, which gives 1.9 tokens" in text
 
 
+def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> None:
+    """SGLang's documents (basic_usage/deepseek_v3, H200 TP8): 1.8 times as quick alone, 1.5 times at 32."""
+    rows = json.loads(command("speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp", "--format", "json").out)[
+        "rows"
+    ]
+    speedup = {row["concurrency"]: row["speedup"] for row in rows}
+    assert speedup[1] == pytest.approx(1.8, rel=0.15)
+    assert speedup[32] == pytest.approx(1.5, rel=0.15)
+    assert {row["draft_tokens"] for row in rows} <= {1, 2, 3}
+
+
+def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) -> None:
+    """vLLM's recipes propose 1 token for GLM-4.5, SGLang's 3; a length that is named counts before them."""
+
+    def longest(*options: object) -> int:
+        subject = ("speculate", "glm_4_5", "h200_sxm", "--tp", 8, "--weights", "fp8", "--mtp", "--format", "json")
+        return len(json.loads(command(*subject, *options).out)["speculation"]["acceptance"])
+
+    assert [longest(), longest("--engine", "vllm"), longest("--engine", "sglang")] == [3, 1, 3]
+    assert longest("--engine", "vllm", "--max-draft", 2) == 2
+    assert longest("--engine", "vllm", "--acceptance", "0.9,0.8,0.7") == 3
+
+
+def test_the_published_study_keeps_its_acceptance(command: Command) -> None:
+    study = (
+        "frontier",
+        "llama_3_70b",
+        "h100_sxm",
+        "--draft",
+        "llama_3_8b",
+        "--format",
+        "json",
+        "--max-instance-gpus",
+        8,
+    )
+    record = json.loads(command(*study, "--grid", "paper").out)
+    assert record["speculation"]["acceptance"] == [0.8] * 5
+    assumed = (
+        "--decode-only",
+        "--set",
+        "assumptions.serving.acceptance=0.6",
+        "--set",
+        "assumptions.serving.longest_draft=2",
+    )
+    assert json.loads(command(*study, *assumed).out)["speculation"]["acceptance"] == [0.6, 0.6]
+
+
 def test_csv_and_markdown_to_a_file(command: Command) -> None:
     outcome = command(*MTP, "--acceptance", "0.9,0.7,0.5", "--format", "csv", "-o", "a.csv")
     assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
@@ -107,11 +154,14 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*MTP, "--draft-weights", "bf16"), "multi-token-prediction layers (bf16), acceptance 0.8"),
+        ((*MTP, "--draft-weights", "bf16"), "multi-token-prediction layers (bf16), acceptance by position 0.9"),
         ((*MTP, "--acceptance", "0.9,0.7"), "acceptance by position 0.9, 0.7"),
-        (("speculate", "llama_3_8b", "h100_sxm", "--eagle"), "EAGLE head, acceptance 0.8, at most 5 drafted"),
+        (("speculate", "llama_3_8b", "h100_sxm", "--eagle"), "EAGLE head, acceptance by position 0.77, 0.71, 0.71"),
         (("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance", "0"), "It never pays: no speed-up"),
-        (("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--isl", "200"), "It pays up to all"),
+        (
+            ("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance", "0.8", "--isl", "200"),
+            "It pays up to all",
+        ),
         (("speculate", "llama_3_8b", "h100_sxm", "--draft", "qwen3_0_6b"), "The rule needs one vocabulary: Qwen3 0.6B"),
         (("speculate", "deepseek_v3_nvfp4", "b200", "--dp", "8", "--mtp"), "dp8ep8"),
         (("speculate", "llama_3_70b", "h100_sxm", "--tp", "4", "--pp", "2", "--eagle"), "tp4pp2"),
@@ -167,7 +217,7 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance 0.8" in " ".join(command(*promised, "--eagle").out.split())
+    assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in " ".join(command(*promised, "--eagle").out.split())
 
 
 SMALL = ("speculate", "llama_3_8b", "h100_sxm")
@@ -201,6 +251,15 @@ SMALL = ("speculate", "llama_3_8b", "h100_sxm")
             "the acceptance of 3 positions is given, for drafts of at most 2 tokens",
         ),
         ((*SMALL, "--ngram", "--max-draft", "65"), "65 is not in the range 1<=x<=64"),
+        (
+            ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--mtp", "--max-draft", "5"),
+            "how often a draft of 5 tokens by multi-token-prediction layers of DeepSeek-V3 is accepted is not known, "
+            "only that of positions 1 to 3; give a draft of at most 3, or its acceptance (--acceptance)",
+        ),
+        (
+            ("recommend", "llama_3_8b", "h100_sxm", "--eagle", "--draft-length", "8"),
+            "a draft of 8 tokens by EAGLE head of Llama 3.1 8B is accepted is not known, only that of positions 1 to 7",
+        ),
         (
             (*SMALL, "--ngram", "--acceptance", "0.9", "--acceptance-file", "a.csv"),
             "give either --acceptance or --acceptance-file, not both",

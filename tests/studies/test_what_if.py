@@ -148,7 +148,7 @@ def test_promises_leave_out_what_breaks_them() -> None:
 
 
 def test_everything_usual_can_be_varied() -> None:
-    settings = Settings(model="deepseek_v3", hardware="h200_sxm", mtp=True, cached=500)
+    settings = Settings(model="deepseek_v3", hardware="h200_sxm", mtp=True, acceptance=0.8, cached=500)
     inputs = {each.key: each for each in inputs_of(settings)}
     assert {
         "hbm_bandwidth", "hbm_size", "peak_fp8", "peak_bf16", "link_bandwidth", "nic", "link_latency", "launch",

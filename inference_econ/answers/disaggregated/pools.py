@@ -17,9 +17,10 @@ from inference_econ.engine import (
     Instances,
     Setup,
     Space,
-    kv_bytes_per_sequence,
+    Speculation,
     layout_keys,
     own_tokens,
+    prompt_cache_bytes,
     prompts_of_a_step,
     prompts_together,
     shared_steps,
@@ -107,7 +108,9 @@ class Pool:
         services, states = self.services, self.services.states
         rows = zip(services.slots, states.concurrency, states.batch, strict=True)
         batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in rows]
-        return states_of(services.setup, services.plans, np.array(batch)[:, None], services.requests)
+        return states_of(
+            services.setup, services.plans, np.array(batch)[:, None], services.requests, services.speculation
+        )
 
     @cached_property
     def states(self) -> Steady:
@@ -123,8 +126,10 @@ class Pool:
         """Some instances of the pool, by the positions of their layouts and the requests that each serves [1]."""
         requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
         layouts = [self.layouts[index] for index in shown]
+        speculates = self.services.speculation is not None
         return Instances(
-            self.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label, layouts=layouts
+            self.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label, layouts=layouts,
+            speculates=speculates,
         )  # fmt: skip
 
     @cached_property
@@ -166,10 +171,18 @@ class Pools:
 
     @property
     def bytes_per_prompt(self) -> float:
-        """Cache of a prompt that moves from one pool to the other, each byte once [B]; a shared prefix is there."""
+        """Cache of a prompt that moves from one pool to the other, each byte once [B]; a shared prefix is there.
+
+        That of whoever proposes tokens moves as well.
+        """
         setup = self.decode.setup
         moved = own_tokens(self.requests.isl.mean, self.requests.shared_prefix, setup.assumptions.capacity)
-        return kv_bytes_per_sequence(setup.model, setup.precision, moved, setup.assumptions)
+        return prompt_cache_bytes(setup, moved, self.speculation)
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """Who proposes tokens; None if nobody does."""
+        return self.decode.services.speculation
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
         """The engines that can start both layouts of a pair, by name; none where any layout is offered."""
@@ -217,6 +230,7 @@ def pools(
     *,
     decode: Setup | None = None,
     layer_by_layer: bool = True,
+    speculation: Speculation | None = None,
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
@@ -232,6 +246,8 @@ def pools(
         The same model on another kind of chip, for decoding.
     layer_by_layer : bool
         See :class:`Pools`.
+    speculation : Speculation, optional
+        Who proposes tokens: the decode pool runs its rounds, and the prefill pool reads prompts for it too.
 
     Returns
     -------
@@ -241,7 +257,8 @@ def pools(
     Raises
     ------
     InputError
-        If nobody knows a price, answers have a single token, or no link joins the pools.
+        If nobody knows a price, answers have a single token, no link joins the pools, or the speculation does not go
+        with the model.
     NothingFitsError
         If no layout fits.
     """
@@ -249,11 +266,11 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    both = _usable(offer(setup, requests, space))
-    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space))
+    both = _usable(offer(setup, requests, space, speculation))
+    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space, speculation))
     if decode is None or decode.hardware == setup.hardware:
         return Pools(reading, both, (both,), layer_by_layer)
-    decoding = _usable(offer(decode, requests, space))
+    decoding = _usable(offer(decode, requests, space, speculation))
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from inference_econ.answers.launching.arguments import written
 from inference_econ.answers.launching.benchmark import Generator, OfferedLoad, Run, run
 from inference_econ.answers.launching.expected import Expected
 from inference_econ.answers.launching.instance import Engine, Instance, Limits, Role
+from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.inputs import REPOSITORY_LETTERS, is_repository, starting
 from inference_econ.serving import Service
@@ -65,6 +68,8 @@ class Deployment:
         Which load generator offers it.
     pick : str
         How it was chosen, in words.
+    asked : Speculation or None
+        Who was to propose tokens; instances speculate only where that pays under the load.
     """
 
     instances: Sequence[Instance]
@@ -72,6 +77,7 @@ class Deployment:
     expected: Sequence[Expected]
     generator: Generator = "vllm"
     pick: str = ""
+    asked: Speculation | None = None
 
     @property
     def engine(self) -> Engine:
@@ -135,6 +141,28 @@ def weights(service: Service, named: str | None) -> Weights:
     if model.huggingface_id is None:
         raise InputError(f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME")
     return Weights(model.huggingface_id)
+
+
+def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
+    """The speculation that was priced: the draft length that is best for the batch of some requests in flight [1].
+
+    Parameters
+    ----------
+    service : Service
+        An instance, which perhaps speculates.
+    in_flight : float
+        Requests under way in it [1].
+
+    Returns
+    -------
+    Speculation or None
+        With rounds of that one length, as engines run them; None where decoding plainly is faster, or nobody proposes.
+    """
+    if service.speculation is None:
+        return None
+    batch = service.at(np.array([max(in_flight, 1.0)])).batch
+    drafts = rounds(service.setup, replace(service.plans, batch=batch), service.speculation)
+    return service.speculation.of_length(int(drafts.best().length[0]))
 
 
 def instances(runner: Engine, parts: Sequence[Part], served: Weights, longest: int | None = None) -> list[Instance]:
