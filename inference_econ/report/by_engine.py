@@ -71,8 +71,8 @@ def _left_out(errors: UnseenErrors | None, name: Fitted) -> str:
 def held(report: Servers) -> Table:
     """How many measured values the intervals of 80 % hold, and how wide these are, by engine and generation of chips.
 
-    Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after the
-    other, as their profile says.
+    Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
+    the other, as their profile says.
     """
     lines = []
     for line in _held_lines(report):
@@ -83,8 +83,8 @@ def held(report: Servers) -> Table:
 
 
 _HELD_LEGEND = (
-    "Each cell: rows, how many of them lie in their interval, and the median of its highest over its lowest value. Left "
-    "out: each deployment against an interval made from the others of its profile."
+    "Each cell: rows, how many of them lie in their interval, and the median of its highest over its lowest value. "
+    "Left out: each deployment against an interval made from the others of its profile."
 )
 
 

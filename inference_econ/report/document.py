@@ -66,9 +66,9 @@ _OPENING = (
     "series, the worst ones first."
 )
 _HELD = (
-    "Intervals of 80 %, and how many of the measured values they hold. Those of rows that were fitted are somewhat wide, as "
-    "they are made for servers that were not; where a row is unlike what was measured, they are those of fits that left "
-    "out its like ([how they are made](confidence.md))."
+    "Intervals of 80 %, and how many of the measured values they hold. Those of rows that were fitted are somewhat "
+    "wide, as they are made for servers that were not; where a row is unlike what was measured, they are those of fits "
+    "that left out its like ([how they are made](confidence.md))."
 )
 _HOW = """\
 Every row of the files in `scenarios/measured` goes through the service model that answers questions: the same steps,
