@@ -25,8 +25,8 @@ _MISFIT, _TELLING, _NOISE = 6.0, 5, 0.05
 _NORMAL = 1.4826
 #: Groups whose distances are as uncertain as those of a profile differ from its base's. The logarithm of a distance to
 #: the quantiles of 10 and 90 % of n normal errors has a variance of 0.9 / n; those of engines on a generation of chips
-#: have one of 0.16 around the generation's (docs/confidence.md) [1].
-BASE_GROUPS = 6.0
+#: have one of 0.23 around the generation's (docs/confidence.md) [1].
+BASE_GROUPS = 4.0
 #: Share of an interval that coverage is counted of, and distances that are as good as none [1].
 _LEVEL, _LEAST = 0.8, 1e-3
 _MIDDLE = LEVELS.index(0.5)

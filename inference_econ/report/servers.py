@@ -361,8 +361,8 @@ def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
 
 
 def _part(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
-    held, known = inside(rows, quantity)
-    return {**accuracy.record(), "with_interval": known, "inside": held}
+    where = inside(rows, quantity)
+    return {**accuracy.record(), "with_interval": where.known, "inside": where.held, "interval_width": where.width}
 
 
 def _named(report: Servers) -> str:

@@ -50,13 +50,13 @@ def test_a_profile_without_a_base_by_hand() -> None:
 
 
 def test_few_groups_lie_between_their_errors_and_those_of_the_base() -> None:
-    # Two groups of distances 0.2 x 2.94, a base of 0.1282 at 10 and 90 %: a quarter counts of the former's logarithm.
+    # Two groups of distances 0.2 x 2.94, a base of 0.1282 at 10 and 90 %: a third counts of the former's logarithm.
     groups = [[np.array([-0.25, 0.25])], [np.array([-0.25, 0.25])]]
-    assert own_share(2) == 0.25
+    assert own_share(2) == pytest.approx(1.0 / 3.0)
     quantiles = error_quantiles(groups, NORMAL)
     assert quantiles is not None
     own = 0.25 * stretch(2)
-    assert quantiles[LEVELS.index(0.9)] == pytest.approx(own**0.25 * 0.12816**0.75, abs=1e-4)
+    assert quantiles[LEVELS.index(0.9)] == pytest.approx(own ** (1.0 / 3.0) * 0.12816 ** (2.0 / 3.0), abs=1e-4)
     # As many as tell as much as the base count half.
     assert own_share(int(BASE_GROUPS)) == 0.5
     assert own_share(60) > 0.9

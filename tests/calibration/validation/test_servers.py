@@ -6,16 +6,14 @@ import csv
 import io
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from inference_econ._types import Array
+from benchmarks import error_spreads
 from inference_econ.calibration import (
     CONSTANTS,
     QUANTITIES,
@@ -30,12 +28,11 @@ from inference_econ.calibration import (
 )
 from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.rows import deployment_key
 from inference_econ.calibration.spread import error_quantiles
 from inference_econ.calibration.validation import bound, servers
 from inference_econ.calibration.validation.rows import Coverage
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, likely_ends, profiles
+from inference_econ.inputs import catalog
 from inference_econ.report import document, held_out
 from inference_econ.report.page import csv_text
 from inference_econ.report.servers import beyond, bound_record, errors, predictions, record, tables
@@ -123,39 +120,13 @@ def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
 ENOUGH_RUNS, ONE = 12, 0.4
 
 
-@cache
-def _runs(name: str) -> dict[str, dict[str, list[list[Array]]]]:
-    """ln(measured / predicted) of a quantity by generation, engine and run."""
-    (quantity,) = (quantity for quantity in QUANTITIES if quantity.name == name)
-    errors: dict[str, dict[str, dict[object, list[float]]]] = defaultdict(
-        lambda: defaultdict(lambda: defaultdict(list))
-    )
-    for row in shipped_servers().counted():
-        measured, predicted, server = row.measured(quantity), row.predicted(quantity), row.measurement
-        generation = "" if server is None else profiles.generation_of(catalog.hardware(server.hardware).family)
-        if server is not None and row.fitted and generation and measured and predicted:
-            run = deployment_key(server), server.engine_version
-            errors[generation][server.engine][run].append(math.log(measured / predicted))
-    return {
-        generation: {engine: [[np.array(run)] for run in runs.values()] for engine, runs in engines.items()}
-        for generation, engines in errors.items()
-    }
-
-
-def _log_width(groups: list[list[Array]], base: tuple[float, ...] | None) -> float:
-    quantiles = error_quantiles(groups, base)
-    assert quantiles is not None
-    low, high = likely_ends(quantiles)
-    return high - low
-
-
 @pytest.mark.parametrize(("name", "widest"), [("tpot", 1.6), ("ttft_under_load", 4.5), ("output_rate", 1.7)])
 @pytest.mark.parametrize("generation", ["hopper", "blackwell"])
 def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
     generation: str, name: str, widest: float
 ) -> None:
     """Each deployment against an interval of the others of its engine and of all engines on its generation of chips."""
-    engines = _runs(name)[generation]
+    engines = error_spreads.errors_by_run(shipped_servers(), name)[generation]
     everything = [group for groups in engines.values() for group in groups]
     base = error_quantiles(everything)
     enough = {engine: groups for engine, groups in engines.items() if len(groups) >= ENOUGH_RUNS}
@@ -164,7 +135,7 @@ def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
         held = coverage(groups, base)
         slack = ONE / math.sqrt(len(groups))
         assert 0.75 - slack <= held <= 0.85 + slack, (engine, held)
-        assert math.exp(_log_width(groups, base)) < widest, engine
+        assert error_spreads.width(groups, base) < widest, engine
     # Over all engines, whose runs are many, without slack.
     shares = [(coverage(groups, base), joined(groups).size) for groups in enough.values()]
     assert 0.75 <= np.average([share for share, _ in shares], weights=[rows for _, rows in shares]) <= 0.87
