@@ -13,6 +13,7 @@
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh error-correlations  whether errors of predictions go together (2 minutes)
+#   sh run.sh error-spreads       how far intervals of 80 % reach by engine, and how many deployments they hold (a minute)
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
 #   sh run.sh sweep-kills a sweep killed a hundred times at random moments, which loses and repeats no row (10 minutes;
@@ -117,6 +118,10 @@ error-correlations)
     set_up . package
     .venv/bin/python -m benchmarks.error_correlations
     ;;
+error-spreads)
+    set_up . package
+    .venv/bin/python -m benchmarks.error_spreads
+    ;;
 contradictions)
     set_up . package
     shift
@@ -162,7 +167,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | kernels | closed-loop | launchable | published-counts | error-correlations | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -15,7 +15,6 @@ from .held_run import hold as hold
 from .held_run import suspects as suspects
 from .holdout import GROUPS as GROUPS
 from .holdout import Fold as Fold
-from .holdout import coverage as coverage
 from .holdout import held_out as held_out
 from .measurements import BenchmarkRun as BenchmarkRun
 from .measurements import MeasuredServer as MeasuredServer
@@ -28,6 +27,8 @@ from .profile_file import profile as profile
 from .rows import chosen as chosen
 from .rows import conditions as conditions
 from .rows import thinned as thinned
+from .spread import coverage as coverage
+from .spread import joined as joined
 from .subjects import layout_of as layout_of
 from .validation import ComparedPoint as ComparedPoint
 from .validation import Report as Report

@@ -11,17 +11,19 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration.fit import Fit
-from inference_econ.calibration.holdout import (
-    GROUPS,
-    Fold,
-    coverage,
-    held_out,
-    left_out_quantiles,
-    own_errors,
-)
+from inference_econ.calibration.holdout import GROUPS, Fold, held_out, own_errors
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import calibration_behind, deployment_key
+from inference_econ.calibration.spread import (
+    BASE_GROUPS,
+    Groups,
+    coverage,
+    error_quantiles,
+    joined,
+    no_narrower,
+    without_misfits,
+)
 from inference_econ.calibration.subjects import (
     instance_chips,
     layout_of,
@@ -48,8 +50,6 @@ from inference_econ.inputs import (
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 #: Rows of a quantity that say how far off predictions are, at least [1].
 _ENOUGH = 5
-#: Groups of rows (of a chip, of a model) fewer than which say little about others [1].
-_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ def _range(values: Iterable[float | None]) -> dict[str, float]:
 
 
 def _errors(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
-    """By what was left out and target; where groups are few, no better than what the base knows."""
+    """By what was left out and target; the fewer groups there are, the nearer to what the base knows."""
     before = calibration_behind(fitted.base)
     known: dict[Unlike, dict[Quantity, ErrorSpread]] = {} if before is None else before.errors
     errors = {
@@ -268,39 +268,50 @@ def _spread(
     fitted: Fit, target: int, by: Unlike, folds: Mapping[Unlike, Sequence[Fold]], known: ErrorSpread | None
 ) -> dict[str, Any]:
     """Errors of a target without what rows have in common; empty if nothing says how large they are."""
-    groups = held_out(folds, by, target)
-    if len(groups) >= _FEW or (groups and known is None):
-        return _described(fitted, target, groups, by, left_out_quantiles(groups, by))
-    if not groups and known is None and by != "traffic":
+    groups, base = held_out(folds, by, target), None if known is None else known.quantiles
+    if groups:
+        few = len(without_misfits(groups)) < BASE_GROUPS
+        share = coverage(groups, base)
+        return _described(fitted, target, groups, error_quantiles(groups, base), known if few else None, share)
+    if known is None and by != "traffic":
         return {}
-    groups = groups or held_out(folds, "traffic", target) or own_errors(fitted, target)
-    together = [np.concatenate(groups)] if groups else []
-    quantiles = left_out_quantiles(together, by)
-    wide = quantiles and _no_narrower(quantiles, known)
-    behind = known if known is not None and wide and _same_interval(wide, known.quantiles) else None
-    return _described(fitted, target, together, by, wide, behind)
+    # Nothing could be left out.
+    runs = held_out(folds, "traffic", target) or own_errors(fitted, target)
+    together = [[run for group in runs for run in group]]
+    if known is None:
+        return _described(fitted, target, together, error_quantiles(together))
+    quantiles = no_narrower(together, known.quantiles)
+    behind = known if quantiles is None or _as_wide(known.quantiles, quantiles) else None
+    return _described(fitted, target, together, quantiles, behind)
+
+
+def _as_wide(base: Sequence[float], quantiles: Sequence[float]) -> bool:
+    """Whether an interval of 80 % is as wide as that of the base, but for digits that are not written."""
+    widths = (levels[LEVELS.index(0.9)] - levels[LEVELS.index(0.1)] for levels in (base, quantiles))
+    return math.isclose(*widths, abs_tol=3e-4)
 
 
 def _described(
     fitted: Fit,
     target: int,
-    groups: Sequence[Array],
-    by: Unlike,
+    groups: Groups,
     quantiles: tuple[float, ...] | None,
     behind: ErrorSpread | None = None,
+    covered: float = math.nan,
 ) -> dict[str, Any]:
-    """What is known of a target; where its interval is that of the base, with the base's rows and groups."""
+    """What is known of a target; where its interval is mostly that of the base, with the base's rows and groups."""
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}
-    covered, sizes = coverage(groups, by), np.abs(np.concatenate(groups))
-    rows, parts = (count, len(groups)) if behind is None else (behind.rows, behind.groups)
+    errors, kept = joined(groups), without_misfits(groups)
+    rows, parts = (count, len(kept)) if behind is None else (behind.rows, behind.groups)
     spread = {
         "rows": rows,
         "own": None if behind is None else count,
-        "groups": parts or None,
-        "median": round(float(np.median(sizes)), 4),
-        "p90": round(float(np.quantile(sizes, 0.9)), 4),
+        "groups": parts,
+        "misfits": errors.size - joined(kept).size or None,
+        "median": round(float(np.median(np.abs(errors))), 4),
+        "p90": round(float(np.quantile(np.abs(errors), 0.9)), 4),
         "covered": round(covered, 3) if math.isfinite(covered) else None,
         "quantiles": list(quantiles),
     }
@@ -345,16 +356,3 @@ def _summary(sizes: Array, targets: Sequence[str]) -> dict[str, Any]:
         "medians": {target: round(float(np.nanmedian(column)), 3) for target, column in columns.items()},
         "p90s": {target: round(float(np.nanquantile(column, 0.9)), 3) for target, column in columns.items()},
     }
-
-
-def _no_narrower(quantiles: tuple[float, ...], known: ErrorSpread | None) -> tuple[float, ...]:
-    """What few groups say about others is no better than what was known before."""
-    if known is None:
-        return quantiles
-    pairs = zip(LEVELS, quantiles, known.quantiles, strict=True)
-    return tuple(mine if level == 0.5 else (min if level < 0.5 else max)(mine, other) for level, mine, other in pairs)
-
-
-def _same_interval(quantiles: tuple[float, ...], others: Sequence[float]) -> bool:
-    """Whether intervals of 80 % are the same."""
-    return all(quantiles[LEVELS.index(level)] == others[LEVELS.index(level)] for level in (0.1, 0.9))

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from inference_econ.engine.layouts.degrees import key_degrees, layout_key
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
@@ -24,6 +22,7 @@ from inference_econ.inputs import (
     Quantity,
     Range,
     Unlike,
+    likely_ends,
     number,
 )
 
@@ -162,8 +161,8 @@ def interval(
     errors = error_spread(assumptions, quantity, subjects)
     if errors is None:
         return None
-    low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, errors.spread.quantiles)
-    return Interval(value * math.exp(min(low, 0.0)), value * math.exp(max(high, 0.0)))
+    low, high = likely_ends(errors.spread.quantiles, level)
+    return Interval(value * math.exp(low), value * math.exp(high))
 
 
 class LeftOutErrors(NamedTuple):
@@ -186,13 +185,7 @@ def error_spread(
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in known.items() if quantity in errors]
     kinds = {kind for subject in subjects for kind in unlike(subject, assumptions)}
     applying = [errors for errors in spreads if errors.unlike in kinds]
-    return max(applying or spreads, key=_width, default=None)
-
-
-def _width(errors: LeftOutErrors) -> float:
-    """Of an interval of 80 % [1]."""
-    quantiles = errors.spread.quantiles
-    return max(quantiles[LEVELS.index(0.9)], 0.0) - min(quantiles[LEVELS.index(0.1)], 0.0)
+    return max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
 
 
 def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:

@@ -42,6 +42,7 @@ from .calibration import Quantity as Quantity
 from .calibration import Range as Range
 from .calibration import Unlike as Unlike
 from .calibration import UnseenErrors as UnseenErrors
+from .calibration import likely_ends as likely_ends
 from .catalog import Kind as Kind
 from .catalog import Name as Name
 from .claim_asks import AllReduceReading as AllReduceReading

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -36,6 +39,31 @@ Share = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 
+def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, float]:
+    """Ends of the interval that holds a share of all errors, and no error at all.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        Of ln(measured / predicted) at :data:`LEVELS` [1].
+    level : float
+        Share, up to 0.9 [1].
+
+    Returns
+    -------
+    (float, float)
+        ln(measured / predicted) [1]: at most 0, and at least 0. It lies around the median of the errors, so that a bias
+        moves it, and reaches as far as the prediction itself.
+
+    Examples
+    --------
+    >>> likely_ends((-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4)), likely_ends((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
+    ((-0.1, 0.3), (0.0, 0.6))
+    """
+    low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles)
+    return min(float(low), 0.0), max(float(high), 0.0)
+
+
 class Range(Spec):
     """From the least to the most that was measured."""
 
@@ -49,11 +77,13 @@ class ErrorSpread(Spec):
     """Errors of predictions for rows that their fit had not seen."""
 
     rows: Count
-    """How many say how wide the interval is, those of the base where it is the base's [1]."""
+    """How many say how wide the interval is, those of the base where it is mostly the base's [1]."""
     own: Count | None = None
-    """Of the fit itself, where the interval is that of its base [1]."""
+    """Of the fit itself, where the interval is mostly that of its base [1]."""
     groups: Count | None = None
     """That were left out one after the other [1]."""
+    misfits: Count | None = None
+    """Rows of runs that are too far from all others to say how wide it is [1]."""
     median: Ratio | None = None
     """Of |ln(measured / predicted)|, as the fits are, before any stretching [1]."""
     p90: Ratio | None = None
@@ -68,6 +98,17 @@ class ErrorSpread(Spec):
         if list(self.quantiles) != sorted(self.quantiles):
             raise PydanticCustomError("quantiles", "quantiles must ascend, got {given}", {"given": str(self.quantiles)})
         return self
+
+    @property
+    def bias(self) -> float:
+        """Median of ln(measured / predicted) [1]."""
+        return float(self.quantiles[LEVELS.index(0.5)])
+
+    @property
+    def width(self) -> float:
+        """Highest over lowest value of an interval of 80 % [1]."""
+        low, high = likely_ends(self.quantiles)
+        return math.exp(high - low)
 
 
 class LeftOut(Spec):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from inference_econ.calibration import Accuracy, Quantity, Row, Servers, layout_of, overall
-from inference_econ.inputs import Assumptions, UnseenErrors, catalog, percent, profiles
+from inference_econ.calibration import Accuracy, Quantity, Row, Servers, inside, layout_of, overall
+from inference_econ.inputs import Assumptions, ErrorSpread, UnseenErrors, catalog, percent, profiles
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.report.held_out import BY_NAME, ENOUGH, reason_of
 from inference_econ.report.table import Table
 
 _TPOT, _TTFT = BY_NAME["tpot"], BY_NAME["ttft_under_load"]
 _SHOWN: tuple[tuple[Quantity, Fitted], ...] = ((_TPOT, "tpot"), (_TTFT, "ttft"))
+_RATE = BY_NAME["output_rate"]
+_HELD: tuple[tuple[Quantity, Fitted], ...] = (*_SHOWN, (_RATE, "throughput"))
 #: Names as their makers write them.
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
 #: Fitted to all engines and chips together; its fits that left subjects out are those of the column "unseen".
@@ -63,6 +66,79 @@ def _left_out(errors: UnseenErrors | None, name: Fitted) -> str:
     if errors is None or name not in errors.medians:
         return ""
     return f"{percent(errors.medians[name])}, {percent(errors.p90s[name])}"
+
+
+def held(report: Servers) -> Table:
+    """How many measured values the intervals of 80 % hold, and how wide these are, by engine and generation of chips.
+
+    Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
+    the other, as their profile says.
+    """
+    lines = []
+    for line in _held_lines(report):
+        cells = (_held_cell(line[quantity.name]) for quantity, _ in _HELD)
+        lines.append((ENGINES[line["engine"]], line["chips"].capitalize(), line["which"], *cells))
+    columns = ("engine", "chips", "which", *(quantity.title for quantity, _ in _HELD))
+    return Table("Intervals of 80 % by engine and generation of chips", columns, tuple(lines), (), (_HELD_LEGEND,))
+
+
+_HELD_LEGEND = (
+    "Each cell: rows, how many of them lie in their interval, and the median of its highest over its lowest value. "
+    "Left out: each deployment against an interval made from the others of its profile."
+)
+
+
+def held_record(report: Servers) -> list[dict[str, Any]]:
+    """The same as plain data: for each quantity rows, the share inside and the median width."""
+    return [
+        {key: value._asdict() if isinstance(value, _Held) else value for key, value in line.items()}
+        for line in _held_lines(report)
+    ]
+
+
+class _Held(NamedTuple):
+    """Intervals of a quantity."""
+
+    rows: int
+    """With an interval [1]."""
+    inside: float | None
+    """Share of them that lies in it [1]."""
+    width: float | None
+    """Highest over lowest value, the median [1]."""
+
+
+def _held_lines(report: Servers) -> Iterator[dict[str, Any]]:
+    for (engine, chips), rows in slices(report).items():
+        parts = {"fitted": [row for row in rows if row.fitted], "not fitted": [row for row in rows if not row.fitted]}
+        known = {
+            which: {quantity.name: _held(part, quantity) for quantity, _ in _HELD} for which, part in parts.items()
+        }
+        profile = next((row.assumptions for row in rows if row.assumptions is not None), None)
+        known["left out"] = {quantity.name: _left_out_held(profile, name) for quantity, name in _HELD}
+        for which, cells in known.items():
+            if any(cell.rows for cell in cells.values()):
+                yield {"engine": engine, "chips": chips, "which": which, **cells}
+
+
+def _held(rows: Iterable[Row], quantity: Quantity) -> _Held:
+    where = inside(rows, quantity)
+    return _Held(where.known, where.held / where.known if where.known else None, where.width)
+
+
+def _left_out_held(profile: Assumptions | None, name: Fitted) -> _Held:
+    """What a profile says of deployments that were left out, of all engines that it was fitted to."""
+    errors: Mapping[Fitted, ErrorSpread] = {}
+    if profile is not None and profile.calibration is not None:
+        errors = profile.calibration.errors.get("traffic", {})
+    if name not in errors or errors[name].covered is None:
+        return _Held(0, None, None)
+    return _Held(errors[name].own or errors[name].rows, errors[name].covered, errors[name].width)
+
+
+def _held_cell(intervals: _Held) -> str:
+    if intervals.inside is None or intervals.width is None:
+        return ""
+    return f"{intervals.rows}: {100 * intervals.inside:.0f} %, {intervals.width:.2f}"
 
 
 def links(report: Servers, folder: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, held_out
+from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, held_out, joined
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import Page
@@ -122,15 +122,15 @@ def left_out_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table
 def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unlike) -> Iterator[str]:
     for index in range(len(fitted.targets)):
         groups = held_out(folds, by, index)
-        share = coverage(groups, by)
-        yield _middle(np.abs(np.concatenate(groups))) if groups else "-"
+        share = coverage(groups)
+        yield _middle(np.abs(joined(groups))) if groups else "-"
         yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
 
 
 def _covered(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], target: str) -> dict[str, float | None]:
     """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
     index = fitted.targets.index(target)
-    return {by: finite_or_none(coverage(held_out(folds, by, index), by)) for by in GROUPS}
+    return {by: finite_or_none(coverage(held_out(folds, by, index))) for by in GROUPS}
 
 
 def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ _NAMES: Mapping[Quantity, str] = {
     "throughput": "throughputs",
 }
 
+#: Errors in the middle from which on they are told [1].
+_BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
 WITHOUT: Mapping[Unlike, str] = {
     "traffic": "their traffic",
@@ -135,18 +138,23 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
             rows += f", by fits without {without[-1]}"
-        parts.append(f"{_NAMES[quantity]} {verb}{percent(likely)}{beside} ({rows})")
+        parts.append(f"{_NAMES[quantity]} {verb}{percent(likely)}{beside}{_bias(errors.spread)} ({rows})")
     name = name_of(instances.setup.assumptions)
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
 
 
+def _bias(errors: ErrorSpread) -> str:
+    """By how much half of the measured values are above predictions, where that is worth a word."""
+    return f", half of them beyond {100 * math.expm1(errors.bias):+.0f} %" if abs(errors.bias) >= _BIAS else ""
+
+
 def _rows(errors: ErrorSpread) -> str:
-    """How many measurements a fit has, and how many its base has where the interval is that of the base."""
+    """How many measurements a fit has, and how many its base has where the interval is mostly that of the base."""
     if errors.own is None:
         return f"{errors.rows:,} rows"
-    return f"{errors.own:,} rows, interval of the {errors.rows:,} of its base"
+    return f"{errors.own:,} rows, interval mostly of the {errors.rows:,} of its base"
 
 
 def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
@@ -209,6 +217,7 @@ def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("
             "rows_of_base": None if left_out.spread.own is None else left_out.spread.rows,
             "without": left_out.unlike,
             "low": likely.low,
+            "median": math.exp(left_out.spread.bias),
             "high": likely.high,
         }
         for quantity, (likely, left_out) in _errors(instances, quantities).items()

@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ.calibration import QUANTITIES, Measurement, Quantity, Row, Servers, Violation, overall, overheads
 from inference_econ.inputs import catalog
-from inference_econ.report.by_engine import links, overview
+from inference_econ.report.by_engine import held, links, overview
 from inference_econ.report.held_out import (
     BY_NAME,
     ENOUGH,
@@ -65,6 +65,11 @@ _OPENING = (
     "engines and chips without any row of that engine on that chip with that model. Each line has a page with its "
     "series, the worst ones first."
 )
+_HELD = (
+    "Intervals of 80 %, and how many of the measured values they hold. Those of rows that were fitted are somewhat "
+    "wide, as they are made for servers that were not; where a row is unlike what was measured, they are those of fits "
+    "that left out its like ([how they are made](confidence.md))."
+)
 _HOW = """\
 Every row of the files in `scenarios/measured` goes through the service model that answers questions: the same steps,
 the same prompts between them, the same queues. Nothing in a prediction looks at what was measured in that row. The
@@ -98,7 +103,8 @@ _INTERVALS = (
     "Intervals of 80 % are made from the errors of such fits. A question that is like the rows but for its traffic has "
     "those without the traffic; another version of the engine, a layout, a combination of engine, chip and model, or "
     "one of these that was not measured, has those without it, and of several the widest. Each cell: median and 90th "
-    "percentile of the errors of rows left out, and how many are inside of an interval made from the other groups."
+    "percentile of the errors of rows left out, how many are inside of an interval made from the other groups, and how "
+    "wide it is, as highest over lowest value."
 )
 _UNKNOWN = (
     "What would have to be known to do better. The engines, chips and models that are farthest off, of many rows "
@@ -133,6 +139,8 @@ def document(
         _OPENING,
         *_filled(overview(report)),
         *links(report, PurePath(picture).stem),
+        _HELD,
+        *_shown(held(report)),
         *_shown(published(report)),
         "## What is reached",
         *_shown(reached(report)),

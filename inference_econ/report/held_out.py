@@ -253,7 +253,7 @@ def _covered(spread: ErrorSpread | None) -> str:
     if spread is None or spread.covered is None:
         return ""
     errors = "" if spread.median is None or spread.p90 is None else f"{percent(spread.median)}, {percent(spread.p90)}, "
-    return f"{errors}{100 * spread.covered:.0f} % in"
+    return f"{errors}{100 * spread.covered:.0f} % in, {spread.width:.2f} wide"
 
 
 def _subject(row: Row) -> tuple[str, ...]:

@@ -145,8 +145,8 @@ def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
 
 def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:
     """Share of the measured values that are in the intervals of their predictions, in per cent; "-" without any."""
-    held, known = inside(rows, quantity)
-    return f"{100 * held / known:.0f} %" if known else "-"
+    where = inside(rows, quantity)
+    return f"{100 * where.held / where.known:.0f} %" if where.known else "-"
 
 
 def grouped(report: Servers, key: str, quantities: Iterable[Quantity] = QUANTITIES) -> Table:
@@ -361,8 +361,8 @@ def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
 
 
 def _part(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
-    held, known = inside(rows, quantity)
-    return {**accuracy.record(), "with_interval": known, "inside": held}
+    where = inside(rows, quantity)
+    return {**accuracy.record(), "with_interval": where.known, "inside": where.held, "interval_width": where.width}
 
 
 def _named(report: Servers) -> str:

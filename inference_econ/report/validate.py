@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from inference_econ.calibration import Accuracy, ComparedPoint, Report, Servers, Violation, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
 from inference_econ.errors import InputError
-from inference_econ.report import servers
+from inference_econ.report import by_engine, servers
 from inference_econ.report.page import Block, Page, Remarks
 from inference_econ.report.table import Table, spreadsheet_cell
 
@@ -82,7 +82,9 @@ class ValidationPage(Page):
 
     def record(self) -> object:
         """One record per comparison."""
-        records = [servers.record(report, self.keys) for report in self.servers]
+        records: list[object] = [
+            {**servers.record(report, self.keys), "intervals": by_engine.held_record(report)} for report in self.servers
+        ]
         records += [] if self.beyond is None else [servers.bound_record(self.beyond)]
         return [*records, *(record(report) for report in self.others)]
 
@@ -134,7 +136,10 @@ class ValidationPage(Page):
         )
 
     def _of_servers(self) -> list[Table]:
-        shown = [table for report in self.servers for table in servers.tables(report, self.keys)]
+        shown = []
+        for report in self.servers:
+            intervals = by_engine.held(report)
+            shown += [*servers.tables(report, self.keys), *([intervals] if intervals.rows else [])]
         return shown if self.beyond is None else [*shown, servers.beyond(self.beyond)]
 
 

@@ -24,7 +24,7 @@ from inference_econ.calibration import (
     thinned,
 )
 from inference_econ.calibration.fit import fit
-from inference_econ.calibration.holdout import all_folds, cross_validated, error_quantiles, own_errors
+from inference_econ.calibration.holdout import all_folds, cross_validated, own_errors
 from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import TARGETS, with_constants
@@ -33,7 +33,7 @@ from inference_econ.calibration.subjects import instance_chips, measured_subject
 from inference_econ.engine import Subject, interval, outside, reasons
 from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, ErrorSpread, catalog, yaml_text
+from inference_econ.inputs import Assumptions, catalog, yaml_text
 from inference_econ.inputs.assumptions import field_names
 from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
 
@@ -166,8 +166,9 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
     all_folds(_found(), progress=lambda share, _: shares.append(share))
     assert shares == sorted(shares)
     assert shares[-1] < 1.0
-    assert [group.size for group in held_out(each, "model", 0)] == [8, 4]
-    assert [group.size for group in held_out(each, "layout", 1)] == [4, 4, 4]
+    # A deployment under one version is a run: the larger model has two layouts.
+    assert [[run.size for run in group] for group in held_out(each, "model", 0)] == [[4, 4], [4]]
+    assert [[run.size for run in group] for group in held_out(each, "layout", 1)] == [[4], [4], [4]]
 
 
 def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
@@ -186,35 +187,13 @@ def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
     found = fit(rows, ("chip.hbm_efficiency", "host.graph_launch"), _base())
     groups = held_out(all_folds(found), "model", 0)
     assert len(groups) == 6
-    assert 0.7 <= coverage(groups, "model") <= 0.9
-    assert math.isnan(coverage(groups[:1], "model"))
-
-
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
-def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(level: float) -> None:
-    # Groups of any size, each with an offset of its own that is as large as the scatter within.
-    chance = np.random.default_rng(5)
-    shares = []
-    for _ in range(30):
-        groups = [chance.normal(chance.normal(0.0, 0.1), 0.1, chance.integers(2, 40)) for _ in range(12)]
-        shares.append(coverage(groups, "model", level))
-    assert np.mean(shares) == pytest.approx(level, abs=0.05)
-
-
-def test_few_groups_say_less_than_many() -> None:
-    groups = [np.array([-0.2, 0.1]), np.array([-0.1, 0.2]), np.array([0.0, 0.1]), np.array([-0.1, 0.1])]
-    alone, two, four = (error_quantiles(some) for some in ([np.concatenate(groups)], groups[:2], groups))
-    assert alone is not None
-    assert two is not None
-    assert four is not None
-    assert two[5] > four[5] >= alone[5]
-    assert list(four) == sorted(four)
-    assert error_quantiles([]) is None
+    assert 0.7 <= coverage(groups) <= 0.9
+    assert math.isnan(coverage(groups[:1]))
 
 
 def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_constants() -> None:
     found = _found()
-    (wide,) = own_errors(found, 0)
+    ((wide,),) = own_errors(found, 0)
     assert np.all(np.abs(wide) >= np.abs(found.errors[:, 0]))
 
 
@@ -260,7 +239,7 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         known = catalog.assumptions(str(path)).calibration
         assert known is not None
         before = known.errors["model"]["tpot"].quantiles
-        assert mine[0] <= before[0]
+        assert mine[-1] - mine[0] >= before[-1] - before[0]
         assert mine[-1] >= before[-1]
 
 
@@ -480,10 +459,3 @@ def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:
         assert name in field_names()
         assert one.low < one.start < one.high
     assert set(TARGETS) == {"tpot", "ttft", "request", "throughput"}
-
-
-def test_errors_beyond_all_measure_can_still_be_read() -> None:
-    quantiles = error_quantiles([np.full(9, 14.0), np.full(9, -15.0), np.full(9, 0.1)])
-    assert quantiles is not None
-    assert ErrorSpread(rows=27, quantiles=quantiles).quantiles == quantiles
-    assert (min(quantiles), max(quantiles)) == (-10.0, 10.0)

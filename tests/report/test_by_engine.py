@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 
 from inference_econ.calibration import Servers
-from inference_econ.inputs import UnseenErrors
+from inference_econ.inputs import UnseenErrors, catalog
 from inference_econ.report import by_engine, document
 from tests.shipped import shipped_servers
 
@@ -25,6 +26,36 @@ def test_rows_of_engines_and_generations_have_a_line_each() -> None:
     # Without rows that were fitted there is nothing to say of them.
     unseen = [replace(row, fitted=False) for row in _few().rows]
     assert all(row[3] == row[5] == "" for row in by_engine.overview(replace(_few(), rows=tuple(unseen))).rows)
+
+
+def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() -> None:
+    table = by_engine.held(_few())
+    assert table.columns[:3] == ("engine", "chips", "which")
+    record = by_engine.held_record(_few())
+    assert len(record) == len(table.rows)
+    for line, row in zip(record, table.rows, strict=True):
+        assert row[0] == by_engine.ENGINES[line["engine"]]
+        tpot = line["tpot"]
+        assert row[3] == f"{tpot['rows']}: {100 * tpot['inside']:.0f} %, {tpot['width']:.2f}"
+    (fitted,) = (
+        line for line in record if (line["engine"], line["chips"], line["which"]) == ("vllm", "hopper", "fitted")
+    )
+    rows = [row for row in by_engine.slices(_few())["vllm", "hopper"] if row.fitted]
+    values = [(row.measured(by_engine._TPOT), row.interval("tpot_seconds")) for row in rows]
+    known = [(value, where) for value, where in values if value is not None and where is not None]
+    assert fitted["tpot"]["rows"] == len(known)
+    assert fitted["tpot"]["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
+    assert fitted["tpot"]["width"] == statistics.median(where.high / where.low for _, where in known)
+    # What is left out is said by the profile of engine and chips.
+    (left_out,) = (
+        line for line in record if (line["engine"], line["chips"], line["which"]) == ("vllm", "hopper", "left out")
+    )
+    calibration = catalog.assumptions("profiles/vllm_hopper").calibration
+    assert calibration is not None
+    spread = calibration.errors["traffic"]["tpot"]
+    assert left_out["tpot"] == {
+        "rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width
+    }  # fmt: skip
 
 
 def test_errors_of_fits_without_a_subject_are_those_of_the_profile_of_all() -> None:

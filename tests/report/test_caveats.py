@@ -67,7 +67,7 @@ def test_few_rows_have_those_of_their_base_beside_them() -> None:
     spread = ErrorSpread(rows=239, own=7, quantiles=QUANTILES)
     calibration = known.calibration.model_copy(update={"errors": {"model": {"tpot": spread}}})
     few = Instances(setup(known.model_copy(update={"calibration": calibration})))
-    assert "(7 rows, interval of the 239 of its base, by fits without their model)" in caveats.remarks([few])[0]
+    assert "(7 rows, interval mostly of the 239 of its base, by fits without their model)" in caveats.remarks([few])[0]
     record = caveats.calibration_record(few)
     assert record is not None
     errors = record["measured_over_predicted"]["tpot"]  # type: ignore[index]
@@ -75,6 +75,25 @@ def test_few_rows_have_those_of_their_base_beside_them() -> None:
     own = caveats.calibration_record(Instances(setup()))
     assert own is not None
     assert own["measured_over_predicted"]["tpot"]["rows_of_base"] is None  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), ", half of them beyond +9 %"), (-0.2, "-18 %")]
+)
+def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said: str) -> None:
+    known = fitted()
+    assert known.calibration is not None
+    spread = ErrorSpread(rows=39, quantiles=tuple(value + bias for value in QUANTILES))
+    calibration = known.calibration.model_copy(update={"errors": {"model": {"throughput": spread}}})
+    asked = Instances(setup(known.model_copy(update={"calibration": calibration})))
+    text = caveats.spread(asked, ["throughput"])
+    assert said in text
+    assert ("half of them" in text) is bool(said)
+    record = caveats.calibration_record(asked, ["throughput"])
+    assert record is not None
+    errors = record["measured_over_predicted"]["throughput"]  # type: ignore[index]
+    assert errors["median"] == pytest.approx(math.exp(bias))
+    assert (errors["low"], errors["high"]) == pytest.approx((0.8 * math.exp(bias), 1.25 * math.exp(bias)))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +17,9 @@ _FASTER = 1.1
 #: One of two runs of one configuration that differ by this much in the time between tokens is spoilt: reruns differ by
 #: 13 % at most in nine of ten cases, other versions of an engine by 26 %.
 _SPOILT = 1.5
+#: The same of the time to the first token, which reruns differ in by 3.5 at most; others, of runs whose engine compiled
+#: kernels while the first prompts waited, by 4.6 to 25.
+_SPOILT_START = 4.0
 #: Speculation of rows that a plain step may stand for.
 _PLAIN = ("none", "unrecorded")
 
@@ -81,13 +83,11 @@ def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Ski
         Rows of one file, suspected speculation marked. Only closed loops of one pool with a known layout and without
         speculation are compared.
     """
-    best: dict[tuple[object, ...], Measurement] = {}
+    runs: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Measurement) and _is_plain_loop(row):
-            other = best.setdefault(_configuration(row), row)
-            if (row.tpot_seconds or 0.0) < (other.tpot_seconds or 0.0):
-                best[_configuration(row)] = row
-    return [_compared(row, best) for row in rows]
+            runs[_configuration(row)].append(row)
+    return [_compared(row, runs) for row in rows]
 
 
 def _is_plain_loop(row: Measurement) -> bool:
@@ -95,14 +95,18 @@ def _is_plain_loop(row: Measurement) -> bool:
     return one_pool and row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN
 
 
-def _compared(row: Measurement | Skipped, best: dict[tuple[object, ...], Measurement]) -> Any:
+def _compared(row: Measurement | Skipped, runs: dict[tuple[object, ...], list[Measurement]]) -> Any:
     if isinstance(row, Skipped) or not _is_plain_loop(row):
         return row
-    other = best[_configuration(row)]
-    ratio = (row.tpot_seconds or 0.0) / (other.tpot_seconds or math.inf)
-    if ratio < _SPOILT:
-        return row
-    return replace(row, spoilt=f"{ratio:.1f} times as slow as {other.id}, a run of the same configuration")
+    for field, most, words in (("tpot_seconds", _SPOILT, "as slow"), ("ttft_seconds", _SPOILT_START, "as late")):
+        known = [other for other in runs[_configuration(row)] if getattr(other, field) is not None]
+        if getattr(row, field) is None or not known:
+            continue
+        best = min(known, key=lambda other: getattr(other, field))
+        ratio = getattr(row, field) / getattr(best, field)
+        if ratio >= most:
+            return replace(row, spoilt=f"{ratio:.1f} times {words} as {best.id}, a run of the same configuration")
+    return row
 
 
 def _completed(row: Measurement | Skipped, known: dict[tuple[object, ...], list[Measurement]]) -> Any:

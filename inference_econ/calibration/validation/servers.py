@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from inference_econ.calibration import measurements
 from inference_econ.calibration.accuracy import Accuracy, by_group
@@ -166,11 +168,23 @@ def overall(rows: Iterable[Row], quantity: Quantity) -> Accuracy | None:
     return next(iter(scores(rows, quantity).values()), None)
 
 
-def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
-    """How many measured values are in the intervals of 80 % of their predictions, and how many have one [1]."""
+class Inside(NamedTuple):
+    """Measured values and the intervals of 80 % of their predictions."""
+
+    held: int
+    """Values inside of theirs [1]."""
+    known: int
+    """Values that have one [1]."""
+    width: float | None
+    """Median of highest over lowest value of an interval [1]; None without any."""
+
+
+def inside(rows: Iterable[Row], quantity: Quantity) -> Inside:
+    """How many measured values are in the intervals of 80 % of their predictions, and how wide these are."""
     pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
     known = [(value, where) for value, where in pairs if value is not None and where is not None]
-    return sum(where.low <= value <= where.high for value, where in known), len(known)
+    width = statistics.median(where.high / where.low for _, where in known) if known else None
+    return Inside(sum(where.low <= value <= where.high for value, where in known), len(known), width)
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:

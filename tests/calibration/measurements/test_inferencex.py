@@ -183,6 +183,19 @@ def test_a_run_that_is_slower_by_half_than_another_of_its_configuration_is_spoil
     assert [getattr(run, "spoilt", None) for run in (good, busier, noisy)] == ["", "", ""]
 
 
+def test_a_run_whose_first_tokens_come_four_times_as_late_as_in_another_is_spoilt(tmp_path: Path) -> None:
+    first = float(SERVING["silicon_ttft_ms"])
+    good, cold, late = _read(
+        tmp_path / "mine.csv",
+        SERVING | {"id": "good"},
+        SERVING | {"id": "cold", "silicon_ttft_ms": f"{12.5 * first}"},
+        SERVING | {"id": "late", "silicon_ttft_ms": f"{3.5 * first}"},
+    )
+    assert isinstance(cold, Measurement)
+    assert cold.spoilt == "12.5 times as late as good, a run of the same configuration"
+    assert [getattr(run, "spoilt", None) for run in (good, late)] == ["", ""]
+
+
 @pytest.mark.parametrize(("engine", "tokens"), [("vllm", 1000 + 1500 + 16), ("trtllm", 2516), ("sglang", 3 * 1000)])
 def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
     tmp_path: Path, engine: str, tokens: int

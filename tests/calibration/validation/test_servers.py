@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks import error_spreads
 from inference_econ.calibration import (
     CONSTANTS,
     QUANTITIES,
@@ -19,11 +21,14 @@ from inference_econ.calibration import (
     Quantity,
     Row,
     Servers,
+    coverage,
+    joined,
     measurements,
     validation,
 )
 from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.spread import error_quantiles
 from inference_econ.calibration.validation import bound, servers
 from inference_econ.calibration.validation.rows import Coverage
 from inference_econ.errors import InputError
@@ -109,6 +114,31 @@ def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
         if found is not None:
             assert found.median is not None
             assert found.median < (1.0 if quantity == LOADED else 0.5), quantity.name
+
+
+#: Runs that are enough for a share to be held against 80 %; with fewer, a share of 0.8 is uncertain by this much [1].
+ENOUGH_RUNS, ONE = 12, 0.4
+
+
+@pytest.mark.parametrize(("name", "widest"), [("tpot", 1.6), ("ttft_under_load", 4.5), ("output_rate", 1.7)])
+@pytest.mark.parametrize("generation", ["hopper", "blackwell"])
+def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
+    generation: str, name: str, widest: float
+) -> None:
+    """Each deployment against an interval of the others of its engine and of all engines on its generation of chips."""
+    engines = error_spreads.errors_by_run(shipped_servers(), name)[generation]
+    everything = [group for groups in engines.values() for group in groups]
+    base = error_quantiles(everything)
+    enough = {engine: groups for engine, groups in engines.items() if len(groups) >= ENOUGH_RUNS}
+    assert len(enough) >= 2
+    for engine, groups in enough.items():
+        held = coverage(groups, base)
+        slack = ONE / math.sqrt(len(groups))
+        assert 0.75 - slack <= held <= 0.85 + slack, (engine, held)
+        assert error_spreads.width(groups, base) < widest, engine
+    # Over all engines, whose runs are many, without slack.
+    shares = [(coverage(groups, base), joined(groups).size) for groups in enough.values()]
+    assert 0.75 <= np.average([share for share, _ in shares], weights=[rows for _, rows in shares]) <= 0.87
 
 
 def test_what_beats_the_bound_is_known_and_explained() -> None:

@@ -1,0 +1,83 @@
+"""How alike errors of engines on a generation of chips are: ``sh run.sh error-spreads`` (a minute).
+
+Every shipped row that was fitted is predicted under the profile of its engine and chip. Printed are, by quantity,
+generation and engine, of those with enough runs: how many deployments are held by an interval of 80 % that is made
+from the others and from all engines of the generation, how wide it is, and by how much its own distances are off those
+of all engines. The variance of these logarithms, less what comes of few runs, is what ``BASE_GROUPS`` of
+``inference_econ/calibration/spread.py`` rests on (docs/confidence.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration import QUANTITIES, Servers, coverage, joined, validation
+from inference_econ.calibration.rows import deployment_key
+from inference_econ.calibration.spread import error_quantiles, without_misfits
+from inference_econ.calibration.validation.servers import servers
+from inference_econ.inputs import LEVELS, catalog, likely_ends, profiles
+
+#: Fewer runs say little of how far they scatter [1].
+ENOUGH = 10
+#: Variance of the logarithm of the distances of one run's 10 and 90 % quantiles [1].
+_OF_ONE = 0.9
+_SHOWN = ("tpot", "ttft_under_load", "output_rate")
+
+#: Errors of runs, by engine.
+Engines = dict[str, list[list[Array]]]
+
+
+def main() -> None:
+    """Print a line for each, and the variance."""
+    report, squares = servers(list(validation.SERVERS)), []
+    for name in _SHOWN:
+        for generation, engines in errors_by_run(report, name).items():
+            everything = [group for groups in engines.values() for group in groups]
+            base = error_quantiles(everything)
+            for engine, groups in engines.items():
+                if len(groups) < ENOUGH:
+                    continue
+                off = float(np.mean(np.log(_distances(groups) / _distances(everything))))
+                squares.append(off**2 - _OF_ONE / len(groups))
+                held = f"{100 * coverage(groups, base):.0f} % held, {width(groups, base):.2f} wide"
+                print(f"{name} {generation} {engine}: {len(groups)} runs, {held}, own distances {off:+.2f}")  # noqa: T201
+    print(f"variance of logarithms of distances: {np.mean(squares):.2f}")  # noqa: T201
+
+
+def errors_by_run(report: Servers, name: str) -> dict[str, Engines]:
+    """ln(measured / predicted) of a quantity for rows that were fitted, by generation of chips, engine and run."""
+    (quantity,) = (quantity for quantity in QUANTITIES if quantity.name == name)
+    errors: dict[str, dict[str, dict[object, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    for row in report.counted():
+        measured, predicted, server = row.measured(quantity), row.predicted(quantity), row.measurement
+        generation = "" if server is None else profiles.generation_of(catalog.hardware(server.hardware).family)
+        if server is not None and row.fitted and generation and measured and predicted:
+            run = deployment_key(server), server.engine_version
+            errors[generation][server.engine][run].append(math.log(measured / predicted))
+    return {
+        generation: {engine: [[np.array(run)] for run in runs.values()] for engine, runs in engines.items()}
+        for generation, engines in errors.items()
+    }
+
+
+def width(groups: Sequence[Sequence[Array]], base: Sequence[float] | None) -> float:
+    """Highest over lowest value of an interval of 80 % [1]."""
+    low, high = likely_ends(error_quantiles(groups, base) or (math.nan,) * len(LEVELS))
+    return math.exp(high - low)
+
+
+def _distances(groups: Sequence[Sequence[Array]]) -> Array:
+    """Of the quantiles of 10 and 90 % from the median [1]."""
+    low, middle, high = np.quantile(joined(without_misfits(groups)), (0.1, 0.5, 0.9))
+    return np.array([middle - low, high - middle])
+
+
+if __name__ == "__main__":
+    main()
