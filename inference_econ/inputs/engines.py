@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -53,6 +54,9 @@ _MAY_LACK = frozenset(
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
 _ADDED = ("kernels", "models")
+
+#: Numbers of a version that tell a series of releases, whose later ones mend the first [1].
+_SERIES = 2
 
 #: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
 #: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
@@ -311,7 +315,7 @@ class EngineSpec(SourcedSpec):
         Raises
         ------
         InputError
-            If it is no version, or older than all that is known.
+            If it is no version, older than all that is known, or of a later series than these.
 
         Examples
         --------
@@ -320,8 +324,7 @@ class EngineSpec(SourcedSpec):
         'none'
         """
         newest = self.versions[-1].version if version is None else version
-        if not re.search(r"\d", newest):
-            raise InputError(f"{self.name}: {newest!r} is no version; write for example {self.versions[-1].version}")
+        self.check(newest)
         past = [entry for entry in self.versions if _order(entry.version) <= _order(newest)]
         if not past:
             first = self.versions[0]
@@ -332,6 +335,52 @@ class EngineSpec(SourcedSpec):
         stated = {name: getattr(entry, name) for entry in past for name in entry.stated}
         stated |= {name: tuple(fact for entry in past for fact in getattr(entry, name)) for name in _ADDED}
         return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
+
+    def check(self, version: str) -> None:
+        """Refuse what is no version, and versions of a later series (``0.34`` after ``0.33``) than all that are known.
+
+        Raises
+        ------
+        InputError
+            With the newest version that is known.
+        """
+        newest = self.versions[-1]
+        if not re.search(r"\d", version):
+            raise InputError(f"{self.name}: {version!r} is no version; write for example {newest.version}")
+        if _order(version)[:_SERIES] > _order(newest.version)[:_SERIES]:
+            of = f" ({newest.date})" if newest.date else ""
+            raise InputError(
+                f"{self.name} {version}: nothing is known of versions after {newest.version}{of}; leave the "
+                "version out for what holds there"
+            )
+
+    def on(self, day: date) -> EngineVersion:
+        """Everything that holds at the newest version of a day.
+
+        Parameters
+        ----------
+        day : date
+            Versions that came out until then count; of those whose month alone is known, from its first day on.
+
+        Raises
+        ------
+        InputError
+            If all versions are newer.
+
+        Examples
+        --------
+        >>> from datetime import date
+        >>> from inference_econ.inputs import catalog
+        >>> catalog.engine("vllm").on(date(2025, 9, 30)).version
+        '0.10.2'
+        """
+        out = [entry.version for entry in self.versions if entry.date is not None and entry.date <= day.isoformat()]
+        if not out:
+            first = self.versions[0]
+            raise InputError(
+                f"{self.name}: nothing is known of versions before {first.version} ({first.date}), got {day}"
+            )
+        return self.at(out[-1])
 
 
 def _order(version: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,21 @@ def test_an_engine_without_a_way_says_which_it_has() -> None:
         EngineFacts().exchange("decode", wide=True)
 
 
+def test_what_holds_on_a_day_is_what_the_newest_version_of_it_brought() -> None:
+    engine = catalog.engine("vllm")
+    for day, version in (("2025-12-02", "0.11.0"), ("2025-12-03", "0.12.0"), ("2030-01-01", "0.33.0")):
+        assert engine.on(date.fromisoformat(day)) == engine.at(version)
+    with pytest.raises(InputError, match=re.escape("vLLM of 2025-07-23: nothing is known of versions before 0.10.0")):
+        engine.on(date(2025, 7, 23))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_version_has_its_date_and_they_rise(name: str) -> None:
+    dates = [entry.date for entry in catalog.engine(name).versions]
+    assert None not in dates
+    assert dates == sorted(dates, key=str)
+
+
 # Mistakes.
 
 
@@ -158,6 +174,8 @@ def test_an_engine_without_a_way_says_which_it_has() -> None:
         ("0.4.5", "SGLang 0.4.5: nothing is known of versions before 0.4.6.post5; known: 0.4.6.post5, 0.4.7, 0.4.10,"),
         ("latest", "SGLang: 'latest' is no version; write for example 0.5.23"),
         ("", "SGLang: '' is no version"),
+        ("0.6.0", "SGLang 0.6.0: nothing is known of versions after 0.5.23"),
+        ("v9.9", "leave the version out for what holds there"),
     ],
 )
 def test_versions_that_nobody_knows(version: str, message: str) -> None:

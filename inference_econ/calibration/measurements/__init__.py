@@ -9,6 +9,7 @@ columns it has is nobody else's business.
 from __future__ import annotations
 
 from inference_econ.calibration.measurements._collections import distinct
+from inference_econ.calibration.measurements._dates import Days
 from inference_econ.calibration.measurements._every_statistic import BenchmarkRun, read_run
 from inference_econ.calibration.measurements._files import SHIPPED, cells, read, shipped
 from inference_econ.calibration.measurements._matches import WORKERS_NOT_RECORDED
@@ -17,6 +18,7 @@ from inference_econ.calibration.measurements._names import (
     engine_name,
     format_name,
     hardware_name,
+    is_number,
     model_name,
     served,
 )
@@ -25,8 +27,8 @@ from inference_econ.calibration.measurements._reports import MeasuredServer, rea
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 
 __all__ = [
-    "FULL_LOADS", "SHIPPED", "WORKERS_NOT_RECORDED", "BenchmarkRun",
+    "FULL_LOADS", "SHIPPED", "WORKERS_NOT_RECORDED", "BenchmarkRun", "Days",
     "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped",
-    "UnusableRowError", "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "model_name",
-    "read", "read_report", "read_run", "served", "shipped",
+    "UnusableRowError", "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "is_number",
+    "model_name", "read", "read_report", "read_run", "served", "shipped",
 ]  # fmt: skip

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from inference_econ.calibration.measurements._collections import complete_pools, mark_spoilt, suspect_speculation
+from inference_econ.calibration.measurements._dates import days_of
 from inference_econ.calibration.measurements._matches import with_recipes
+from inference_econ.calibration.measurements._names import check_version
 from inference_econ.calibration.measurements._recipes import recipes
 from inference_econ.calibration.measurements._record import Measurement, Skipped
 from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
@@ -89,15 +91,17 @@ def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
 def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[str, str]) -> Measurement | Skipped:
     row = Row(cells)
     name = row.text("id") or f"row {number}"
-    common = {
-        "id": name,
-        "dataset": dataset,
-        "source": row.text("source_id") or row.text("source"),
-        "quality": row.text("quality"),
-        "tier": row.text("tier"),
-    }
     try:
+        common = {
+            "id": name,
+            "dataset": dataset,
+            "source": row.text("source_id") or row.text("source"),
+            "quality": row.text("quality"),
+            "tier": row.text("tier"),
+            "days": days_of(row),
+        }
         measurement = kind.read(row, common)
+        check_version(measurement.engine, measurement.engine_version)
     except UnusableRowError as error:
         return Skipped(name, dataset, str(error), line)
     if measurement.tp and measurement.dp and measurement.ep and measurement.ep > measurement.tp * measurement.dp:

@@ -10,6 +10,7 @@ from datetime import date
 from functools import cache
 from typing import Any
 
+from inference_econ.calibration.measurements._dates import Days
 from inference_econ.inputs import MeasuredRun, catalog
 
 #: Request lengths are uniform between 0.8 and 1.0 of what rows say.
@@ -23,8 +24,6 @@ ROUNDS = 10
 _NOMINAL = 1024
 #: Share of the days of some scripts on which what most of them say held [1].
 _MOST_DAYS = 2.0 / 3.0
-#: Months of runs in a source, as in "nightly runs 2025-12..2026-01".
-_MONTHS = re.compile(r"(\d{4}-\d{2})\.\.(\d{4}-\d{2})")
 #: What images say of their build beside the version of the engine, and what may stand before that.
 _BUILD = re.compile(r"^v(?=\d)|[-+](?:cu|rocm).*$")
 #: What results call the width and kind of weights, by our name of a format.
@@ -51,8 +50,8 @@ class Server:
         Names in the catalogue.
     version, precision : str
         Of the engine, and of the weights: a number format; empty if not recorded.
-    source : str
-        Where the row is from, with the months of its runs if that is known.
+    days : Days or None
+        Between which it was measured; None if not recorded.
     lengths : tuple of float
         Nominal input and output length [tokens].
     accelerators, ep : int
@@ -68,7 +67,7 @@ class Server:
     engine: str
     version: str
     precision: str
-    source: str
+    days: Days | None
     lengths: tuple[float, float]
     accelerators: int
     groups: int | None
@@ -103,6 +102,12 @@ class Script:
         methods = {run.speculation for run in self.runs}
         return methods.pop() if len(methods) == 1 and (self.exact or methods == {"none"}) else None
 
+    @property
+    def version(self) -> str:
+        """The version of the engine that they all began such a server with; empty if they differ, or none did."""
+        versions = {version for run in self.runs for version in run.versions}
+        return versions.pop() if len(versions) == 1 and self.exact else ""
+
     def told(self, field: str) -> Any:
         """The value of a field that held on most days, None if there is none or none held so long.
 
@@ -127,9 +132,9 @@ def script(server: Server) -> Script:
     Returns
     -------
     Script
-        Of the version of the row; without one of the months that its source names, and without these of the oldest
-        version that began such a server. Where no script began such a server with that version, of those for requests
-        as long, and where the table lacks the version, of all versions.
+        Of the version of the row, and of its days; without either of the newest version that began such a server. Where
+        no script began such a server with that version, of those for requests as long, and where the table lacks the
+        version, of all versions.
     """
     runs = _lines(server.model, server.engine, server.hardware, server.precision)
     runs, remarks = _of_version(runs, server)
@@ -152,19 +157,18 @@ def _lines(model: str, engine: str, hardware: str, precision: str) -> tuple[Meas
 
 
 def _of_version(runs: Sequence[MeasuredRun], server: Server) -> tuple[tuple[MeasuredRun, ...], tuple[str, ...]]:
-    """Lines for the version of a server, and what was read into it."""
+    """Lines for the version and the days of a server, as far as there are any, and what was read into it."""
     if server.version:
         names = {server.version, _BUILD.sub("", server.version)}
-        return tuple(run for run in runs if not names.isdisjoint(run.versions)) or tuple(runs), ()
-    months = _MONTHS.search(server.source)
-    if months is not None:
-        return _within(runs, f"{months[1]}-01", f"{months[2]}-28"), ()
-    if not runs:
-        return (), ()
+        runs = tuple(run for run in runs if not names.isdisjoint(run.versions)) or runs
+    if server.days is not None:
+        return _within(runs, *(day.isoformat() for day in (server.days.since, server.days.until))) or tuple(runs), ()
+    if server.version or not runs:
+        return tuple(runs), ()
     began = [run for run in runs if _began(run, server)]
-    oldest = min(began or runs, key=lambda run: run.since).versions[0]
-    remark = f"no version is recorded: what the scripts told {server.engine} {oldest}, the oldest they ran"
-    return tuple(run for run in runs if oldest in run.versions), (remark,)
+    newest = max(began or runs, key=lambda run: (run.until, run.since)).versions[-1]
+    remark = f"no version and no date is recorded: what the scripts told {server.engine} {newest}, the newest they ran"
+    return tuple(run for run in runs if newest in run.versions), (remark,)
 
 
 def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[MeasuredRun, ...]:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, names, spellings
 from inference_econ.inputs.spellings import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
 
@@ -95,6 +96,26 @@ def engine_name(text: str) -> tuple[str, str]:
                 version = re.search(r"v?(\d+(?:\.\w+)+)", lower[lower.index(spelling) + len(spelling) :])
                 return name, "" if version is None else version[1]
     return (lower.split() or [""])[0], ""
+
+
+def check_version(engine: str, version: str) -> None:
+    """Refuse versions of an engine after all of which something is known.
+
+    Raises
+    ------
+    UnusableRowError
+        With the newest that is known.
+    """
+    if engine in catalog.names("engines") and is_number(version):
+        try:
+            catalog.engine(engine).check(version)
+        except InputError as error:
+            raise UnusableRowError(str(error)) from None
+
+
+def is_number(version: str) -> bool:
+    """Whether a version is one of the numbers that engines count by, and no name of an image."""
+    return re.fullmatch(r"v?\d+(\.\w+)+([-+].*)?", version) is not None
 
 
 def prefill_first(engine: str, version: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from inference_econ.calibration.measurements._dates import Days
+
 #: How requests arrived.
 #:
 #: - batch: all at once, served until the last one ends.
@@ -59,6 +61,10 @@ class Measurement:
         Name of the file, and where the row came from.
     engine, engine_version : str
         Serving engine (vllm, sglang, trtllm, ...); empty if not recorded.
+    ran : str
+        Version of the engine that scripts of its days ran, where the row names none; empty if not known.
+    days : Days or None
+        Between which it was measured; None if not recorded.
     model, hardware : str
         Names in the catalogue.
     accelerators : int or None
@@ -144,6 +150,8 @@ class Measurement:
     source: str
     engine: str
     engine_version: str
+    ran: str = ""
+    days: Days | None = None
     model: str
     hardware: str
     accelerators: int | None

@@ -142,7 +142,7 @@ def _collection(row: Row, fields: Mapping[str, Any], written: str) -> dict[str, 
         )
         return known | {"kv": kv, "remarks": remarks}
     either = fields["dp"] == 1 and (row.whole("attention_dp_size") or 1) > 1
-    return known | _scripted({**fields, "remarks": remarks}, written, source, lengths, either=either)
+    return known | _scripted({**fields, "remarks": remarks}, written, lengths, either=either)
 
 
 def _own_cache(fields: Mapping[str, Any]) -> str | None:
@@ -168,7 +168,7 @@ def _own_step_tokens(fields: Mapping[str, Any]) -> float:
 
 
 def _scripted(
-    fields: Mapping[str, Any], written: str, source: str, lengths: tuple[float, float], *, either: bool = False
+    fields: Mapping[str, Any], written: str, lengths: tuple[float, float], *, either: bool = False
 ) -> dict[str, Any]:
     """What the scripts of InferenceX told the engine of an instance, and how they laid it out.
 
@@ -181,7 +181,7 @@ def _scripted(
             engine=fields["engine"],
             version=fields["engine_version"],
             precision=written_format(written, fields["model"], fields["hardware"]),
-            source=source,
+            days=fields["days"],
             lengths=lengths,
             accelerators=fields["tp"] * fields["dp"],
             groups=None if either else fields["dp"],
@@ -192,6 +192,7 @@ def _scripted(
     degrees = _really(fields, known)
     groups = degrees["dp"]
     return degrees | {
+        "ran": "" if fields["engine_version"] else known.version,
         "kv": known.told("kv"),
         "speculation": known.speculation or fields.get("speculation", "unrecorded"),
         "wait_steps": _inferencex.wait_steps(known, lengths, fields["concurrency"], groups),
@@ -253,11 +254,7 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         "remarks": (_inferencex.SHORTER,),
     }
     recorded = _points.speculation(row.words("spec_decoding"))
-    known = (
-        _scripted(fields, row.text("precision"), row.text("source"), lengths)
-        if _inferencex.is_run(row.text("source"))
-        else {}
-    )
+    known = _scripted(fields, row.text("precision"), lengths) if _inferencex.is_run(row.text("source")) else {}
     speculation = known.get("speculation", recorded) if recorded == "unrecorded" else recorded
     return Measurement(**fields | known | {"speculation": speculation})
 

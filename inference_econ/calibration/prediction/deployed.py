@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cache
 
 import numpy as np
 
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.calibration.measurements import Measurement, Pool, is_number
 from inference_econ.calibration.prediction.speculating import speculation_of
 from inference_econ.engine import (
     Grid,
@@ -231,7 +231,7 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["capacity.usable_memory"] = row.memory
     if row.eager:
         changes["host.cuda_graphs"] = False
-    facts = _facts(row)
+    facts = facts_of(row)
     if assumptions.host.engine is not None and facts is not None:
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
@@ -255,28 +255,37 @@ def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assump
     return facts.prompt_graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=latent)
 
 
-def _facts(row: Measurement) -> EngineVersion | None:
+def facts_of(row: Measurement) -> EngineVersion | None:
     """What is known of the engine of a row; None where nobody counted its kernels."""
     if row.engine not in catalog.names("engines") or row.compiled:
         return None
-    return _facts_at(row.engine, row.engine_version, old=row.prefill_first)
+    day = None if row.days is None else row.days.until
+    return _facts_at(row.engine, row.engine_version or row.ran, day, old=row.prefill_first)
 
 
 @cache
-def _facts_at(engine: str, version: str, *, old: bool) -> EngineVersion | None:
+def _facts_at(engine: str, version: str, day: date | None, *, old: bool) -> EngineVersion | None:
     """What holds at a version of an engine; nothing of an ``old`` one that is not known.
 
-    Rows that do not say a version, or that of something around the engine, are from before versions were recorded: they
-    count as the oldest whose kernels were counted.
+    A row that does not say a version, or that of something around the engine, has what held on its day, and without a
+    day what holds today; where kernels were not counted yet, what holds where they first were.
     """
     spec = catalog.engine(engine)
-    counted = next((entry.version for entry in spec.versions if entry.kernels), None)
+    counted = next((entry for entry in spec.versions if entry.kernels), None)
     if counted is None:
         return None
+    first = spec.at(counted.version)
     try:
-        return spec.at(version if re.fullmatch(r"\d+(\.\w+)+", version) else counted)
+        if is_number(version):
+            return spec.at(version)
     except InputError:
-        return None if old else spec.at(counted)
+        if old or day is None:
+            return None if old else first
+    try:
+        facts = spec.at() if day is None else spec.on(day)
+    except InputError:
+        return first
+    return facts if facts.kernels else first
 
 
 def _most_sequences(row: Measurement, setup: Setup) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from typing import Any
 
 import pytest
 
 from inference_econ.calibration import Measurement
-from inference_econ.calibration.measurements import Pool
+from inference_econ.calibration.measurements import Days, Pool
 from inference_econ.calibration.prediction import deployed
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import SpecError
@@ -374,9 +375,19 @@ def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
 
 def test_rows_have_the_kernels_of_their_engine_and_version() -> None:
     assert _told(engine_version="0.15.1") == ("vllm 0.12.0", 512.0)
-    # Without a version, or with that of something around the engine, the oldest that was counted.
-    assert _told()[0] == _told(engine_version="dev")[0] == "vllm 0.10.0"
+    # Without a version and a date the newest; with a date what was out on it, or what was counted first.
+    assert _told()[0] == _told(engine_version="dev")[0] == "vllm 0.33.0"
+    autumn, before = (Days(day, day) for day in (date(2025, 10, 29), date(2024, 5, 1)))
+    assert _told(days=autumn)[0] == _told(engine_version="dev", days=autumn)[0] == "vllm 0.11.0"
+    assert _told(days=before)[0] == "vllm 0.10.0"
+    assert _told(engine="sglang", days=Days(date(2025, 10, 29), date(2025, 10, 29)))[0] == "sglang 0.5.5"
+    # What scripts ran comes before the date, and a version before both.
+    assert _told(days=autumn, ran="0.10.2")[0] == "vllm 0.10.2"
+    assert _told(days=autumn, ran="0.10.2", engine_version="0.18.0")[0] == "vllm 0.18.0"
+    # A number of something around the engine: its date, and without one what was counted first.
     assert _told(engine="trtllm", engine_version="0.8.1.post1") == ("trtllm 0.21.0", 0.0)
+    winter = Days(date(2026, 1, 7), date(2026, 1, 7))
+    assert _told(engine="trtllm", engine_version="0.8.1.post1", days=winter) == ("trtllm 1.2.0", 0.0)
     # Before that nothing is known, and nothing of others.
     assert _told(engine_version="0.6.3", prefill_first=True) == ("trtllm", 0.0)
     assert _told(engine="lmdeploy") == ("trtllm", 512)
