@@ -310,6 +310,8 @@ class CapacityAssumptions(Spec):
     """Granularity of the cache [tokens]: sequences hold whole blocks."""
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
+    state_pages: bool = False
+    """States of recurrent layers lie in pages of the cache: pages of attention are as wide, and requests hold whole ones."""
     reserved_bytes: HeldBytes = 0
     """Memory of each accelerator that an engine takes besides: contexts, libraries, graphs that count [B]."""
     communication_bytes: HeldBytes = 0

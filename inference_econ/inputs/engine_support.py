@@ -71,6 +71,8 @@ class EngineMemory(Spec):
     """Activations of the largest step count against the share, as a profile run finds them; or lie outside of it."""
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Times that sampling in the profile run holds the logits of all slots, in 32 bits [1]."""
+    state_pages: bool = False
+    """States of recurrent layers lie in pages of the cache, so that its pages are as wide as a state."""
     outside: Bytes | None = None
     """Where no share is stated: what it leaves free for graphs and other small things [B]."""
     outside_per_token: Bytes | None = None

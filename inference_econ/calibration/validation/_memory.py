@@ -73,6 +73,10 @@ class StatedDeployment:
         """What the capacity check says."""
         return self.setup.memory(self.plans)
 
+    def weights(self) -> float:
+        """Weights of a chip [B]."""
+        return float(self.need().weight_bytes.item()) / self.accelerators
+
     def used(self) -> float:
         """Weights and workspace of a chip [B]."""
         need = self.need()
@@ -118,6 +122,7 @@ ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
     "KV cache max_tokens": StatedDeployment.cached_tokens,
     "KV cache GPU memory": StatedDeployment.free,
     "KV bytes per token": lambda deployment: deployment.bytes_per_token,
+    "weights per GPU": StatedDeployment.weights,
     "weights + activations per GPU": StatedDeployment.used,
     "free for KV per GPU": StatedDeployment.free,
     "KV per request": lambda deployment: deployment.bytes_per_sequence,
