@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from inference_econ._types import Array
@@ -31,7 +29,7 @@ def kv_bytes_per_sequence(
     Without assumptions every token counts by itself, and of MLA the latent is kept.
     """
     held = sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
-    return held * _held_share(model, assumptions)
+    return float(held * _held_share(model, assumptions))
 
 
 def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
@@ -40,10 +38,12 @@ def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
     return 1.0 / model.layers if recomputed else 1.0
 
 
-def _kept(spec: Attention, precision: Precision, context: float, assumptions: Assumptions | None) -> float:
+def _kept(
+    spec: Attention, precision: Precision, context: Array | float, assumptions: Assumptions | None
+) -> Array | float:
     """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
     if assumptions is not None and assumptions.capacity.kv_block > 1:
-        context = math.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
+        context = np.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
     width = BYTES_PER_ELEMENT[precision.kv]
     if spec.kind == "recurrent":
         state = counting.recurrent_state_elements(spec)
@@ -51,10 +51,10 @@ def _kept(spec: Attention, precision: Precision, context: float, assumptions: As
         return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
     limit = counting.window(spec)
     cached = _elements(spec, None if assumptions is None else assumptions.attention) * (
-        context if limit is None else min(context, float(limit))
+        context if limit is None else np.minimum(context, float(limit))
     )
     if spec.kind == "compressed":
-        cached += counting.window_elements(spec) * min(context, float(spec.window))
+        cached += counting.window_elements(spec) * np.minimum(context, float(spec.window))
     keys = index_key_bytes(spec, precision, None if assumptions is None else assumptions.attention)
     return cached * width + keys * context
 
@@ -75,9 +75,11 @@ def held_cache(
     Stages of a pipeline count as if all had as many layers as the fullest.
     """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
+    page = _page_tokens(model, precision, plans, assumptions)
+    paged = context if page is None else np.ceil(context / page) * page
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout) * _held_share(model, assumptions)
     for block in model.blocks:
-        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions) * fullest
+        kept: Array | float = block.layers * _kept(block.attention, precision, paged, assumptions) * fullest
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
             apart = _apart(block.attention, assumptions.attention)
@@ -86,6 +88,31 @@ def held_cache(
             kept = kept * (ranks / np.minimum(ranks, apart))
         held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
     return held
+
+
+def _page_tokens(
+    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
+) -> Array | None:
+    """Tokens of a page that holds a state or the keys and values of as many tokens [tokens]; None where they lie apart.
+
+    The page is as wide as the state of a recurrent layer on its rank, in whole blocks of attention.
+    """
+    if not assumptions.capacity.state_pages:
+        return None
+    specs, assumed = [block.attention for block in model.blocks], assumptions.attention
+    states = [spec for spec in specs if spec.kind == "recurrent"]
+    caches = [spec for spec in specs if spec.kind not in ("recurrent", "none")]
+    if not states or not caches:
+        return None
+    block = float(assumptions.capacity.kv_block)
+
+    def on_a_rank(spec: Attention, tokens: float) -> Array:
+        kept = _kept(spec, precision, tokens, None)
+        return np.asarray(kept / np.minimum(plans.attention_ranks, _apart(spec, assumed)))
+
+    state = np.max([on_a_rank(spec, 0.0) for spec in states], axis=0)
+    token = np.max([on_a_rank(spec, 1.0) for spec in caches], axis=0)
+    return np.ceil(state / token / block) * block
 
 
 def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:

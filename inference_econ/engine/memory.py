@@ -205,7 +205,7 @@ def workspace_bytes(
     layer's part between its two sides, and the logits of the sequences in 32 bits; and what MLA decompresses in
     every step, one layer at a time.
     """
-    tokens = assumptions.capacity.workspace_tokens
+    tokens, sampled = assumptions.capacity.workspace_tokens, assumptions.capacity.sampled_logits
     expanded = _decompressed_bytes(model, precision, plans, context, assumptions.attention)
     expanded = expanded * fullest_group(plans, assumptions.layout)
     if tokens == 0:
@@ -214,7 +214,16 @@ def workspace_bytes(
     own = plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(own, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
-    return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits + expanded)
+    activations = elements * BYTES_PER_ELEMENT[precision.activations]
+    # A profile run samples for all slots, after the activations of the layers are gone.
+    sampling = sampled * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
+    return np.asarray(np.maximum(activations + logits, sampling) + expanded)
+
+
+def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
+    """What an engine takes of each accelerator besides weights, cache and activations [B]."""
+    exchanging = np.asarray(plans.stage) > 1.0
+    return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
 
 
 def _decompressed_bytes(
@@ -280,7 +289,9 @@ def need(
     return Memory(
         np.asarray(sum(weights)),
         sum(cache) * _counted(plans, assumptions) + prefix,
-        plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
+        plans.accelerators
+        * (hbm_bytes * assumptions.capacity.usable_memory - reserved_bytes(plans, assumptions.capacity))
+        - workspace,
         workspace,
         prefix,
     )
@@ -335,8 +346,36 @@ def of_one_accelerator(
     }
     parts = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
     parts["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
+    parts["reserved"] = float(np.ravel(reserved_bytes(plan, assumptions.capacity))[0])
     parts["head_room"] = hbm_bytes * (1.0 - assumptions.capacity.usable_memory)
     return {**parts, "free": hbm_bytes - sum(parts.values())}
+
+
+def cached_tokens(
+    model: ModelSpec,
+    precision: Precision,
+    plans: Plans,
+    context: float,
+    hbm_bytes: float,
+    assumptions: Assumptions,
+) -> Array:
+    """Tokens of sequences of some length whose cache and states fit an instance, over all its groups [tokens].
+
+    Parameters
+    ----------
+    model, precision, plans, hbm_bytes, assumptions
+        As in :func:`need`.
+    context : float
+        Tokens of each sequence [tokens].
+
+    Returns
+    -------
+    ndarray
+        Broadcastable to the plans; 0 where not even the weights fit. Engines log it as the size of their cache.
+    """
+    needed = need(model, precision, plans, context, hbm_bytes, assumptions)
+    each = sum(held_cache(model, precision, plans, context, assumptions).values())
+    return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / each * context)
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:

@@ -43,6 +43,7 @@ from inference_econ.inputs import (
     math_units,
     profiles,
     split_changes,
+    with_engine,
 )
 
 if TYPE_CHECKING:
@@ -227,6 +228,8 @@ class Setup:
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         engines = engines_for(served, chip, precision, asked)
+        if own is not None and engines:
+            opinions = with_engine(opinions, engines[0].facts, chip, names)
         return cls(served, chip, precision, context, opinions, rate, engines=engines)
 
     @property

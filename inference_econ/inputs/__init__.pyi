@@ -88,6 +88,8 @@ from .engine_options import EngineOptions as EngineOptions
 from .engine_options import Option as Option
 from .engine_support import CapturedSizes as CapturedSizes
 from .engine_support import ChipSupport as ChipSupport
+from .engine_capacity import divided as divided
+from .engine_capacity import with_engine as with_engine
 from .engine_support import EngineDefaults as EngineDefaults
 from .engine_support import ModelSupport as ModelSupport
 from .engines import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT

@@ -20,6 +20,7 @@ from inference_econ.inputs.precision import EmbeddingFormat
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+HeldBytes = Annotated[int | float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 TensorLayout = Literal["1d", "2d"]
 
 
@@ -309,6 +310,14 @@ class CapacityAssumptions(Spec):
     """Granularity of the cache [tokens]: sequences hold whole blocks."""
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
+    state_pages: bool = False
+    """States of recurrent layers lie in pages of the cache: pages of attention are as wide, and requests hold whole ones."""
+    reserved_bytes: HeldBytes = 0
+    """Memory of each accelerator that an engine takes besides: contexts, libraries, graphs that count [B]."""
+    communication_bytes: HeldBytes = 0
+    """Further, where several ranks exchange what they compute [B]."""
+    sampled_logits: NonNegative = 0
+    """Rows of logits in 32 bits that sampling holds at once in an engine's profile run [1]."""
     host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
     """Share of the layers' weights that lies in the memory of the host, and is read over its link in every step, behind
     the step's other work [1]."""

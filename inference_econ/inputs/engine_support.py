@@ -58,6 +58,27 @@ class EngineDefaults(Spec):
     """Tokens of a block of the cache [tokens]."""
 
 
+class EngineMemory(Spec):
+    """What an engine sets aside beside weights and cache, and what of it counts against its share of the memory."""
+
+    reserved: Bytes
+    """Of each accelerator, outside of the framework's allocator: the driver's context, libraries, workspaces [B]."""
+    communication: Bytes
+    """Further, where several ranks exchange what they compute: buffers of collectives [B]."""
+    graphs: Bytes | None = None
+    """Captured graphs that count against the share; absent where they lie outside of it [B]."""
+    step_inside: bool
+    """Activations of the largest step count against the share, as a profile run finds them; or lie outside of it."""
+    logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Times that sampling in the profile run holds the logits of all slots, in 32 bits [1]."""
+    state_pages: bool = False
+    """States of recurrent layers lie in pages of the cache, so that its pages are as wide as a state."""
+    outside: Bytes | None = None
+    """Where no share is stated: what it leaves free for graphs and other small things [B]."""
+    outside_per_token: Bytes | None = None
+    """And further for each token of the largest step [B]."""
+
+
 class CapturedSizes(Spec):
     """Batches of decode steps whose kernels are captured as graphs; others are padded to the next of them."""
 

@@ -21,6 +21,7 @@ from inference_econ.inputs.engine_support import (
     CapturedSizes,
     ChipSupport,
     EngineDefaults,
+    EngineMemory,
     ModelSupport,
 )
 
@@ -49,7 +50,7 @@ ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marli
 _MAY_LACK = frozenset(
     {
         "inside", "kernels", "prompt_graphs", "expert_kernels", "chips", "models", "attention_groups", "stages_over",
-        "defaults", "captured", "connectors", "speculation", "async_scheduling", "shared_expert_fusion",
+        "defaults", "memory", "captured", "connectors", "speculation", "async_scheduling", "shared_expert_fusion",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -199,6 +200,8 @@ class EngineFacts(Spec):
     they do not say."""
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
     """What its server does where no option says otherwise; the first that the memory of a chip allows counts."""
+    memory: EngineMemory | None = None
+    """What it sets aside beside weights and cache; absent where nobody looked."""
     captured: CapturedSizes | None = None
     """Batches whose decode steps are captured as graphs; absent where nobody looked."""
     connectors: tuple[str, ...] = Field(default=(), strict=False)
@@ -216,6 +219,10 @@ class EngineFacts(Spec):
             if architecture in entry.architectures:
                 return entry if not entry.families or family in entry.families else None
         return None
+
+    def defaults_on(self, memory: float) -> EngineDefaults | None:
+        """What its server does by default on a chip with so much memory [B]; None where nobody looked."""
+        return next((entry for entry in self.defaults if memory >= (entry.least_memory or 0.0)), None)
 
     def kernels_on(self, family: str) -> ChipSupport | None:
         """The formats that it has kernels for on a family of chips; None if it does not run there."""

@@ -262,6 +262,7 @@ _HELD_NAMES = {
     "shared_prefix": "KV cache of the shared prefix",
     "state": "states of recurrent layers",
     "workspace": "workspace of a step",
+    "reserved": "engine: context, links, graphs",
     "head_room": "head-room",
     "free": "free",
 }

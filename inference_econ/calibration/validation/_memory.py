@@ -14,14 +14,16 @@ from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Plans, Setup, kv_bytes_per_sequence, memory
 from inference_econ.errors import UnitError
-from inference_econ.inputs import Assumptions, Precision, catalog, units
+from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 
 COLUMNS = ("model", "hardware", "n_gpus", "parallelism", "weight_dtype", "kv_dtype", "item", "value", "unit")
 #: Differences that are not explained [1].
 _SMALL = 0.02
 #: Units of counts, which need no conversion.
 _COUNTS = ("tokens", "requests")
-_GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "TB": 1e12 / 2**40}
+#: Context of logged tokens where none is stated: of caches that grow evenly, any does [tokens].
+_LONG = 8192.0
+_GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "GiB": 1.0, "TB": 1e12 / 2**40}
 
 NOTES = (
     "Ours is what the capacity check of every plan reckons with: weights as stored, copies of attention and shared "
@@ -71,6 +73,10 @@ class StatedDeployment:
         """What the capacity check says."""
         return self.setup.memory(self.plans)
 
+    def weights(self) -> float:
+        """Weights of a chip [B]."""
+        return float(self.need().weight_bytes.item()) / self.accelerators
+
     def used(self) -> float:
         """Weights and workspace of a chip [B]."""
         need = self.need()
@@ -96,6 +102,14 @@ class StatedDeployment:
             raise UnusableRowError("no length of its requests is stated")
         return self.free() / self.bytes_per_sequence
 
+    def tokens(self) -> float:
+        """Tokens that fit the cache of the whole server [tokens]."""
+        setup = self.setup
+        hbm = setup.hardware.hbm_bytes
+        return memory.cached_tokens(
+            setup.model, setup.precision, self.plans, setup.context or _LONG, hbm, setup.assumptions
+        ).item()
+
     def checkpoint(self) -> float:
         """All weights, once [B]."""
         return memory.weight_bytes(self.setup.model, self.setup.precision)
@@ -103,9 +117,12 @@ class StatedDeployment:
 
 #: What the items of a file mean, by their beginnings.
 ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
+    "KV cache tokens": StatedDeployment.tokens,
+    "available KV cache memory per GPU": StatedDeployment.free,
     "KV cache max_tokens": StatedDeployment.cached_tokens,
     "KV cache GPU memory": StatedDeployment.free,
     "KV bytes per token": lambda deployment: deployment.bytes_per_token,
+    "weights per GPU": StatedDeployment.weights,
     "weights + activations per GPU": StatedDeployment.used,
     "free for KV per GPU": StatedDeployment.free,
     "KV per request": lambda deployment: deployment.bytes_per_sequence,
@@ -195,12 +212,34 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
     if "MoE" in line.text("weight_dtype"):
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
-    setup = Setup(model, chip, precision, _context(line, lines), assumed)
+    setup = Setup(model, chip, precision, _context(line, lines), _told(line, chip, assumed))
     return StatedDeployment(line, setup, _plans(line), lines)
 
 
+def _told(line: Line, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
+    """Assumptions with what the engine of a row does at its version, and what it was told.
+
+    What is counted as in the published study knows no engine.
+    """
+    engine = line.text("engine")
+    if not engine or assumed.capacity.embedding_format == "as_weights":
+        return assumed
+    facts = catalog.engine(engine).at(line.text("engine_version") or None)
+    usual = facts.defaults_on(chip.hbm_bytes)
+    steps, slots = line.number("step_tokens"), line.number("slots")
+    if usual is not None:
+        steps, slots = steps or usual.step_tokens, slots or usual.slots
+    share = line.number("memory_fraction")
+    if steps is None:
+        raise UnusableRowError(f"the largest step of {engine} is not known")
+    return assumed.changed(divided(facts, chip, step_tokens=steps, slots=slots, share=share))
+
+
 def _context(line: Line, lines: Sequence[Line]) -> float:
-    """Tokens of a request of ``1K/2K``, here or in what else is stated for the same server; or of none [tokens]."""
+    """Tokens of a request that a row states, or of ``1K/2K``, here or in what else is stated for the same server; or of none [tokens]."""
+    told = line.number("context")
+    if told is not None:
+        return told
     same = ("source_id", "parallelism")
     for stated in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
         lengths = re.search(r"(\d+)K/(\d+)K", stated.text("item"))

@@ -1,0 +1,81 @@
+"""How a named engine divides the memory of a chip: its facts as assumptions of the capacity check."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.engines import EngineFacts
+    from inference_econ.inputs.hardware import HardwareSpec
+
+
+def engine_capacity(facts: EngineFacts, hardware: HardwareSpec) -> dict[str, float]:
+    """What the capacity check assumes of a server that is started without options, by dotted name.
+
+    Parameters
+    ----------
+    facts : EngineFacts
+        Of the engine at a version.
+    hardware : HardwareSpec
+        Whose memory it divides.
+
+    Returns
+    -------
+    dict of str to float
+        Nothing where the engine's memory or its defaults are not known.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> assumed = engine_capacity(catalog.engine("vllm").at(), catalog.hardware("h100_sxm"))
+    >>> assumed["capacity.usable_memory"], assumed["capacity.workspace_tokens"]
+    (0.92, 8192)
+    """
+    kept, defaults = facts.memory, facts.defaults_on(hardware.hbm_bytes)
+    if kept is None or defaults is None:
+        return {}
+    return divided(
+        facts, hardware, step_tokens=defaults.step_tokens, slots=defaults.slots, share=defaults.memory_fraction
+    )
+
+
+def divided(
+    facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
+) -> dict[str, float]:
+    """The same of a server that was told its largest step, its slots and its share of the memory.
+
+    Parameters
+    ----------
+    facts, hardware
+        As in :func:`engine_capacity`.
+    step_tokens : float
+        Tokens of the largest step [tokens].
+    slots : float or None
+        Requests that are under way together [1].
+    share : float or None
+        Of the memory that it may take [1]; what its rule leaves without.
+    """
+    kept = facts.memory
+    if kept is None:
+        return {}
+    if share is None:
+        left = (kept.outside or 0.0) + (kept.outside_per_token or 0.0) * step_tokens
+        share = max(1.0 - left / hardware.hbm_bytes, 0.0)
+    return {
+        "capacity.usable_memory": share,
+        "capacity.workspace_tokens": step_tokens if kept.step_inside else 0,
+        "capacity.sampled_logits": kept.logit_copies * (slots or 0.0) if kept.step_inside else 0,
+        "capacity.reserved_bytes": kept.reserved + (kept.graphs or 0.0),
+        "capacity.communication_bytes": kept.communication,
+        "capacity.state_pages": kept.state_pages,
+    }
+
+
+def with_engine(
+    assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, asked: Collection[str] = ()
+) -> Assumptions:
+    """Assumptions in which the engine divides the memory; fields that are ``asked`` for keep their values."""
+    capacity = engine_capacity(facts, hardware)
+    return assumptions.changed({name: value for name, value in capacity.items() if name not in asked})
