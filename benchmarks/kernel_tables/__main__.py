@@ -12,11 +12,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
-from benchmarks.kernel_tables import experts, products, scores, skew
+from benchmarks.kernel_tables import experts, products, scores, skew, tables
 from benchmarks.kernel_tables.tables import CALLED, FAMILIES, WHEEL, Fitted
 from inference_econ.inputs import catalog
 
@@ -37,16 +37,15 @@ class Entries:
     constants: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
-    def add(self, dtype: str, fitted: Fitted, table: str, what: str) -> None:
+    def add(self, dtype: str, line: str, where: str) -> None:
         """An entry that was fitted, and those of formats that are taken to be alike."""
-        where = f"{what}, wheel {WHEEL}, tables {table}: {fitted.spread}"
-        self._put(dtype, fitted.line, where, "derived")
+        self._put(dtype, line, where, "derived")
         for alike in (name for name, known in ALIKE.items() if known == dtype):
-            self._put(alike, fitted.line, f"not measured: the kernels of {dtype}", "assumed")
+            self._put(alike, line, f"not measured: the kernels of {dtype}", "assumed")
 
     def add_phases(self, dtype: str, decode: scores.Curve, prompts: scores.Curve) -> None:
         """Attention over caches of a format in both phases, and over those of formats that are taken to be alike."""
-        line = f"{{decode: {decode.fitted.line}, prompts: {prompts.fitted.line}}}"
+        line = f"{{decode: {decode.fitted.line()}, prompts: {prompts.fitted.line()}}}"
         where = f"wheel {WHEEL}, {decode.where}; {prompts.where}"
         self._put(dtype, line, where, "derived")
         for alike in ALIKE_CACHES.get(dtype, ()):
@@ -81,12 +80,40 @@ def _write(part: catalog.Part, name: str, remarks: Iterable[str], lines: Iterabl
 
 #: Constants and rows by format, kernel and engine, "" for all of them.
 Kernels: TypeAlias = "Mapping[tuple[str, str, str], tuple[Fitted, pd.DataFrame]]"
+#: Of kernels behind an exchange: what phases have as parts of an entry, and where they are from, by format and engine.
+Exchanged: TypeAlias = "Mapping[tuple[str, str], tuple[str, str]]"
 
 
-def picks(family: str) -> Mapping[str, Mapping[str, str]]:
+def picks(
+    family: str, fact: Literal["expert_kernels", "exchanged_expert_kernels"] = "expert_kernels"
+) -> Mapping[str, Mapping[str, str]]:
     """What engines pick for experts on a family of chips: by engine, by format."""
-    facts = {name: catalog.engine(name).at().expert_kernels for name in ENGINES}
+    facts = {name: getattr(catalog.engine(name).at(), fact) for name in ENGINES}
     return {name: cast("Mapping[str, Mapping[str, str]]", known).get(family, {}) for name, known in facts.items()}
+
+
+def exchanged_parts(family: str, fitted: Kernels) -> Exchanged:
+    """Kernels behind an exchange: of DeepGEMM those of each phase, of others what they are without one.
+
+    Engines together have what the first of them picks.
+    """
+    phases = {phase: (one, rows) for phase, one, rows in experts.exchanged(family)}
+    parts: dict[tuple[str, str], tuple[str, str]] = {}
+    for engine, chosen in picks(family, "exchanged_expert_kernels").items():
+        for dtype, kernel in chosen.items():
+            unit = tables.unit(family, dtype)
+            if kernel == "deepgemm":
+                lines = [f"{phase}: {one.line(unit)}" for phase, (one, _) in phases.items()]
+                spread = "; ".join(f"{phase} {one.spread}" for phase, (one, _) in phases.items())
+                where = f"tables wideep_context_moe and wideep_generation_moe of SGLang: {spread}"
+            else:
+                one, _ = fitted.get((dtype, kernel, engine)) or fitted[dtype, kernel, ""]
+                lines = [f"{phase}: {one.line(unit)}" for phase in ("prompts", "decode")]
+                where = f"tables moe_perf: {one.spread}"
+            known = f"exchanged: {{{', '.join(lines)}}}", f"exchanged tokens: {kernel}, {where}"
+            parts[dtype, engine] = known
+            parts.setdefault((dtype, ""), known)
+    return parts
 
 
 def picked_by_most(family: str, fitted: Kernels) -> Mapping[str, str]:
@@ -108,15 +135,16 @@ def write_experts(family: str) -> Iterator[str]:
     for dtype, kernel, rows in experts.balanced(family):
         for engine, one, some in experts.fits(family, dtype, kernel, rows):
             fitted[dtype, kernel, engine] = one, some
-            yield f"{family} {dtype} {kernel} {engine or 'of all'}: {one.line} {one.spread}"
+            yield f"{family} {dtype} {kernel} {engine or 'of all'}: {one.line()} {one.spread}"
             yield from (f"    {line}" for line in off(one, some))
-    called, most = CALLED[family], picked_by_most(family, fitted)
-    base = _entries(family, most, fitted, "")
+    called, most, exchanged = CALLED[family], picked_by_most(family, fitted), exchanged_parts(family, fitted)
+    yield from (f"{family} {dtype} {engine or 'of all'}, {where}" for (dtype, engine), (_, where) in exchanged.items())
+    base = _entries(family, most, fitted, exchanged, "")
     who = "most engines pick" if any(picks(family).values()) else "most shapes of the tables have"
     base.write("kernels", family, f"Kernels of routed experts on {called}: of each format the one that {who}.")
     for engine, chosen in picks(family).items():
         if chosen:
-            own = _entries(family, chosen, fitted, engine)
+            own = _entries(family, chosen, fitted, exchanged, engine)
             own.fill(base, f"what most engines pick on {called}")
             remark = (
                 f"Kernels of routed experts on {called} that {ENGINES[engine]} picks (scenarios/engines/{engine}.yaml)."
@@ -124,7 +152,7 @@ def write_experts(family: str) -> Iterator[str]:
             own.write("kernels", f"{family}_{engine}", remark)
 
 
-def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, engine: str) -> Entries:
+def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, exchanged: Exchanged, engine: str) -> Entries:
     """The kernels that are chosen for formats: as an engine has them, or all together where it has too few shapes."""
     entries, chips = Entries(), " and ".join(FAMILIES[family])
     for dtype, kernel in chosen.items():
@@ -137,7 +165,10 @@ def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, engine: st
                 if experts.published(family, dtype, kernel)
                 else ""
             )
-            entries.add(dtype, one, "moe_perf", f"{kernel} of {engines} on {chips}, balanced{beside}")
+            what = f"{kernel} of {engines} on {chips}, balanced{beside}, wheel {WHEEL}, tables moe_perf: {one.spread}"
+            part, behind = exchanged.get((dtype, engine), ("", ""))
+            line = one.line(tables.unit(family, dtype), part)
+            entries.add(dtype, line, f"{what}; {behind}" if behind else what)
     return entries
 
 
@@ -152,15 +183,12 @@ def write_products(family: str) -> Iterator[str]:
     """The file of a family's dense products, and lines for people."""
     entries = Entries()
     for dtype, fitted, rows in products.kernels(family):
-        yield f"{family} {dtype}, dense: {fitted.line} {fitted.spread}"
+        yield f"{family} {dtype}, dense: {fitted.line()} {fitted.spread}"
         yield from (f"    {line}" for line in products.off(fitted, rows))
         engines = ", ".join(ENGINES[name] for name in ENGINES if name in set(rows["engine"]))
-        entries.add(
-            dtype,
-            fitted,
-            "gemm_perf",
-            f"matrices of 60 MB and more, the quickest of {engines} on {' and '.join(FAMILIES[family])}",
-        )
+        what = f"matrices of 60 MB and more, the quickest of {engines} on {' and '.join(FAMILIES[family])}"
+        where = f"{what}, wheel {WHEEL}, tables gemm_perf: {fitted.spread}"
+        entries.add(dtype, fitted.line(tables.unit(family, dtype)), where)
     called = CALLED[family]
     entries.write(
         "products", family, f"Dense products on {called}: the quickest of vLLM, SGLang and TensorRT-LLM for each shape."
@@ -172,7 +200,7 @@ def write_scores(family: str) -> Iterator[str]:
     curves = list(scores.curves(family))
     for curve in curves:
         what = f"{curve.kind} {curve.phase} {curve.dtype} {curve.engine or 'of all'}"
-        yield f"{family} {what}: {curve.fitted.line} {curve.fitted.spread}"
+        yield f"{family} {what}: {curve.fitted.line()} {curve.fitted.spread}"
     called, base = CALLED[family], _attention(curves, "")
     _write_attention(family, base, f"Attention on {called}: vLLM, SGLang and TensorRT-LLM together.")
     for engine, known in picks(family).items():

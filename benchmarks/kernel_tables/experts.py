@@ -69,6 +69,8 @@ _NARROWEST, _FEWEST_BYTES, _MOST_RANKS = 256, 100e6, 32
 #: What steps count beside the curve: the launches of two products, of gathering, quantising and adding up, and of a
 #: router. What a source takes beyond is a part of what its kernels take for small batches [s].
 _BESIDE = 30e-6
+#: Tables of kernels behind an exchange by phase, and the most that a source takes beside [s].
+_EXCHANGED = {"prompts": ("wideep_context_moe", 6e-4), "decode": ("wideep_generation_moe", _BESIDE)}
 #: An engine's own constants need so many shapes of so long [1], [s]: short ones are mostly what is beside the curve.
 _FEWEST_LONG, _LONG = 50, 1e-3
 SHAPE = ("chip", "num_tokens", "hidden", "width", "topk", "num_experts", "moe_ep_size")
@@ -107,6 +109,20 @@ def rows_of(family: str) -> pd.DataFrame:
     return rows.assign(width=width, hidden=rows["hidden_size"].astype(float), kernel=kernel)[kept]
 
 
+def exchanged(family: str) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
+    """Phase, constants and rows of DeepGEMM's kernels behind DeepEP's exchange, with routing that is balanced.
+
+    One shape of experts, so that width and depth tell nothing; Python launches kernels of prompts, which floors say.
+    """
+    bounds = {**_BOUNDS, "extra_elements": (1.0, 1.001, 1.0005)}
+    for phase, (table, beside) in _EXCHANGED.items():
+        rows = newest(read("moe", family, _COLUMNS, table))
+        width, hidden = rows["inter_size"].astype(float), rows["hidden_size"].astype(float)
+        rows = sized(rows[rows["distribution"] == "uniform"].assign(width=width, hidden=hidden), family, "fp8_block")
+        if len(rows) >= _FEWEST_LONG:
+            yield phase, fit(rows, bounds=bounds, most_beside=beside), rows
+
+
 def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
     """Rows of a format with the seconds of their work at the datasheet's rates of the chip that was measured."""
     rows, known = rows[rows["moe_dtype"].isin(FORMATS[dtype])].copy(), chips(family, dtype)
@@ -123,7 +139,7 @@ def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
         rows[f"weights_{side}"] = touched * elements * BYTES_PER_ELEMENT[dtype] / bandwidths
         rows[f"moved_{side}"] = 2.0 * routed * matrices * (rows["hidden"] + rows["width"]) / bandwidths
     weights = rows["weights_in"] + rows["weights_out"]
-    return newest(rows[(weights * bandwidths > _FEWEST_BYTES) & (weights < rows["seconds"])])
+    return rows[(weights * bandwidths > _FEWEST_BYTES) & (weights < rows["seconds"])]
 
 
 def predicted(constants: Sequence[float] | Array, rows: Rows, scale: float = 1.0) -> Array:
@@ -171,21 +187,26 @@ def _product_errors(constants: Array, rows: Rows) -> Array:
     return np.asarray(np.log(_product_seconds(constants, *amounts) / rows["seconds"]))
 
 
-def fit(rows: pd.DataFrame, alone: Rows | None = None) -> Fitted:
+def fit(
+    rows: pd.DataFrame,
+    alone: Rows | None = None,
+    bounds: Mapping[str, tuple[float, float, float]] = _BOUNDS,
+    most_beside: float = _BESIDE,
+) -> Fitted:
     """Constants of a kernel; of many shapes, some, of every engine as many."""
     each = MOST // rows["engine"].nunique()
     some = pd.concat([one.sample(min(len(one), each), random_state=0) for _, one in rows.groupby("engine")])
     index, _ = pd.factorize(some["chip"] + " " + some["kernel_source"])
     shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}
     beside = None if alone is None else (lambda constants: _product_errors(constants, alone))
-    return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, _BOUNDS, beside, _BESIDE)
+    return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, bounds, beside, most_beside)
 
 
 def balanced(family: str) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Format, kernel and rows of every kernel of a family, with routing that is balanced."""
     every = rows_of(family)
     for dtype in FORMATS:
-        rows = sized(every, family, dtype)
+        rows = newest(sized(every, family, dtype))
         for kernel, some in rows[rows["distribution"] == "balanced"].groupby("kernel"):
             yield dtype, str(kernel), some
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.kernel_tables import experts
-from benchmarks.kernel_tables.tables import FEWEST, Fitted
+from benchmarks.kernel_tables.tables import FEWEST, Fitted, newest
 from inference_econ.formulas.experts import expected_largest
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def lines(family: str, dtype: str = "fp8_block") -> Iterator[str]:
     """For people: of the kernel with most shapes, for both exponents of the tables."""
-    rows = experts.sized(experts.rows_of(family), family, dtype)
+    rows = newest(experts.sized(experts.rows_of(family), family, dtype))
     rows = rows[rows["kernel"] == rows["kernel"].mode()[0]]
     if len(rows) < FEWEST:
         return

@@ -32,6 +32,8 @@ CALLED = {
     "blackwell_geforce": "Blackwell cards without NVLink",
     "ampere": "Ampere",
 }
+#: Share of its peak that a maths unit sustains: the best dense products reach 0.80 of H100's (kernels.csv, MAMF).
+SUSTAINED = 0.8
 WHEEL = "aiconfigurator-core 0.12.0"
 #: Fewer shapes say little of a curve, and more say nothing new.
 FEWEST, MOST = 200, 2500
@@ -46,11 +48,10 @@ class Fitted:
     constants: Mapping[str, float]
     errors: Array
 
-    @property
-    def line(self) -> str:
-        """The constants as an entry of a file."""
+    def line(self, *parts: str) -> str:
+        """The constants as an entry of a file, with further parts of it."""
         digits = {name: float(f"{value:.3g}") for name, value in self.constants.items()}
-        return f"{{{', '.join(f'{name}: {value:g}' for name, value in digits.items())}}}"
+        return f"{{{', '.join([*(f'{name}: {value:g}' for name, value in digits.items()), *filter(None, parts)])}}}"
 
     @property
     def spread(self) -> str:
@@ -100,6 +101,19 @@ def peak(chip: HardwareSpec, dtype: str) -> float:
     """The peak of the maths unit that engines run a format on [FLOP/s]."""
     setup = Setup.of("qwen3_30b_a3b", chip, weights=dtype, assumptions="deployable")
     return setup.peaks[setup.unit(dtype)]
+
+
+def unit(family: str, dtype: str) -> str:
+    """The maths unit of a family's chips as a part of an entry; nothing where a rate beside it is not known."""
+    known = [
+        peak(chip, dtype) / chip.dense_flops_per_second["fp32"]
+        for chip in chips(family, dtype).values()
+        if "fp32" in chip.dense_flops_per_second
+    ]
+    if not known:
+        return ""
+    (vendor,) = {chip.vendor for chip in chips(family, dtype).values()}
+    return f"unit: {{vendor: {vendor}, efficiency: {SUSTAINED:g}, per_vector: {sum(known) / len(known):.4g}}}"
 
 
 def overlapped(worked: Any, moved: Any, overlap: float) -> Array:

@@ -113,7 +113,7 @@ def _operator_costs(
     together = worked + network_seconds + launched
     if together == 0.0:
         return None
-    flop = compute / padding * setup.operator_flops_per_second(operator)
+    flop = compute / padding * float(np.ravel(setup.operator_flops_per_second(operator))[0])
     moved = _memory_bytes(setup, operator, work)
     peak = setup.peaks[setup.operator_unit(operator)]
     achieved = max(flop / peak, moved / setup.hardware.hbm_bytes_per_second) / together
@@ -135,7 +135,7 @@ def _operator_costs(
 def _memory_bytes(setup: Setup, operator: Operator, work: Work) -> float:
     """Memory traffic of one row of a single plan, all its occurrences [B]."""
     roofline = operator_roofline(setup, operator, work)
-    weights = roofline.weights * setup.weight_bytes_per_second(operator.dtype, operator.kind)
+    weights = roofline.weights * setup.operator_weight_bytes_per_second(operator)
     activations = roofline.activations * setup.bytes_per_second
     cache = roofline.kv_cache / operator.kv_padding * setup.kv_bytes_per_second(operator)
     return float(np.ravel(weights + activations + cache)[0])

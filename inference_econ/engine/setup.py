@@ -16,11 +16,12 @@ from inference_econ.engine.layouts.startable import any_can_start, names_of_able
 from inference_econ.engine.layouts.startable_pins import Started, check_startable
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
-from inference_econ.engine.operators.table import Operator, OperatorKind
+from inference_econ.engine.operators.table import Operator, OperatorKind, Rates
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.engine.pricing import hour_price
 from inference_econ.errors import InputError
 from inference_econ.formulas import renting
+from inference_econ.formulas.kernels import carried_share
 from inference_econ.inputs import (
     ANY_LAYOUT,
     BYTES_PER_ELEMENT,
@@ -301,18 +302,46 @@ class Setup:
             return math_unit(self.precision.activations, peaks, self.hardware.name)
         return own
 
-    def operator_flops_per_second(self, operator: Operator) -> float:
+    def operator_flops_per_second(self, operator: Operator) -> Array | float:
         """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
-        if operator.rates is not None:
-            share = min(operator.rates.math * self.assumptions.attention.score_efficiency, 1.0)
-            return self.peaks[self.unit(operator.dtype)] * share
-        return self.flops_per_second(operator.dtype, operator.kind)
+        rates = operator.rates
+        if rates is None:
+            return self.flops_per_second(operator.dtype, operator.kind)
+        share = np.minimum(rates.math * self._curve_efficiency(operator.kind), 1.0)
+        carried = self._carried(operator.dtype, rates)
+        return self.peaks[self.unit(operator.dtype)] * share / carried
+
+    def operator_weight_bytes_per_second(self, operator: Operator) -> Array | float:
+        """Sustained memory bandwidth for the weights of a row of the operator table [B/s]."""
+        if operator.rates is None or operator.kind != "experts":
+            return self.weight_bytes_per_second(operator.dtype, operator.kind)
+        share = np.minimum(operator.rates.memory * self._curve_efficiency(operator.kind), 1.0)
+        return self.hardware.hbm_bytes_per_second * share
+
+    def _carried(self, dtype: str, rates: Rates) -> Array | float:
+        """Time of arithmetic over that at the share of the peak on the chips that a curve was fitted to [1]."""
+        vector = self.peaks.get("fp32")
+        if vector is None or rates.vendor != self.hardware.vendor:
+            return 1.0
+        return carried_share(rates.unit_share, self.peaks[self.unit(dtype)] / vector / rates.per_vector)
+
+    def _curve_efficiency(self, kind: OperatorKind) -> float:
+        """Rates that servers reach over those of a row's own curve [1]."""
+        assumed = self.assumptions
+        return assumed.experts.kernel_efficiency if kind == "experts" else assumed.attention.score_efficiency
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
-            return self.peaks[self.unit(dtype)] * min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
+            share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
+            rate = self.peaks[self.unit(dtype)] * share
+            if kernel.unit is None or kind == "experts":
+                # Of experts the shape counts: their rows are carried with it.
+                return rate
+            unit, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
+            rates = Rates(share, kernel.hbm_efficiency, kernel.overlap, alone, unit.per_vector, unit.vendor)
+            return rate / float(self._carried(dtype, rates))
         shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
         unit = self._kind_unit(dtype, kind)
         narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
@@ -340,7 +369,7 @@ class Setup:
         assumed = self.assumptions
         return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
-    def shown(self, operator: Operator) -> float:
+    def shown(self, operator: Operator) -> Array | float:
         """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
         assumed = self.assumptions
         if assumed.chip.overlap == "none":
@@ -400,8 +429,8 @@ class Setup:
         """The same for the cache, or states, that a row of the operator table reads [B/s]."""
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
-        if operator.rates is not None:
-            share = min(operator.rates.memory * assumed.attention.score_efficiency, 1.0)
+        if operator.rates is not None and operator.kind == "scores":
+            share = min(float(operator.rates.memory) * assumed.attention.score_efficiency, 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
     @property

@@ -61,7 +61,7 @@ class Roofline:
     weights: Array
     activations: Array
     kv_cache: Array
-    shown: float = 0.0
+    shown: Array | float = 0.0
 
     @property
     def memory(self) -> Array:
@@ -72,7 +72,7 @@ class Roofline:
     def seconds(self) -> Array:
         """Of both together [s]."""
         longer = np.maximum(self.compute, self.memory)
-        return longer + self.shown * np.minimum(self.compute, self.memory) if self.shown else longer
+        return np.asarray(longer + self.shown * np.minimum(self.compute, self.memory)) if _some(self.shown) else longer
 
 
 def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[Array]:
@@ -199,10 +199,11 @@ def _evaluate(setup: Setup, work: Work, layout: TensorLayout, shape: tuple[int, 
     busy = {name: np.zeros(shape) for name in ("compute", "weights", "activations", "kv_cache")}
     for roofline in _rooflines(setup, work):
         memory_bound, shown = roofline.compute <= roofline.memory, roofline.shown
-        parts["compute"] += np.where(memory_bound, shown * roofline.compute if shown else 0.0, roofline.compute)
+        some = _some(shown)
+        parts["compute"] += np.where(memory_bound, shown * roofline.compute if some else 0.0, roofline.compute)
         for name in ("weights", "activations", "kv_cache"):
             moved = getattr(roofline, name)
-            parts[name] += np.where(memory_bound, moved, shown * moved if shown else 0.0)
+            parts[name] += np.where(memory_bound, moved, shown * moved if some else 0.0)
         for name, seconds in busy.items():
             seconds += getattr(roofline, name)
     for operator in work.operators:
@@ -251,7 +252,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
     """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
     repeats = operator.repeats
     dense = repeats / setup.bytes_per_second
-    weights = repeats / setup.weight_bytes_per_second(operator.dtype, operator.kind)
+    weights = repeats / setup.operator_weight_bytes_per_second(operator)
     compute_rate = repeats / setup.operator_flops_per_second(operator)
     cached = repeats * operator.kv_padding / setup.kv_bytes_per_second(operator)
     tokens, sequences = work.tokens_of(operator), work.sequences_of(operator)
@@ -311,7 +312,7 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
         if _some(operator.flop_per_sequence):
             per_sequence = per_sequence + operator.flop_per_sequence * rate * operator.padding
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
-        slower = bytes_per_second / setup.weight_bytes_per_second(operator.dtype, operator.kind)
+        slower = bytes_per_second / setup.operator_weight_bytes_per_second(operator)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
         reads = operator.repeats * operator.kv_padding * (bytes_per_second / setup.kv_bytes_per_second(operator))
         cached = cached + operator.kv_bytes_per_sequence * reads

@@ -13,8 +13,8 @@ def padded_share(
     width: npt.ArrayLike,
     depth: npt.ArrayLike,
     *,
-    extra_tokens: float,
-    extra_elements: float,
+    extra_tokens: npt.ArrayLike,
+    extra_elements: npt.ArrayLike,
 ) -> Array:
     """Arithmetic that a grouped product takes the time of, over the arithmetic that is needed.
 
@@ -24,9 +24,9 @@ def padded_share(
         Rows m of an expert that is touched, on average; above 0 [1].
     width, depth : array_like, shape (...)
         Columns n of an expert's matrix on one chip, and the rows k that are summed over [1].
-    extra_tokens : float
+    extra_tokens : array_like, shape (...)
         What an expert costs beside its tokens: the empty part of its last tile, and work per tile [tokens].
-    extra_elements : float
+    extra_elements : array_like, shape (...)
         The same along width and depth: tiles that are not full, and the beginning and end of each tile's sum [1].
 
     Returns
@@ -50,8 +50,9 @@ def padded_share(
     >>> padded_share([1e9, 1e9], [4096, 7168], [7168, 2048], extra_tokens=64, extra_elements=800).round(3)
     array([1.329, 1.546])
     """
-    rows = 1.0 + extra_tokens / np.asarray(tokens_per_expert, dtype=float)
-    if not extra_elements:
+    rows = 1.0 + np.asarray(extra_tokens) / np.asarray(tokens_per_expert, dtype=float)
+    if not np.any(extra_elements):
         return np.asarray(rows)
-    columns = 1.0 + extra_elements / np.asarray(width, dtype=float)
-    return np.asarray(rows * columns * (1.0 + extra_elements / np.asarray(depth, dtype=float)))
+    elements = np.asarray(extra_elements, dtype=float)
+    columns = 1.0 + elements / np.asarray(width, dtype=float)
+    return np.asarray(rows * columns * (1.0 + elements / np.asarray(depth, dtype=float)))

@@ -111,6 +111,7 @@ from .infer_asks import ObservedOffer as ObservedOffer
 from .infer_asks import observed_offer as observed_offer
 from .kernels import DenseKernel as DenseKernel
 from .kernels import ExpertKernel as ExpertKernel
+from .kernels import GroupedKernel as GroupedKernel
 from .kernels import ScoresKernel as ScoresKernel
 from .layers import Attention as Attention
 from .layers import Block as Block

@@ -49,8 +49,9 @@ ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marli
 #: Facts that the first version of a file need not state.
 _MAY_LACK = frozenset(
     {
-        "inside", "kernels", "prompt_graphs", "expert_kernels", "chips", "models", "attention_groups", "stages_over",
-        "defaults", "memory", "captured", "connectors", "speculation", "async_scheduling", "shared_expert_fusion",
+        "inside", "kernels", "prompt_graphs", "expert_kernels", "exchanged_expert_kernels", "chips", "models",
+        "attention_groups", "stages_over", "defaults", "memory", "captured", "connectors", "speculation",
+        "async_scheduling", "shared_expert_fusion",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -188,6 +189,8 @@ class EngineFacts(Spec):
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts that it picks, or that its recipes tell it to, by generation of chips and format of the
     weights; nothing where nobody looked."""
+    exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
+    """The same where ranks with sequences of their own exchange tokens, of formats that have others then."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
     """Chips that it runs on, and formats that it has kernels for there. Those that nobody verified are left out."""
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)

@@ -12,6 +12,17 @@ from inference_econ.inputs.dtype import Dtype
 Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 
 
+class MathUnit(Spec):
+    """Maths units of the chips that a curve was fitted to (:func:`inference_econ.formulas.kernels.carried_share`)."""
+
+    efficiency: Fraction
+    """Share of its peak that the unit itself sustains where nothing else of a kernel holds it up [1]."""
+    vendor: str = Field(min_length=1)
+    """Whose chips they are: those of others run other kernels, whose share of the peak is taken to be the same."""
+    per_vector: Annotated[int | float, Field(gt=0, le=1e4, allow_inf_nan=False)]
+    """Its peak over that of fp32 arithmetic beside it: how far it is ahead of what else a kernel has to do [1]."""
+
+
 class DenseKernel(Spec):
     """Products with large matrices of one format, which every token passes."""
 
@@ -21,9 +32,11 @@ class DenseKernel(Spec):
     """Share of the memory bandwidth at which the matrix is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Share of the shorter of arithmetic and memory traffic that hides behind the longer [1]."""
+    unit: MathUnit | None = None
+    """The maths unit of the chips that were measured; absent, the share of the peak is the same on every chip."""
 
 
-class ExpertKernel(Spec):
+class GroupedKernel(Spec):
     """Products of routed experts with weights of one format: :mod:`inference_econ.formulas.grouped_matmul`."""
 
     math_efficiency: Fraction
@@ -39,6 +52,24 @@ class ExpertKernel(Spec):
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
     """Times that inputs and outputs are moved, beside the products and not behind them: tokens are gathered by
     expert, quantised and added up by kernels of their own [1]."""
+    unit: MathUnit | None = None
+    """The maths unit of the chips that were measured; absent, the share of the peak is the same on every chip."""
+
+
+class ExchangedKernels(Spec):
+    """Kernels of experts whose tokens arrive by an exchange, laid out by expert."""
+
+    prompts: GroupedKernel
+    """Of steps that read prompts."""
+    decode: GroupedKernel
+    """Of decode steps: room for the most tokens that an expert can get is laid out, of which those that came count."""
+
+
+class ExpertKernel(GroupedKernel):
+    """Kernels that an engine picks for routed experts with weights of one format."""
+
+    exchanged: ExchangedKernels | None = None
+    """Those where ranks with sequences of their own exchange tokens; absent if they are no others."""
 
 
 class DecodeScores(Spec):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import expert_ranks, expert_slots
-from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable
+from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable, Rates
 from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.formulas.matmul import activation_elements_per_token
@@ -22,6 +24,7 @@ from inference_econ.inputs import (
     ExpertAssumptions,
     ExpertFeedForward,
     ExpertKernel,
+    GroupedKernel,
     ModelSpec,
     TensorLayout,
     WireFormat,
@@ -132,6 +135,9 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
     stride = _strides(table, ranks, spread)
     copies = _summed_copies(table, active, exchanging)
     kernel = assumptions.experts.kernel(table.precision.experts)
+    curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
+    each = np.maximum(table.tokens * active * busiest, 1.0) / touched
+    vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
     for side, matrices, output in _sides(spec, width, hidden):
         collectives = table.all_reduces(
             summing, table.stage, copies * output * matrices, only_2d=side == "in", stride=stride[0]
@@ -143,8 +149,9 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
         traffic = matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity * busiest)
-        if kernel is not None:
-            yield _moved(table, f"expert tokens {side}", layers, kernel.passes * traffic)
+        shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
+        if curve is not None:
+            yield _moved(table, f"expert tokens {side}", layers, np.asarray(curve.passes * traffic))
         yield _side(
             table,
             f"experts {side}",
@@ -153,16 +160,12 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
             "experts",
             weights=elements * touched,
             worked=elements * (routed / sparsity) * busiest,
-            activations=traffic if kernel is None else np.zeros(()),
+            activations=traffic if curve is None else np.zeros(()),
             collectives=collectives,
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
-            launches=2.0 if kernel is None else 1.0,
-            padding=_padding(
-                assumptions.experts,
-                kernel,
-                np.maximum(table.tokens * active * busiest, 1.0) / touched,
-                *((hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)),
-            ),
+            launches=2.0 if curve is None else 1.0,
+            padding=_tiled(assumptions.experts, each) if curve is None else curve.padding(each, *shape),
+            rates=None if curve is None else curve.rates(each, *shape, vendor),
         )
 
 
@@ -207,16 +210,48 @@ def _moved(table: OperatorTable, name: str, layers: int, traffic: Array) -> Oper
     return Operator(name, float(layers), table.precision.activations, activation_bytes_per_token=moved)
 
 
-def _padding(
-    assumed: ExpertAssumptions, kernel: ExpertKernel | None, tokens: Array, depth: Array | float, width: Array | float
-) -> Array | float:
-    """Arithmetic that products of experts take the time of, over what is needed, by the tokens of one of them [1]."""
-    if kernel is not None:
-        extra = {"extra_tokens": kernel.extra_tokens, "extra_elements": kernel.extra_elements}
-        return padded_share(tokens, width, depth, **extra)
-    if not assumed.tile:
-        return 1.0
-    return padded_share(tokens, width, depth, extra_tokens=assumed.tile / 2.0, extra_elements=0.0)
+class _Curve(NamedTuple):
+    """Constants of the kernel that each plan has, see :class:`inference_econ.inputs.ExpertKernel`."""
+
+    math: Array | float
+    memory: Array | float
+    overlap: Array | float
+    extra_tokens: Array | float
+    extra_elements: Array | float
+    passes: Array | float
+    unit: Array | float
+    per_vector: Array | float
+
+    @classmethod
+    def of(cls, kernel: GroupedKernel) -> _Curve:
+        """Constants of a kernel."""
+        extra = kernel.extra_tokens, kernel.extra_elements, kernel.passes
+        unit = (kernel.unit.efficiency, kernel.unit.per_vector) if kernel.unit else (1.0, 1.0)
+        return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
+
+    def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
+        """Arithmetic that products take the time of, over what is needed, by the tokens of an expert [1]."""
+        return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
+
+    def rates(self, tokens: Array, depth: Array | float, width: Array | float, vendor: str) -> Rates:
+        """Shares that are reached, on chips of a vendor; the maths unit multiplies tiles that are not full, too."""
+        tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
+        share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
+        return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)
+
+
+def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
+    """Constants of each plan: where ranks exchange tokens, those of an engine's kernels for it, if it has some."""
+    own = _Curve.of(kernel)
+    if kernel.exchanged is None or not exchanged.any():
+        return own
+    other = _Curve.of(kernel.exchanged.prompts if prompts else kernel.exchanged.decode)
+    return _Curve(*(np.where(exchanged, theirs, ours) for ours, theirs in zip(own, other, strict=True)))
+
+
+def _tiled(assumed: ExpertAssumptions, tokens: Array) -> Array | float:
+    """Arithmetic that products without a curve do over what is needed, by the tokens of an expert [1]."""
+    return 1.0 + assumed.tile / 2.0 / tokens if assumed.tile else 1.0
 
 
 def _touched_by_busiest(touched: Array, routed: Array | float, spread: Array) -> Array:
@@ -309,6 +344,7 @@ def _side(
     collectives: Mapping[TensorLayout, tuple[Collective, ...]],
     launches: float = 1.0,
     padding: Array | float = 1.0,
+    rates: Rates | None = None,
     grouped: bool = False,
 ) -> Operator:
     """One side of a block: weights read (copies included), multiplied per token, and elements moved per token."""
@@ -323,6 +359,7 @@ def _side(
         collectives=collectives,
         launches=launches,
         padding=padding,
+        rates=rates,
         grouped=grouped,
     )
 

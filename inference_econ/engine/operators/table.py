@@ -27,15 +27,24 @@ class Rates:
 
     Attributes
     ----------
-    math, memory : float
-        Shares of the peak of its maths unit, and of the memory bandwidth at which the cache is read [1].
-    overlap : float
+    math, memory : ndarray or float
+        Shares of the peak of its maths unit, and of the memory bandwidth at which the cache, or experts, are read [1].
+    overlap : ndarray or float
         Share of the shorter of arithmetic and memory traffic that hides behind the longer [1].
+    unit_share : ndarray or float
+        Share of the time of arithmetic that its maths unit itself needs, on the chips that were measured [1].
+    per_vector : ndarray or float
+        Peak of that unit over that of fp32 arithmetic there [1].
+    vendor : str
+        Whose chips these are; none where a curve is the same on every chip.
     """
 
-    math: float
-    memory: float
-    overlap: float
+    math: Array | float
+    memory: Array | float
+    overlap: Array | float
+    unit_share: Array | float = 1.0
+    per_vector: Array | float = 1.0
+    vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

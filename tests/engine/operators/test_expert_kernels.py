@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,3 +187,100 @@ def test_a_constant_of_a_named_file_can_be_changed() -> None:
     changed = catalog.assumptions("deployable", changes=["experts.kernels.fp8_block.passes=7"])
     assert changed.experts.kernels["fp8_block"].passes == 7
     assert changed.experts.kernels["bf16"].passes != 7
+
+
+#: What a kernel of H100's reaches: its unit sustains 0.8, and is 29.58 FLOP ahead of one of fp32.
+UNIT = "unit: {vendor: NVIDIA, efficiency: 0.8, per_vector: 29.58}"
+SLOW = (
+    f"{{math_efficiency: 0.4, hbm_efficiency: 0.5, overlap: 1, extra_tokens: 64, extra_elements: 0, passes: 1, {UNIT}}}"
+)
+
+
+def _carried(chip: str, kernel: str = SLOW, **shape: float) -> OperatorCosts:
+    changes = (f"experts.kernels={{fp8: {kernel}}}", "network.collectives=free", "host.graph_launch=0 us")
+    return _rows(_setup(changes, chip=chip), _plans(**shape))["experts in"]
+
+
+def test_kernels_on_a_chip_with_another_ridge() -> None:
+    """Tiles of 256 + 64 rows at 0.4 of the peak: the unit, which sustains 0.8, needs half of the time.
+
+    H20's unit is 296 / 44 = 6.73 FLOP ahead of one of fp32, 0.2274 of H100's: there the rest takes 0.2274 as long next
+    to the unit, and the product 0.5 + 0.5 x 0.2274 = 0.6137 of what 0.4 of the peak would: 0.65 of it.
+    """
+    setups = {chip: catalog.hardware(chip).dense_flops_per_second["fp8"] for chip in ("h100_sxm", "h20_sxm")}
+    flop = 48 * 2.5769803776e10
+    expected = {"h100_sxm": 1.0, "h20_sxm": 0.5 + 0.5 * (296 / 44) / 29.58}
+    for chip, peak in setups.items():
+        product = _carried(chip)
+        assert product.compute_seconds == pytest.approx(flop * 1.25 / (0.4 * peak) * expected[chip], rel=1e-3)
+        assert product.flop == pytest.approx(flop)
+
+
+def test_what_fills_tiles_is_not_the_units() -> None:
+    """Narrow cuts cost time that scales with processors: on H20 they cost less, next to the peak, than on H100."""
+    narrow = SLOW.replace("extra_elements: 0", "extra_elements: 512")
+    cost = {
+        chip: _carried(chip, narrow).compute_seconds / _carried(chip).compute_seconds
+        for chip in ("h100_sxm", "h20_sxm")
+    }
+    assert cost["h100_sxm"] == pytest.approx(1.25 * (1 + 512 / 192), rel=1e-3)
+    assert 1.0 < cost["h20_sxm"] < cost["h100_sxm"]
+
+
+@pytest.mark.parametrize("chip", ["h20_sxm", "l40s", "h800_sxm", "gb200_nvl72"])
+def test_no_chip_beats_its_unit(chip: str) -> None:
+    setup = _setup((f"experts.kernels={{fp8: {SLOW}}}",), chip=chip)
+    assert _carried(chip).compute_seconds >= 48 * 2.5769803776e10 * 1.25 / (0.8 * setup.peaks["fp8"]) * (1 - 1e-9)
+
+
+def test_more_peak_is_never_slower() -> None:
+    times = []
+    for factor in (1.0, 1.5, 3.0):
+        setup = _setup((f"experts.kernels={{fp8: {SLOW}}}",), chip="h20_sxm")
+        peaks = {
+            name: rate * (factor if name == "fp8" else 1.0)
+            for name, rate in setup.hardware.dense_flops_per_second.items()
+        }
+        chip = setup.hardware.replace(dense_flops_per_second=peaks, two_to_four_sparsity=False)
+        times.append(scalar(step_seconds(replace(setup, hardware=chip), _plans())[0]))
+    assert times[0] >= times[1] >= times[2]
+
+
+def test_other_vendors_run_other_kernels() -> None:
+    without = SLOW.replace(f", {UNIT}", "")
+    assert _carried("mi300x").seconds == _carried("mi300x", without).seconds
+    assert _carried("h20_sxm").seconds < _carried("h20_sxm", without).seconds
+
+
+def test_exchanged_tokens_have_kernels_of_their_own() -> None:
+    """Only where ranks with sequences of their own exchange them; prompts and decode steps have one each."""
+    fast, faster = (SLOW.replace("0.4", share) for share in ("0.6", "0.7"))
+    both = SLOW.removesuffix("}") + f", exchanged: {{prompts: {fast}, decode: {faster}}}}}"
+    cut = {"ep": 1.0, "tp": 8.0}
+    assert _carried("h100_sxm", both, **cut) == _carried("h100_sxm", **cut)
+    spread = {"ep": 8.0, "tp": 1.0}
+    assert _carried("h100_sxm", both, **spread) == _carried("h100_sxm", faster, **spread)
+    setups = [
+        _setup((f"experts.kernels={{fp8: {kernel}}}", "network.collectives=free", "host.graph_launch=0 us"))
+        for kernel in (both, fast)
+    ]
+    prompts = replace(_plans(batch=8.0, **spread), new_tokens=512, prefill=True)
+    assert scalar(step_seconds(setups[0], prompts)[0]) == scalar(step_seconds(setups[1], prompts)[0])
+
+
+def test_a_table_of_both_kinds_has_each_its_curve() -> None:
+    """Plans that exchange tokens and plans that do not, in one table, take what they take alone."""
+    faster = SLOW.replace("0.4", "0.7")
+    both = SLOW.removesuffix("}") + f", exchanged: {{prompts: {faster}, decode: {faster}}}}}"
+    setup = _setup((f"experts.kernels={{fp8: {both}}}",))
+    ones = np.ones(2)
+    together = step_seconds(
+        setup, Plans(8 * ones, 512 * ones, ones, np.array([8.0, 1.0]), np.array([1.0, 8.0]), whole=True)
+    )
+    alone = [step_seconds(setup, _plans(batch=512.0, ep=ep, tp=tp)) for ep, tp in ((1.0, 8.0), (8.0, 1.0))]
+    np.testing.assert_allclose(together[0], [scalar(seconds[0]) for seconds in alone], rtol=1e-12)
+
+
+def test_a_kernel_without_a_vendor_is_refused() -> None:
+    with pytest.raises(SpecError, match="vendor"):
+        _carried("h100_sxm", SLOW.replace("vendor: NVIDIA, ", ""))
