@@ -13,7 +13,6 @@ from inference_econ._types import Array
 from inference_econ.engine import (
     Plans,
     Setup,
-    evaluate,
     expert_thresholds,
     has_experts,
     prefill,
@@ -21,7 +20,6 @@ from inference_econ.engine import (
     unhindered,
 )
 from inference_econ.engine.layouts.plans import fullest_group
-from inference_econ.engine.step import takes_turns
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Mesh, NcclTree, Precision, catalog, math_units
 
 Flags = npt.NDArray[np.bool_]
@@ -35,8 +33,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "other (`chain` of its collectives is null), and spreads experts from a number of requests on "
     "(`parallel_min_requests_per_sparsity`), which makes that step quicker; and domains, rounded up, hold "
     "less than a chip of groups that are fractions. No bound.",
-    "turns": "Two halves of a batch take turns only between link domains, as operators switch it on, and once the "
-    "fullest group has two sequences. At most the communication that is then hidden.",
     "groups": "Groups of attention ranks step together: one sequence more than they share evenly makes all wait for "
     "one group. At most the sequences of the fullest group over the mean.",
     "chunk": "Attention in chunks (Llama 4) reads least just past a border of two, so that a long context reads the "
@@ -108,35 +104,13 @@ def domain(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
     for larger in (2 * chip.link_domain, chip.link_domain + round(2.0 ** random.uniform(0, 9))):
         wider = _other_chip(smaller, link_domain=larger)
         after, change = seconds(wider, case.plans), f"link_domain {chip.link_domain} to {larger}"
-        if _study(setup):
-            yield Comparison("link domain", change, before, after, np.inf, "study")
-        else:
-            allowed = _hidden(wider, case.plans, _turning(smaller, case.plans) & ~_turning(wider, case.plans))
-            yield Comparison("link domain", change, before, after, allowed, "turns")
+        yield Comparison("link domain", change, before, after, np.inf if _study(setup) else 1.0, "study")
 
 
 def _study(setup: Setup) -> bool:
     """Whether collectives are those of the published study."""
     model = setup.assumptions.network.collectives
     return isinstance(model, NcclTree) and getattr(model, "chain", None) is None
-
-
-def _turning(setup: Setup, plans: Plans) -> Flags:
-    possible = takes_turns(setup, plans)
-    return np.zeros(plans.shape, dtype=bool) if possible is None else np.broadcast_to(possible, plans.shape)
-
-
-def _hidden(setup: Setup, plans: Plans, where: Flags) -> Array:
-    """Time of steps over what they take without communication, for some of the plans [1], shape (cuts, plans)."""
-    cuts = setup.assumptions.layout.tensor_layouts
-    if not where.any():
-        return np.ones((len(cuts), *plans.shape))
-    found = []
-    for cut in cuts:
-        costs = evaluate(setup, plans, cut)
-        sent = sum(part for name, part in costs.parts.items() if name.startswith(("all_", "pipeline")))
-        found.append(np.where(where, costs.seconds / (costs.seconds - sent), 1.0))
-    return np.stack(found)
 
 
 def rates(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
@@ -205,12 +179,8 @@ def batch(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
     for many in larger:
         grown = replace(plans, batch=many)
         after = seconds(setup, grown)
-        if plans.ep is None:
-            passed = _crossing(setup, plans, grown)
-            yield Comparison("batch, time", "larger", after, before, np.where(passed, np.inf, 1.0), "study")
-        else:
-            allowed = _hidden(setup, plans, _turning(setup, grown) & ~_turning(setup, plans))
-            yield Comparison("batch, time", "larger", after, before, allowed, "turns")
+        passed = _crossing(setup, plans, grown) if plans.ep is None else np.zeros(plans.shape, dtype=bool)
+        yield Comparison("batch, time", "larger", after, before, np.where(passed, np.inf, 1.0), "study")
         fullest = fullest_group(grown, setup.assumptions.layout) * np.ones(plans.shape)
         if plans.prefill or np.any(plans.riding):
             ready = unhindered(setup)

@@ -12,6 +12,7 @@ from inference_econ._types import Array
 from inference_econ.engine import memory
 from inference_econ.engine.collectives import Network, collective_parts, collective_seconds
 from inference_econ.engine.layouts.plans import Plans, attention_groups, fullest_group
+from inference_econ.engine.layouts.startable import any_takes_turns
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
@@ -119,23 +120,10 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
     kind = setup.assumptions.network.two_batch_overlap
     if kind == "never":
         return None
-    possible = np.asarray(_of_fullest(setup, plans) >= 2.0)
-    if kind == "between_domains":
-        if plans.ep is None:
-            return None
-        possible = possible & (plans.stage > setup.hardware.link_domain) & (plans.ep > 1.0)
+    if kind == "when_faster":
+        return np.ones((), dtype=bool)
+    possible = any_takes_turns(setup.engines, setup.model, setup.hardware.family, plans)
     return possible if possible.any() else None
-
-
-def _of_fullest(setup: Setup, plans: Plans) -> Array:
-    """Sequences of the fullest group of attention ranks [1]: its own part of a batch is what each group halves.
-
-    Of prompts tokens are halved.
-    """
-    if plans.prefill or np.any(plans.riding):
-        return plans.micro_batch
-    groups = attention_groups(plans, setup.assumptions.layout)
-    return np.asarray(plans.micro_batch / groups * fullest_group(plans, setup.assumptions.layout))
 
 
 def _exchange_processors(setup: Setup, work: Work) -> float:
@@ -144,9 +132,14 @@ def _exchange_processors(setup: Setup, work: Work) -> float:
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
-    """The same instances with half of the sequences of each group."""
-    fullest = fullest_group(plans, setup.assumptions.layout)
-    return replace(plans, batch=plans.batch / 2.0, riding=plans.riding / 2.0, fullest=fullest)
+    """The same instances with half of the sequences of each group, of decode steps at least one: of prompts tokens."""
+    layout = setup.assumptions.layout
+    ratio = fullest_group(plans, layout)
+    if plans.prefill or np.any(plans.riding):
+        return replace(plans, batch=plans.batch / 2.0, riding=plans.riding / 2.0, fullest=ratio)
+    one = attention_groups(plans, layout) * plans.pp
+    half = np.maximum(plans.batch / 2.0, one)
+    return replace(plans, batch=half, fullest=np.maximum(plans.batch / 2.0 * ratio, one) / half)
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:

@@ -117,10 +117,10 @@ class NetworkAssumptions(Spec):
     ``collective_overhead``: for what-ifs [1]."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
-    two_batch_overlap: Literal["never", "between_domains", "when_faster"]
+    two_batch_overlap: Literal["never", "with_exchanges", "when_faster"]
     """Two halves of a micro-batch take turns, so that communication of one hides behind the work of the other;
-    weights are read twice. Never; where that is faster; or only where, besides, experts are spread over several link
-    domains, as operators of such deployments switch it on."""
+    weights are read twice. Never; where that is faster; or only where, besides, groups of attention ranks exchange
+    tokens with experts on all ranks of a stage, and an engine that is meant can take turns there."""
     exchange_processors: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of a chip's processors that the kernels of an exchange take from the work of the other half of a batch that
     reads prompts; those of decode steps leave it all of them [1]."""

@@ -118,6 +118,16 @@ class Overlap(Spec):
     """Whether it is on without being asked for."""
     least_tokens: int | None = Field(default=None, gt=0)
     """Tokens of a rank below which the step is not split; absent where there is no such rule."""
+    families: tuple[str, ...] = Field(default=(), strict=False)
+    """Only on these families of chips (:attr:`HardwareSpec.family`). Any without."""
+    architectures: tuple[str, ...] = Field(default=(), strict=False)
+    """Only of these models (:attr:`ModelSpec.architecture`). Any without."""
+
+    def holds(self, architecture: str | None, family: str, *, prefill: bool) -> bool:
+        """Whether steps of a phase with a model on a family of chips can be overlapped so."""
+        phase = "prefill" if prefill else "decode"
+        asked = ((self.families, family), (self.architectures, architecture))
+        return self.phase in (phase, "both") and all(not some or one in some for some, one in asked)
 
 
 class KernelCount(Spec):

@@ -39,6 +39,8 @@ class MeasuredNames(Spec):
     """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
     even_routing: Spellings
     """Sources, or single rows, whose tokens were spread over experts evenly by force."""
+    two_batch: Spellings
+    """Sources whose engines let two halves of a batch take turns, which none does by itself."""
     redundant_experts: dict[str, int]
     """Copies of experts that the deployments of a source hold, where that is recorded [1]."""
     equal_lengths: Spellings

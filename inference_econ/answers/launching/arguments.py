@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
-from inference_econ.engine import Speculation, has_experts
+from inference_econ.engine import Speculation, attention_groups, has_experts, step_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import ModelSpec, Precision
+from inference_econ.inputs import ModelSpec, Precision, ServingEngine, catalog
 from inference_econ.serving import Service
 
 #: Sequences up to which each engine captures graphs by itself [1].
@@ -55,7 +58,37 @@ def written(
     given = _format(engine, service, own_weights=own_weights)
     arguments, file = _TABLES[engine.name](engine, service, degrees, limits, model, given)
     of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
+    if _takes_turns(engine, service, limits, role):
+        arguments |= _TURNS[engine.name](engine, role)
     return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
+
+
+def _takes_turns(engine: Engine, service: Service, limits: Limits, role: Role) -> bool:
+    """Whether full steps of an instance, of prompts or of answers, are quicker as two halves in turn."""
+    facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
+    setup, plans = replace(service.setup, engines=(facts,)), service.plans
+    whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
+    groups = attention_groups(plans, setup.assumptions.layout) * plans.pp
+    reading = replace(plans, batch=groups * np.ones(1), new_tokens=limits.step_tokens, prefill=True)
+    writing = replace(plans, batch=groups * float(limits.sequences))
+    steps = {"prefill": [reading], "decode": [writing]}.get(role, [reading, writing])
+    return any(np.min(step_seconds(setup, step)) < np.min(step_seconds(whole, step)) for step in steps)
+
+
+def _vllm_turns(engine: Engine, role: Role) -> dict[str, Any]:
+    """Only with DeepEP, whose option versions before 0.12 have not: there it is a variable of the environment."""
+    if engine.first("--all2all-backend") is None:
+        return {}
+    return {
+        "--all2all-backend": "deepep_low_latency" if role == "decode" else "deepep_high_throughput",
+        "--enable-dbo": True,
+    }
+
+
+def _sglang_turns(engine: Engine, role: Role) -> dict[str, Any]:
+    """In all steps, with the kernels of DeepEP that each phase needs."""
+    del engine, role
+    return {"--moe-a2a-backend": "deepep", "--enable-two-batch-overlap": True}
 
 
 def _vllm_role(role: Role, limits: Limits) -> dict[str, Any]:
@@ -291,6 +324,8 @@ _ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
     "sglang": _sglang_role,
     "trtllm": _trtllm_role,
 }
+#: What lets two halves of a batch take turns; TensorRT-LLM has nothing of it.
+_TURNS: Mapping[str, Callable[[Engine, Role], dict[str, Any]]] = {"vllm": _vllm_turns, "sglang": _sglang_turns}
 _TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, str, str | None], Written]] = {
     "vllm": _vllm,
     "sglang": _sglang,

@@ -58,6 +58,7 @@ def fields(row: Row) -> dict[str, Any]:
         "compiled": compiled(name, version) or _built_ahead(row),
         "eager": row.text("source_id") in catalog.measured_names().eager,
         "even_routing": not {row.text("source_id"), row.text("id")}.isdisjoint(catalog.measured_names().even_routing),
+        "two_batch": row.text("source_id") in catalog.measured_names().two_batch,
         "redundant_experts": catalog.measured_names().redundant_experts.get(row.text("source_id")),
         "speculation": speculation(row.words("spec_decode")),
         **_demand(row, load, layout),

@@ -101,6 +101,8 @@ class Measurement:
         Tokens were spread over experts evenly by force.
     redundant_experts : int or None
         Copies of experts that were held beside all of them; None if not recorded [1].
+    two_batch : bool
+        Two halves of a batch took turns.
     captured_tokens : int or None
         Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
         itself [tokens].
@@ -177,6 +179,7 @@ class Measurement:
     balanced_prompts: bool = False
     even_routing: bool = False
     redundant_experts: int | None = None
+    two_batch: bool = False
     wait_steps: float = 0.0
     warmed_up: bool = False
     step_tokens: float | None = None

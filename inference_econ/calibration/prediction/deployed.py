@@ -238,6 +238,8 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["host.captured_tokens"] = _captured(row, facts, assumptions)
     if row.balanced_prompts and assumptions.serving.prefill_split == "prompts":
         changes["serving.prefill_split"] = "balanced"
+    if not row.two_batch:
+        changes["network.two_batch_overlap"] = "never"
     if row.even_routing:
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:

@@ -113,6 +113,27 @@ def can_start(
     return np.asarray(~wrong)
 
 
+def any_takes_turns(
+    engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans
+) -> npt.NDArray[np.bool_]:
+    """The plans whose steps some engine can run as two halves in turn, broadcastable to their shape.
+
+    Engines hide exchanges of tokens with experts that lie on all ranks of a stage; any of them without engines.
+    """
+    if plans.ep is None:
+        return np.zeros((), dtype=bool)
+    exchanging = (plans.ep > 1.0) & (plans.ep == plans.stage) & (plans.attention_ranks < plans.stage)
+    if not engines or not exchanging.any():
+        return np.asarray(exchanging)
+    prefill = plans.prefill or bool(np.any(plans.riding))
+    able = np.zeros((), dtype=bool)
+    for engine in engines:
+        ways = [way for way in engine.facts.overlap if way.kind == "two_batch"]
+        if any(way.holds(model.architecture, family, prefill=prefill) for way in ways):
+            able = able | can_start(engine, model, family, plans)
+    return np.asarray(exchanging & able)
+
+
 def any_can_start(
     engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
