@@ -227,6 +227,9 @@ class Setup:
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         engines = engines_for(served, chip, precision, asked)
+        if opinions.serving.held_steps is None and opinions.serving.prefill_split == "prompts":
+            held = max((engine.facts.held_steps or 0 for engine in engines), default=0)
+            opinions = opinions.changed({"serving.held_steps": held}) if held else opinions
         return cls(served, chip, precision, context, opinions, rate, engines=engines)
 
     @property

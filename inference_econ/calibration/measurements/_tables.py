@@ -194,12 +194,12 @@ def _scripted(
     return degrees | {
         "kv": known.told("kv"),
         "speculation": known.speculation or fields.get("speculation", "unrecorded"),
-        "wait_steps": _inferencex.wait_steps(known, lengths, fields["concurrency"], groups),
+        "wait_steps": _inferencex.wait_steps(known, groups),
         "step_tokens": _inferencex.step_tokens(known, lengths[0], groups),
         "most_sequences": _inferencex.most_sequences(known, groups),
         "memory": known.told("memory"),
         "captured_tokens": known.told("captured_tokens"),
-        "balanced_prompts": groups > 1 and known.told("balance_steps") is not None,
+        "held_steps": float(known.told("balance_steps") or 0.0) if groups > 1 else 0.0,
         "eager": bool(known.told("eager")),
         "warmed_up": bool(known.told("warm_up")),
     }
