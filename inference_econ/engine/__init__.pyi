@@ -50,7 +50,6 @@ from .operators.work import Work as Work
 from .prefill import Prefill as Prefill
 from .prefill import fastest_cut as fastest_cut
 from .prefill import group_steps as group_steps
-from .prefill import prompts_of_a_set as prompts_of_a_set
 from .prefill import prompts_of_a_step as prompts_of_a_step
 from .prefill import prompts_together as prompts_together
 from .prefill import reading_groups as reading_groups

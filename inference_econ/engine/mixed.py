@@ -13,7 +13,6 @@ from inference_econ.engine.prefill import (
     fastest_cut,
     group_steps,
     over_operators,
-    prompts_of_a_set,
     reading_groups,
 )
 from inference_econ.engine.setup import Setup
@@ -41,11 +40,10 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
         carry both, and each kernel is launched once. Attention over the cache is that of decoding and that of the
         prompts, one after the other.
     """
-    groups, each = reading_groups(setup, plans), prompts * prompts_of_a_set(setup, plans)
+    groups = reading_groups(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts
-    step = fastest_cut(setup, replace(plans, riding=each * tokens, riding_fullest=fullest))
-    batch = each * plans.pp
-    reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
+    step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
+    reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
     after = replace(setup, context=cached)
     return step + _attention_seconds(after, after.work(reading))
 
@@ -63,7 +61,7 @@ def saved_seconds(
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(setup, plans, tokens, cached, prompts)
     # What operators read and launch once is no more where an engine takes longer for prompts than they do.
-    operators = alone / over_operators(setup, replace(plans, batch=prompts * plans.pp * prompts_of_a_set(setup, plans)))
+    operators = alone / over_operators(setup, replace(plans, batch=prompts * plans.pp))
     return np.clip(decode + operators - both, 0.0, np.minimum(decode, alone))
 
 

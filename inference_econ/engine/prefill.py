@@ -124,10 +124,8 @@ def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, ca
     reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=1.0)
     if split == "prompts":
         reading = replace(reading, fullest=together / plans.pp)
-    elif split == "context":
-        gathering, together = _gathering(setup, plans, each), plans.pp
     else:
-        reading = replace(reading, batch=together)
+        gathering, together = _gathering(setup, plans, each), plans.pp
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
     share = (_chip_seconds(halfway, reading, work, step - gathering) + gathering) / step
@@ -187,13 +185,6 @@ def reading_groups(setup: Setup, plans: Plans) -> Array:
     return np.asarray(prompts_together(setup, plans) / plans.pp)
 
 
-def prompts_of_a_set(setup: Setup, plans: Plans) -> Array:
-    """Prompts that the groups of attention ranks of a stage begin at the same time, because they wait for all [1]."""
-    if setup.assumptions.serving.prefill_split != "balanced":
-        return np.ones(np.shape(plans.pp))
-    return np.asarray(prompts_together(setup, plans) / plans.pp)
-
-
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
     """Prompts of so many new tokens that a group of attention ranks can read in one step, at least one [1].
 
@@ -223,8 +214,8 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         At most 1: weights are read, kernels launched and messages sent once for all prompts of a step, and groups that
         wait for one prompt read others meanwhile [1].
     """
-    groups, sets = reading_groups(setup, plans), plans.pp * prompts_of_a_set(setup, plans)
-    each = np.clip(np.asarray(prompts, dtype=float) / sets, 1.0, prompts_of_a_step(setup, tokens) * groups)
+    groups = reading_groups(setup, plans)
+    each = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
     if np.all(each == 1.0):
         return np.ones_like(each)
     counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
@@ -244,9 +235,9 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     tokens, cached : float
         New tokens of each prompt, and tokens of it that are in the cache [tokens].
     prompts, most : ndarray, shape (...)
-        Of a micro-batch, and of its fullest group; or sets of them, where groups wait for each other [1].
+        Of a micro-batch, and of its fullest group [1].
     """
-    groups, batch = reading_groups(setup, plans), prompts * plans.pp * prompts_of_a_set(setup, plans)
+    groups, batch = reading_groups(setup, plans), prompts * plans.pp
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
     reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
     return over_operators(setup, reading) * fastest_cut(replace(setup, context=cached), reading)

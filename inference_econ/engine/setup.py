@@ -231,6 +231,9 @@ class Setup:
         engines = engines_for(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, names)
+        if opinions.serving.held_steps is None and opinions.serving.prefill_split == "prompts":
+            held = max((engine.facts.held_steps or 0 for engine in engines), default=0)
+            opinions = opinions.changed({"serving.held_steps": held}) if held else opinions
         return cls(served, chip, precision, context, opinions, rate, engines=engines)
 
     @property

@@ -329,10 +329,12 @@ class ServingAssumptions(Spec):
     prefill_chunk: NonNegative
     """Prompt tokens that are read in one step, together with the tokens of the decode batch; 0: prompts are read
     whole and alone, and decoding waits [tokens]."""
-    prefill_split: Literal["prompts", "balanced", "context"]
-    """Groups of attention ranks read prompts of their own, as they come; or hold them back until each group has one
-    (balanced); or they share one prompt, each a part of its tokens, and gather keys and values in every layer (context
-    parallelism)."""
+    prefill_split: Literal["prompts", "context"]
+    """Groups of attention ranks read prompts of their own; or they share one prompt, each a part of its tokens, and
+    gather keys and values in every layer (context parallelism)."""
+    held_steps: NonNegative | None = None
+    """Decode steps for which groups of attention ranks hold a prompt back at most, until each of them has one, so that
+    they read together; 0: prompts are read as they come. None: as long as an engine that is asked holds them [1]."""
     prefill_factor: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] = 1.0
     """Time of a step that reads prompts, over what its operators take: what an engine does besides, or does better
     [1]."""

@@ -51,7 +51,7 @@ _MAY_LACK = frozenset(
     {
         "inside", "kernels", "prompt_graphs", "expert_kernels", "exchanged_expert_kernels", "chips", "models",
         "attention_groups", "stages_over", "defaults", "memory", "captured", "connectors", "speculation",
-        "async_scheduling", "shared_expert_fusion",
+        "async_scheduling", "shared_expert_fusion", "held_steps",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -225,6 +225,10 @@ class EngineFacts(Spec):
     """Whether a step is prepared while the one before runs, where nothing is told; absent where nobody looked."""
     shared_expert_fusion: bool | None = None
     """Whether shared experts are computed as further routed ones, where nothing is told."""
+
+    held_steps: int | None = Field(default=None, gt=0)
+    """Decode steps for which it can be told to hold a prompt back at most, until all groups of attention ranks have one:
+    what it takes where the option is on and no number is given; absent where it has no such option [1]."""
 
     def support(self, architecture: str | None, family: str) -> ModelSupport | None:
         """What it can do with a model on a family of chips; None if it has no such model there."""

@@ -18,6 +18,8 @@ from inference_econ.serving.shared_work import TINY, Parts, SharedWork
 _MANY = 40.0
 #: Passes after which the number of prompts that come during a step hardly changes [1].
 _PASSES = 3
+#: The same where groups hold prompts back, which begins with one by itself [1].
+_HELD_PASSES = 8
 #: Steps that find a mean and a rate [1].
 _NEWTON, _HALVINGS = 6, 30
 
@@ -195,6 +197,73 @@ def beside(
     # between.
     several = Added(mean, chips, np.clip(following, 0.0, chips), np.minimum(joined * grown, chips), joined)
     return _where_alone(groups, single, several) if parts.number > 1 else several
+
+
+class Held(NamedTuple):
+    """What prompts add that groups of attention ranks hold back until each has one, or the first waited its steps."""
+
+    added: Added
+    wait: Array
+    """For the others, a mean [s]."""
+
+
+def held(
+    parts: Parts,
+    reading: Prefill,
+    decode: Array,
+    waiting: Array,
+    prompts: Array,
+    shared: SharedWork,
+    saved: Array,
+    steps: float,
+) -> Held:
+    """What each prompt adds where a prompt is held back for some decode steps at most, until every group has one.
+
+    Parameters
+    ----------
+    parts, reading, decode, waiting, prompts, shared, saved
+        As of :func:`beside`.
+    steps : float
+        Longest wait, H [1].
+
+    Notes
+    -----
+    R prompts have come when a step that reads has ended, or one comes later. Prompts come at random with the rate L, so
+    that those who join them are as many as come in the time H D of so many decode steps, or as are missing of one for
+    each of G groups: E min(G - R, P) for P that is Poisson-distributed about L H D. By Wald's identity the wait of the
+    first lasts that number over L, and those who come meanwhile wait for half of it.
+    """
+    working, waiting = (values / parts.number for values in (reading.chip_share * reading.busy_seconds, waiting))
+    stages = np.asarray(reading.seconds / reading.busy_seconds)
+    if parts.number > 1:
+        stages = np.maximum(parts.number * reading.seconds / reading.busy_seconds - parts.number + 1.0, 1.0)
+    full = shared.groups[..., 0] * stages
+
+    def read(number: Array) -> Array:
+        """Work of the chips for so many prompts that are read together [s]."""
+        work = working * stages * shared.at((number / stages)[..., None])[..., 0]
+        return np.asarray(parts.number * np.maximum(work - saved / stages * np.minimum(number, stages), 0.0))
+
+    number = np.ones(np.broadcast_shapes(np.shape(decode), np.shape(full)))
+    for _ in range(_HELD_PASSES):
+        chips = read(number)
+        taken = np.maximum(chips, parts.number * waiting)
+        rate = np.maximum(prompts, TINY) / (decode + prompts * taken / number)
+        begun = np.maximum(rate * (taken + parts.number * decode), 1.0)
+        joining = _fewer(np.maximum(full - begun, 0.0), rate * steps * decode)
+        number = begun + joining
+    one = read(np.ones_like(number))
+    following = np.clip((chips - one) / np.maximum(number - 1.0, TINY), 0.0, chips / number)
+    wait = joining / rate * (begun + joining / 2.0) / number
+    return Held(Added(taken / number, chips / number, following, following, np.maximum(chips - one, 0.0)), wait)
+
+
+def _fewer(most: Array, mean: Array) -> Array:
+    """Mean of a number that is Poisson-distributed, or of ``most`` where it is more [1]."""
+    from scipy.special import gammainc, gammaincc
+
+    above = most * gammainc(np.maximum(most, 1.0), mean)
+    return np.asarray(above + mean * gammaincc(np.maximum(most - 1.0, TINY), mean))
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:

@@ -15,14 +15,13 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     fastest_cut,
-    prompts_of_a_set,
     rounds,
     saved_seconds,
     unhindered,
 )
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import PromptTimes
-from inference_econ.serving.prompts import beside, in_shared_steps, paused, several_fit, waits
+from inference_econ.serving.prompts import beside, held, in_shared_steps, paused, several_fit, waits
 from inference_econ.serving.shared_work import Parts, SharedWork
 
 
@@ -171,6 +170,11 @@ class Steady:
             prompts=replace(self.prompts, seconds=unread, chip_seconds=unread, mean=reading),
         )
 
+    def or_better(self, other: Steady) -> Steady:
+        """These states, but others of the same batches where those complete more."""
+        better = other.requests_per_second > self.requests_per_second
+        return self._each(lambda values, others: np.where(better, others, values), other)
+
     def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
         """With another array in the place of each, from that of these states and of others; the prompt stays."""
         every = (self, *others)
@@ -246,12 +250,19 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     free = unhindered(setup)
     shared = SharedWork.of(free, plans, requests)
     saved = _saved(free, replace(plans, batch=np.maximum(batch, plans.pp)), requests, tokens, shared)
-    return balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved)
+    state = balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved)
+    longest = setup.assumptions.serving.held_steps or 0.0
+    if not longest or np.all(shared.groups == 1.0):
+        return state
+    later = balanced(
+        setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved, held_steps=longest
+    )
+    return state.or_better(later)
 
 
 def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
     """What a step takes less as decoding and prompts read weights together, for a usual number of prompts [s]."""
-    parts, stages = Parts.of(setup, requests), plans.pp * prompts_of_a_set(setup, plans)
+    parts, stages = Parts.of(setup, requests), plans.pp
     begun = parts.number * (plans.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
     # Of the steps that read any.
     usual = np.where(begun > 0.0, begun / np.maximum(-np.expm1(-begun), 1e-12), 1.0) / stages
@@ -281,6 +292,7 @@ def balanced(
     tokens: Array | float = 1.0,
     shared: SharedWork,
     saved: Array | float = 0.0,
+    held_steps: float = 0.0,
 ) -> Steady:
     """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
 
@@ -302,10 +314,13 @@ def balanced(
         What prompts that begin in the same step are for the chips.
     saved : ndarray, shape (...), or float
         What a step that decodes and reads prompts takes less than two steps for both [s].
+    held_steps : float
+        Decode steps for which groups of attention ranks hold prompts back at most, until each has one [1].
     """
     reading, steps, others = prompts.mean, np.asarray(requests.decode_steps / tokens), batch - 1.0
     beside_each = np.zeros_like(decode)
     own, idle, begun = reading.seconds, np.zeros(()), others / np.maximum(steps, 1.0)
+    hold = None
     parts, chunk = Parts.of(setup, requests), setup.assumptions.serving.prefill_chunk
     saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
     if chunk:
@@ -316,13 +331,19 @@ def balanced(
         waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
         # No more of them than the tokens of a step allow.
         least = min(requests.new_tokens / chunk, 1.0)
-        each = beside(parts, reading, decode, waiting, begun, shared, saved, least)
+        if held_steps:
+            each, hold = held(parts, reading, decode, waiting, begun, shared, saved, held_steps)
+        else:
+            each = beside(parts, reading, decode, waiting, begun, shared, saved, least)
     else:
         each = paused(reading, begun, decode, shared)
     prompt, several, tiny = each.mean, several_fit(setup, requests), np.finfo(float).tiny
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
-    if several:
+    if hold is not None:
+        own, step, met = own + np.minimum(others, 1.0) * each.joined, decode, np.zeros(())
+        ahead = np.minimum(others, 1.0) * hold
+    elif several:
         ahead, step = in_shared_steps(requests, each, decode, steps, others)
         met = np.zeros(())
         # Nor does it wait for them while its own prompt waits for the host anyway.
@@ -347,8 +368,8 @@ def balanced(
     cycle = ttft + answer
     rate = 1.0 / cycle + others / np.maximum(answer, tiny)
     rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
-    follow = rate * (each.following if several else prompt)
-    if not several:
+    follow = rate * (each.following if several or hold is not None else prompt)
+    if not several and hold is None:
         follow = np.where(shared.groups[..., 0] > 1.0, met, follow)
     # A step with prompts saves once, for all of them.
     once = parts.number * -np.expm1(-begun * parts.number) / np.maximum(begun * parts.number, tiny)

@@ -240,17 +240,13 @@ def most_sequences(known: Script, groups: int) -> float | None:
     return float(most if known.told("engine") == "sglang" else most * groups)
 
 
-def wait_steps(known: Script, lengths: tuple[float, float], concurrency: float, groups: int) -> float:
+def wait_steps(known: Script, groups: int) -> float:
     """Steps that a prompt waits on average, as the scripts tell the engine.
 
     Parameters
     ----------
     known : Script
         What is known of the script.
-    lengths : tuple of float
-        Nominal input and output length [tokens].
-    concurrency : float
-        Requests at a time [1].
     groups : int
         Of attention ranks with sequences of their own [1].
 
@@ -261,15 +257,12 @@ def wait_steps(known: Script, lengths: tuple[float, float], concurrency: float, 
 
     Notes
     -----
-    With c requests at a time one comes every osl / c steps, and all of k groups of attention ranks have one after
-    k (1 + 1/2 + .. + 1/k) of them on average (coupon collector). A prompt comes at any time between two looks, or while
-    the groups fill, and waits half of that. Where it waits for others to fill a step, it waits as long as it may: so
-    the runs of Llama 70B, at 4 requests at a time as at 128.
+    A prompt comes at any time between two looks, and waits half of that. Where it waits for others to fill a step, it
+    waits as long as it may: so the runs of Llama 70B, at 4 requests at a time as at 128. How long groups that hold
+    prompts back wait for each other follows from the load (``serving.held_steps``).
     """
-    most = known.told("balance_steps")
-    if groups > 1 and most is not None:
-        every = groups * sum(1.0 / count for count in range(1, groups + 1))
-        return float(min(float(most), every * lengths[1] / concurrency)) / 2.0
+    if groups > 1 and known.told("balance_steps") is not None:
+        return 0.0
     gather = known.told("gather_steps")
     if gather is not None:
         return float(gather)

@@ -106,8 +106,9 @@ class Measurement:
     captured_tokens : int or None
         Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
         itself [tokens].
-    balanced_prompts : bool
-        Groups of attention ranks held prompts back until each of them had one.
+    held_steps : float
+        Decode steps for which groups of attention ranks were told to hold a prompt back at most, until each of them has
+        one [1].
     wait_steps : float
         Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
         wait for more prompts [1].
@@ -176,7 +177,7 @@ class Measurement:
     prefill_first: bool = False
     compiled: bool = False
     eager: bool = False
-    balanced_prompts: bool = False
+    held_steps: float = 0.0
     even_routing: bool = False
     redundant_experts: int | None = None
     two_batch: bool = False

@@ -80,7 +80,8 @@ def _with_tokens(row: Measurement) -> Measurement:
     prompts: Any = "random" if _inferencex.is_run(row.source) else "text"
     lengths = catalog.speculation_facts().lengths(row.model, fixed["method"], prompts)
     tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
-    return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * (tokens or 1.0))
+    steps = tokens or 1.0
+    return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)
 
 
 def _point(row: Measurement) -> tuple[object, ...]:

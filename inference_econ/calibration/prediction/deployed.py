@@ -236,8 +236,8 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
         changes["host.captured_tokens"] = _captured(row, facts, assumptions)
-    if row.balanced_prompts and assumptions.serving.prefill_split == "prompts":
-        changes["serving.prefill_split"] = "balanced"
+    if row.held_steps:
+        changes["serving.held_steps"] = row.held_steps
     if not row.two_batch:
         changes["network.two_batch_overlap"] = "never"
     if row.even_routing:

@@ -130,7 +130,7 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
         row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
-        row.balanced_prompts, row.even_routing, row.two_batch, row.redundant_experts,
+        row.held_steps, row.even_routing, row.two_batch, row.redundant_experts,
         row.speculation if row.speculates else "", row.tokens_per_round, row.most_sequences, row.memory,
         row.captured_tokens, facts and facts.version,
     )  # fmt: skip

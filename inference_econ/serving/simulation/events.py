@@ -64,6 +64,8 @@ class Server:
         Newcomers are looked at once in so many steps [1].
     most_prompts : float
         Prompts that a group reads in a step at most, whatever their length [1].
+    held_steps : int
+        While others decode, a prompt is held back for so many steps at most, until every group has one [1].
     """
 
     decode_step_seconds: Callable[[int, float], float]
@@ -80,6 +82,7 @@ class Server:
     saved_seconds: Callable[[int, int], float] | None = None
     look_steps: int = 1
     most_prompts: float = math.inf
+    held_steps: int = 0
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -101,6 +104,8 @@ class Server:
             raise InputError(f"look_steps must be at least 1, got {self.look_steps}")
         if not self.most_prompts >= 1:
             raise InputError(f"most_prompts must be at least 1, got {self.most_prompts:g}")
+        if self.held_steps < 0:
+            raise InputError(f"held_steps must be at least 0, got {self.held_steps}")
 
 
 def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
@@ -238,17 +243,23 @@ class _Engine:
                 self.in_flight += 1
                 self.queued -= 1
                 self.admitted[group].append((waiting.popleft(), step))
-                self.soonest = min(self.soonest, step)
                 if idle:
                     # An idle server has prepared nothing.
                     self.taken = step
+        self._look()
 
     def _look(self) -> None:
         """Note the first step that reads prompts."""
         self.soonest = self.taken if any(self.begun) else math.inf
-        for queue in self.admitted:
-            if queue and queue[0][1] < self.soonest:
-                self.soonest = queue[0][1]
+        firsts = [queue[0][1] for queue in self.admitted if queue]
+        if not firsts:
+            return
+        soonest = min(firsts)
+        if self.server.held_steps and self.decoding:
+            # All groups have one, or the first has waited long enough.
+            full = max(firsts) if len(firsts) == self.server.groups else math.inf
+            soonest = min(soonest + self.server.held_steps, full)
+        self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
         """A step that reads prompts, with one token of each decoding request if these do not wait."""
@@ -277,11 +288,11 @@ class _Engine:
         self.taken += 1
         if self.coming:
             self._arrive()
-        self._look()
         if beside:
             self._advance(1)
         for request in ready:
             self._answer(request)
+        self._look()
 
     def _parts(self, group: int, ready: list[int]) -> list[_Part]:
         """What a group reads of prompts in a step; those that it ends are added to ``ready``."""
@@ -327,6 +338,9 @@ class _Engine:
         if coming:
             self._arrive()
         self._advance(steps)
+        if not self.decoding:
+            # Nothing is left for which prompts are held back.
+            self._look()
 
     def _advance(self, steps: int) -> None:
         """Count decode steps that have been taken, and let go of the requests that they end."""

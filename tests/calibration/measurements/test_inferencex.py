@@ -103,7 +103,7 @@ def test_degrees_that_scripts_chose_themselves(tmp_path: Path) -> None:
     busy = _one(tmp_path, row, silicon_concurrency="64", batch_size="64")
     assert (busy.tp, busy.dp, busy.ep, busy.accelerators) == (1, 8, 8, 8)
     assert "attention-DP is 8: so the script of that version" in busy.remarks
-    assert busy.balanced_prompts and not quiet.balanced_prompts
+    assert (busy.held_steps, busy.wait_steps, quiet.held_steps) == (60.0, 0.0, 0.0)
 
 
 def test_without_a_version_the_newest_that_began_such_a_server_counts(tmp_path: Path) -> None:
