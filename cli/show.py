@@ -90,7 +90,7 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         kept.page, kept.asked = page, asked or {}
         return
     with progress_bar(quiet=output.quiet):
-        unchanged = () if output.quiet else _without_effect(page)
+        unchanged = () if output.quiet or asked is None else _without_effect(page)
         text, beside = _made(page, output, asked)
         if output.picture is not None:
             page.draw(output.picture)
@@ -112,7 +112,7 @@ def _without_effect(page: Page) -> tuple[str, ...]:
     ask, answered = context.command.callback, list(_numbers(page.record()))
     same = []
     for index, change in enumerate(changes):
-        others = {**context.params, "changes": (*changes[:index], *changes[index + 1 :])}
+        others = {**context.params, "changes": (*changes[:index], *changes[index + 1 :]), "quiet": True}
         try:
             without = taken(partial(context.invoke, ask, **others)).page
         except (InputError, NothingFitsError):
