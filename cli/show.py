@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.files import write_text
 
 if TYPE_CHECKING:
@@ -56,11 +58,12 @@ class Taken:
 def taken(ask: Callable[[], object]) -> Taken:
     """What a command would show, in its place: nothing is printed or written."""
     meta = click.get_current_context().meta
+    before = meta.get(_TAKEN)
     kept = meta[_TAKEN] = Taken()
     try:
         ask()
     finally:
-        del meta[_TAKEN]
+        meta[_TAKEN] = before
     return kept
 
 
@@ -87,6 +90,7 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         kept.page, kept.asked = page, asked or {}
         return
     with progress_bar(quiet=output.quiet):
+        unchanged = () if output.quiet or asked is None else _without_effect(page)
         text, beside = _made(page, output, asked)
         if output.picture is not None:
             page.draw(output.picture)
@@ -95,6 +99,40 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     put(text, output.path, quiet=output.quiet)
     if output.picture is not None:
         remark(f"wrote {output.picture}", quiet=output.quiet)
+    for change in unchanged:
+        remark(f"--set {change} changes nothing in this answer", quiet=output.quiet)
+
+
+def _without_effect(page: Page) -> tuple[str, ...]:
+    """What-ifs of the running command without which it answers the same numbers: it is asked again without each."""
+    context = click.get_current_context(silent=True)
+    changes: tuple[str, ...] = () if context is None else context.params.get("changes") or ()
+    if context is None or not changes or context.command.callback is None:
+        return ()
+    ask, answered = context.command.callback, list(_numbers(page.record()))
+    same = []
+    for index, change in enumerate(changes):
+        others = {**context.params, "changes": (*changes[:index], *changes[index + 1 :]), "quiet": True}
+        try:
+            without = taken(partial(context.invoke, ask, **others)).page
+        except (InputError, NothingFitsError):
+            continue
+        if without is not None and list(_numbers(without.record())) == answered:
+            same.append(change)
+    return tuple(same)
+
+
+def _numbers(record: object) -> Iterator[str]:
+    """Every number of an answer, without what it rests on and the intervals, which no what-if has."""
+    if isinstance(record, Mapping):
+        for name, value in record.items():
+            if name not in ("sources", "calibration") and not str(name).endswith(("_low", "_high")):
+                yield from _numbers(value)
+    elif isinstance(record, Sequence) and not isinstance(record, str):
+        for value in record:
+            yield from _numbers(value)
+    elif not isinstance(record, str):
+        yield repr(record)
 
 
 def _made(page: Page, output: Output, asked: Mapping[str, object] | None) -> tuple[str, str]:

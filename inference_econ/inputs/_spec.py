@@ -27,7 +27,8 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    #: Where fields are that were elsewhere once, so that who uses the old name is told the new one.
+    #: Where fields are that were elsewhere once, so that who uses the old name is told the new one, or several with
+    #: " or " between them.
     moved: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **data: Any) -> None:
@@ -119,7 +120,7 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         name = str(location[-1])
         moved = cls.moved.get(name)
-        remedy = f"it is now {moved!r}" if moved else _nearest(name, _fields_at(cls, detail["loc"]), cls.moved)
+        remedy = f"it is now {_names(moved)}" if moved else _nearest(name, _fields_at(cls, detail["loc"]), cls.moved)
         return f"{where}: unknown key {path!r}; {remedy}"
     if kind == "quantity":
         return f"{where}: {path}: {context['problem']}"
@@ -199,8 +200,13 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 def _nearest(given: str, allowed: list[str], moved: Mapping[str, str]) -> str:
     best = difflib.get_close_matches(given, [*allowed, *(name for name in moved if name not in allowed)], n=2)
     if best:
-        return f"did you mean {' or '.join(repr(moved.get(name, name)) for name in best)}?"
+        return f"did you mean {' or '.join(_names(moved.get(name, name)) for name in best)}?"
     return f"allowed: {', '.join(allowed)}"
+
+
+def _names(moved: str) -> str:
+    """One or several names of fields, quoted."""
+    return " or ".join(map(repr, moved.split(" or ")))
 
 
 def _by_line(text: str) -> tuple[str, int, str]:

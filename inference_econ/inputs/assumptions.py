@@ -388,6 +388,8 @@ _RENAMED = {
     "embedding_capacity": "capacity.embeddings",
     "kv_capacity": "capacity.kv",
     "draft_in_capacity": "capacity.draft",
+    # Of steps that are captured in graphs only the second counts.
+    "launch": "host.launch or host.graph_launch",
 }
 _MOVED = {
     **{name: f"{group}.{name}" for group, spec in reversed(list(GROUPS.items())) for name in spec.model_fields},

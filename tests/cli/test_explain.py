@@ -111,3 +111,15 @@ def test_pictures_that_cannot_be_written(
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_what_if_that_changes_nothing_says_so(command: Command) -> None:
+    subject = ("explain", "llama_3_8b", "h100_sxm")
+    # Decode steps are captured in graphs, where only what is left of a launch counts.
+    told = "--set assumptions.host.launch=1s changes nothing in this answer"
+    assert told in command(*subject, "--set", "assumptions.host.launch=1s").err
+    both = command(*subject, "--set", "assumptions.host.launch=1s", "--set", "assumptions.host.graph_launch=9us").err
+    assert told in both
+    assert "graph_launch" not in both
+    assert "changes nothing" not in command(*subject, "--prefill", 4000, "--set", "assumptions.host.launch=1ms").err
+    assert "changes nothing" not in command(*subject, "--set", "assumptions.host.launch=1s", "--quiet").err

@@ -326,7 +326,7 @@ QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dispatch as experts multiply": (("experts.dispatch=activations",), ("experts.dispatch=weights",)),
     "two batches between domains": (
         ("network.two_batch_overlap=never",),
-        ("network.two_batch_overlap=between_domains",),
+        ("network.two_batch_overlap=with_exchanges",),
     ),
     "a balancer": (
         ("experts.spread=random", "experts.balanced_from=0"),

@@ -10,14 +10,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import inference_econ as ie
 from benchmarks import contradictions
 from benchmarks.comparisons import EXCEPTIONS, Comparison, domain, seconds
 from benchmarks.random_setups import Case
 from inference_econ.engine import Plans, Setup
 from inference_econ.engine.layouts.plans import fullest_group
-from inference_econ.engine.step import takes_turns
-from inference_econ.inputs import Precision, catalog
+from inference_econ.engine.step import halved
+from inference_econ.inputs import Precision, ServingEngine, catalog
+
+#: Accelerators that share the fast link [1].
+DOMAINS = (1, 2, 4, 8, 9, 12, 16, 24, 36, 64, 72, 100, 128, 1000)
 
 
 def _setup(model: str, chip: str, preset: str, weights: str | None = None, context: float = 17.0) -> Setup:
@@ -86,13 +92,47 @@ def test_the_fastest_unit_is_that_of_either_operand() -> None:
     ("chip", "tp", "dp", "ep"), [("gb200_nvl72", 16, 9, 1), ("h100_sxm", 12, 8, 96), ("b200", 1, 64, 64)]
 )
 def test_a_larger_domain_is_never_slower(preset: str, chip: str, tp: float, dp: float, ep: float) -> None:
-    setup, plan = _setup("deepseek_v3", chip, preset), _plan(tp, dp, 64.0 * dp, ep=ep)
-    still = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
-    times = []
-    for size in (1, 2, 4, 8, 9, 12, 16, 24, 36, 64, 72, 100, 128, 1000):
-        wider = setup.hardware.model_copy(update={"link_domain": size})
-        times.append(float(seconds(replace(still, hardware=wider), plan)[0, 0]))
+    times = _by_domain(_setup("deepseek_v3", chip, preset), _plan(tp, dp, 64.0 * dp, ep=ep))
     assert times == sorted(times, reverse=True) or times == pytest.approx(sorted(times, reverse=True), rel=1e-12)
+
+
+def _by_domain(setup: Setup, plan: Plans) -> list[float]:
+    """Steps in larger and larger link domains [s]."""
+    chips = (setup.hardware.model_copy(update={"link_domain": size}) for size in DOMAINS)
+    return [float(seconds(replace(setup, hardware=chip), plan)[0, 0]) for chip in chips]
+
+
+@given(
+    model=st.sampled_from(["deepseek_v3", "gpt_oss_20b", "minimax_m2_5", "glm_4_5_air", "nemotron_3_nano_30b_a3b"]),
+    chip=st.sampled_from(["a100_sxm_80", "h100_sxm", "h100_pcie", "b300", "gb200_nvl72"]),
+    engine=st.sampled_from([None, "vllm", "sglang", "trtllm"]),
+    degrees=st.sampled_from([(1, 16, 16), (1, 16, 8), (1, 16, 1), (2, 8, 16), (4, 2, 8), (8, 1, 8), (1, 32, 32)]),
+    batch=st.integers(1, 4096),
+    tokens=st.sampled_from([0, 100, 4096]),
+)
+def test_a_mixture_in_a_larger_domain_is_never_slower(
+    model: str, chip: str, engine: str | None, degrees: tuple[int, int, int], batch: int, tokens: int
+) -> None:
+    setup = _setup(model, chip, "deployable")
+    if engine is not None:
+        setup = replace(setup, engines=(ServingEngine(engine, catalog.engine(engine).at()),))
+    tp, dp, ep = degrees
+    plan = _plan(tp, dp, batch, ep=ep)
+    step = replace(plan, prefill=True, new_tokens=tokens) if tokens else plan
+    times = _by_domain(setup, step)
+    assert times == sorted(times, reverse=True) or times == pytest.approx(sorted(times, reverse=True), rel=1e-12)
+
+
+def test_a_mixture_in_a_larger_domain_is_never_dearer_at_a_speed() -> None:
+    # 8 was $0.0443 and 72 $0.0694: halves took turns between link domains only.
+    costs = []
+    for size in (4, 8, 72):
+        change = f"hardware.link_domain={size}"
+        setup = ie.Setup.of("gpt_oss_20b", "gb200_nvl72", price=2.0, changes=[change])
+        requests = ie.Requests.model_validate({"isl": 1000, "osl": 100})
+        front = ie.frontier(setup, requests, ie.Space(ie.Pins(tp=1, dp=16)))
+        costs.append(float(front.dollars[front.tokens_per_second >= 30.0].min()))
+    assert costs == sorted(costs, reverse=True)
 
 
 def test_the_study_keeps_its_own_domains() -> None:
@@ -102,11 +142,12 @@ def test_the_study_keeps_its_own_domains() -> None:
     assert all(one.exception == "study" and one.excused[one.violated].all() for one in slower)
 
 
-def test_groups_of_one_sequence_have_nothing_to_take_turns_with() -> None:
+def test_halves_have_a_sequence_for_every_group() -> None:
     setup = _setup("deepseek_v3", "h800_sxm", "deployable")
-    few, many = _plan(1, 32, 32, ep=32), _plan(1, 32, 64, ep=32)
-    assert takes_turns(setup, few) is None
-    assert takes_turns(setup, many) is not None
-    assert (seconds(setup, few) <= seconds(setup, many)).all()
-    # Prompts are halved by their tokens.
-    assert takes_turns(setup, replace(few, prefill=True, new_tokens=1000)) is not None
+    steps = [_plan(1, 32, 1.0 * batch, ep=32) for batch in (1, 32, 33, 64)]
+    # Idle groups of a half work on nothing real: 32 sequences are as many as 1, 33 as many as 64.
+    assert [float(halved(setup, step).batch[0]) for step in steps] == [32.0, 32.0, 32.0, 32.0]
+    times = [float(seconds(setup, step)[0, 0]) for step in steps]
+    assert times == sorted(times)
+    prompts = replace(steps[1], prefill=True, new_tokens=1000)
+    assert float(halved(setup, prompts).batch[0]) == 16.0

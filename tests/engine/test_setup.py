@@ -61,7 +61,7 @@ def test_bad_input(settings: dict[str, object], message: str) -> None:
 def test_unknown_names_and_fields() -> None:
     with pytest.raises(UnknownNameError, match="unknown hardware 'h10'; did you mean"):
         ie.Setup.of("llama_3_8b", "h10")
-    with pytest.raises(SpecError, match=r"unknown key 'launch'; it is now 'host\.launch'"):
+    with pytest.raises(SpecError, match=r"unknown key 'launch'; it is now 'host\.launch' or 'host\.graph_launch'"):
         ie.Setup.of("llama_3_8b", "h100_sxm", changes=["assumptions.launch=0 us"])
 
 

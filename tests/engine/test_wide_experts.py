@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine import Operator, Plans, Setup, evaluate, memory, step_seconds
-from inference_econ.inputs import Precision, catalog
+from inference_econ.engine.layouts.startable import any_takes_turns
+from inference_econ.inputs import Precision, ServingEngine, catalog
 from tests.reading import scalar
 
 LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
@@ -171,18 +172,43 @@ def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int
     assert sent == pytest.approx([ACTIVE, prompts], rel=1e-3)
 
 
-def test_two_halves_take_turns_only_where_experts_are_exchanged_between_domains() -> None:
-    never, turns = (
-        _setup("deepseek_v3", "h800_sxm", f"network.two_batch_overlap={kind}") for kind in ("never", "between_domains")
-    )
-    wide, node = _plans(1, 32, 32, 4096.0), _plans(1, 8, 8, 1024.0)
-    assert step_seconds(turns, node)[0] == step_seconds(never, node)[0]
-    assert step_seconds(turns, wide)[0] < step_seconds(never, wide)[0]
-    costs = evaluate(turns, wide, "1d")
-    assert float(costs.seconds[0]) == pytest.approx(float(step_seconds(turns, wide)[0][0]))
-    # One sequence cannot be halved.
-    alone = _plans(1, 32, 32, 1.0)
-    assert step_seconds(turns, alone)[0] == step_seconds(never, alone)[0]
+def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain() -> None:
+    def steps(plans: Plans, domain: int) -> list[float]:
+        """Without turns, and with them [s]."""
+        setups = [
+            _setup("deepseek_v3", "h800_sxm", f"network.two_batch_overlap={kind}")
+            for kind in ("never", "with_exchanges")
+        ]
+        chip = setups[0].hardware.model_copy(update={"link_domain": domain})
+        return [scalar(step_seconds(replace(setup, hardware=chip), plans)[0]) for setup in setups]
+
+    wide, prompts = _plans(1, 32, 32, 4096.0), replace(_plans(1, 32, 32, 128.0), prefill=True, new_tokens=1024)
+    for plans, domain in ((wide, 8), (prompts, 8), (prompts, 72)):
+        never, turns = steps(plans, domain)
+        assert turns < never
+    # Experts that are cut as well, or on the ranks of one group, are reached by no exchange; a sequence has no halves.
+    for plans in (_plans(1, 32, 8, 4096.0), _plans(32, 1, 32, 4096.0), _plans(1, 32, 32, 1.0)):
+        never, turns = steps(plans, 8)
+        assert turns == never
+    setup = _setup("deepseek_v3", "h800_sxm", "network.two_batch_overlap=with_exchanges")
+    assert scalar(evaluate(setup, wide, "1d").seconds) == pytest.approx(steps(wide, 8)[1])
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "family", "ep", "able"),
+    [
+        ("sglang", "deepseek_v3", "h200", 32, True),
+        ("sglang", "gpt_oss_120b", "h200", 32, False),  # no such layers in operations_strategy.py
+        ("vllm", "gpt_oss_120b", "h200", 32, True),
+        ("vllm", "gpt_oss_120b", "a100", 32, False),  # DeepEP is for Hopper and Blackwell
+        ("vllm", "gpt_oss_120b", "h200", 1, False),
+        ("trtllm", "deepseek_v3", "h200", 32, False),
+    ],
+)
+def test_engines_that_take_turns(engine: str, model: str, family: str, ep: int, able: bool) -> None:
+    engines = [ServingEngine(engine, catalog.engine(engine).at())]
+    for step in (_plans(1, 32, ep, 4096.0), replace(_plans(1, 32, ep, 32.0), prefill=True, new_tokens=1024)):
+        assert bool(np.all(any_takes_turns(engines, catalog.model(model), family, step))) is able
 
 
 def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
@@ -212,7 +238,7 @@ def test_defaults_are_what_engines_do_with_wide_groups(engine: str) -> None:
     assert {overlap.kind for overlap in facts.overlap if overlap.phase in ("prefill", "decode", "both")} >= {
         "two_batch"
     }
-    assert catalog.assumptions("deployable").network.two_batch_overlap == "between_domains"
+    assert catalog.assumptions("deployable").network.two_batch_overlap == "with_exchanges"
     assert facts.redundant_experts.supported
     assert experts.redundant is not None
     assert experts.balanced_from

@@ -218,11 +218,11 @@ def test_an_unknown_engine_gets_the_nearest(name: str, near: str) -> None:
         ("overlap: []", "overlaps: []", "unknown key 'versions.0.overlaps'; did you mean 'overlap'?"),
         ("{fp8_block: fp8_g128}", "{fp8_block: fp8}", "versions.0.exchanges.1.dispatch.fp8_block: got 'fp8'; allowed:"),
         (
-            "  versions.1.overlap: {",
-            "  versions.1.overlaps: {",
+            "  versions.1.overlap:",
+            "  versions.1.overlaps:",
             "versions.1.overlap has no source; add 'versions.1.overlap:",
         ),
-        ("  versions.2.inside:", "  versions.2.insides:", ":38: versions.2.inside has no source"),
+        ("  versions.2.inside:", "  versions.2.insides:", ":39: versions.2.inside has no source"),
     ],
 )
 def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:

@@ -57,6 +57,21 @@ def test_experts_of_vllm_lie_on_all_ranks_or_each_is_cut_over_them(deepseek: Set
     assert _written("sglang", _service(deepseek, 2, 4, ep=4))["--ep-size"] == 4
 
 
+def test_turns_of_two_halves_are_started_where_they_were_priced(deepseek: Setup) -> None:
+    exchanging = _service(deepseek, 1, 8, ep=8)
+    sglang, vllm = _written("sglang", exchanging), _written("vllm", exchanging)
+    assert (sglang["--moe-a2a-backend"], sglang["--enable-two-batch-overlap"]) == ("deepep", True)
+    assert (vllm["--all2all-backend"], vllm["--enable-dbo"]) == ("deepep_high_throughput", True)
+    # No exchange, no turns priced, an engine without, and answers of one machine, which nothing hides behind.
+    never = Setup.of("deepseek_v3", "h200_sxm", changes=["assumptions.network.two_batch_overlap=never"])
+    for engine, service in (("sglang", _service(deepseek, 8, 1)), ("vllm", _service(never, 1, 8, ep=8))):
+        assert not {"--enable-two-batch-overlap", "--enable-dbo"} & _written(engine, service).keys()
+    assert "overlap" not in str(sorted(set(_written("trtllm", exchanging)) - {"disable_overlap_scheduler"}))
+    runner = plan.engine("sglang")
+    decoding = written(runner, exchanging, Limits.of(exchanging, runner.launch), "m/x", "decode", own_weights=False)[0]
+    assert "--enable-two-batch-overlap" not in decoding
+
+
 def test_attention_of_tensorrt_is_cut_over_all_ranks_or_over_none(deepseek: Setup) -> None:
     with pytest.raises(InputError, match="no tp2dp4ep8: its attention is cut over all 8 ranks or over none"):
         _written("trtllm", _service(deepseek, 2, 4, ep=8))

@@ -78,6 +78,14 @@ def test_deepseeks_decode_step_is_the_published_one() -> None:
     assert _prediction("T1426").tpot_seconds == pytest.approx(0.0551, rel=0.2)
 
 
+def test_only_sources_that_say_so_took_turns() -> None:
+    rows = _rows()
+    assert all(_prediction(name).measurement.two_batch for name in WIDE)
+    # Mixtures on cards without DeepEP, one domain each.
+    assert not any(_prediction(name).measurement.two_batch for name in ("T1062", "T1063", "T1066"))
+    assert sum(row.prediction is not None and row.prediction.measurement.two_batch for row in rows.values()) < 20
+
+
 def test_no_constant_is_fitted_to_them() -> None:
     for name in WIDE:
         row = _prediction(name).measurement
