@@ -16,7 +16,7 @@ from inference_econ.engine.layouts.startable import any_can_start, names_of_able
 from inference_econ.engine.layouts.startable_pins import Started, check_startable
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
-from inference_econ.engine.operators.table import Operator, OperatorKind, Rates
+from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.engine.pricing import hour_price
 from inference_econ.errors import InputError
@@ -311,7 +311,7 @@ class Setup:
         if rates is None:
             return self.flops_per_second(operator.dtype, operator.kind)
         share = np.minimum(rates.math * self._curve_efficiency(operator.kind), 1.0)
-        carried = self._carried(operator.dtype, rates)
+        carried = self._carried(operator.dtype, rates.vendor, rates.unit_share, rates.per_vector)
         return self.peaks[self.unit(operator.dtype)] * share / carried
 
     def operator_weight_bytes_per_second(self, operator: Operator) -> Array | float:
@@ -321,12 +321,12 @@ class Setup:
         share = np.minimum(operator.rates.memory * self._curve_efficiency(operator.kind), 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
-    def _carried(self, dtype: str, rates: Rates) -> Array | float:
+    def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
         """Time of arithmetic over that at the share of the peak on the chips that a curve was fitted to [1]."""
         vector = self.peaks.get("fp32")
-        if vector is None or rates.vendor != self.hardware.vendor:
+        if vector is None or vendor != self.hardware.vendor:
             return 1.0
-        return carried_share(rates.unit_share, self.peaks[self.unit(dtype)] / vector / rates.per_vector)
+        return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
 
     def _curve_efficiency(self, kind: OperatorKind) -> float:
         """Rates that servers reach over those of a row's own curve [1]."""
@@ -342,9 +342,8 @@ class Setup:
             if kernel.unit is None or kind == "experts":
                 # Of experts the shape counts: their rows are carried with it.
                 return rate
-            unit, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
-            rates = Rates(share, kernel.hbm_efficiency, kernel.overlap, alone, unit.per_vector, unit.vendor)
-            return rate / float(self._carried(dtype, rates))
+            there, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
+            return rate / float(self._carried(dtype, there.vendor, alone, there.per_vector))
         shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
         unit = self._kind_unit(dtype, kind)
         narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)

@@ -70,6 +70,17 @@ def name_for(family: str, engine: str | None = None) -> str:
     return next((name for name in wanted if name in known), _FALLBACK)
 
 
+def is_bound(preset: str, family: str) -> bool:
+    """Whether a preset stands in for a profile, as no servers were fitted with such chips, or with chips like them.
+
+    Examples
+    --------
+    >>> is_bound("deployable", "tpu"), is_bound("deployable", "h20"), is_bound("paper", "tpu")
+    (True, False, False)
+    """
+    return preset == _FALLBACK == name_for(family)
+
+
 def generation_of(family: str) -> str:
     """The generation of a family of chips, as profiles are named; empty if there are none for it.
 

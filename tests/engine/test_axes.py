@@ -109,7 +109,8 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "experts.all_to_all_ranks": (EXCHANGE, "less"),
     "experts.all_to_all_traffic": ({"all_to_all_bandwidth"}, "less"),
     "experts.activations": ({ACTIVATIONS}, "less"),
-    "experts.replicated_tokens": ({*REDUCE, *EXCHANGE}, ""),
+    # Tokens that are exchanged may have kernels of their own.
+    "experts.replicated_tokens": ({*REDUCE, *EXCHANGE, COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
     "experts.redundant": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE, "weight_bytes"}, ""),
     "experts.dispatch": ({"all_to_all_bandwidth", "all_to_all_latency"}, "more"),
     "experts.balanced_from": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE}, "more"),

@@ -7,8 +7,9 @@ import pytest
 from inference_econ.answers.chances import Chances
 from inference_econ.answers.launching.expected import Expected
 from inference_econ.answers.promises import Targets
+from inference_econ.engine import Setup
 from inference_econ.inputs import Requests
-from inference_econ.report.heading import lengths_label, promises_label
+from inference_econ.report.heading import BOUND, heading, lengths_label, promises_label
 from inference_econ.report.promises import chances_notes
 
 
@@ -35,3 +36,21 @@ def test_a_question_mark_is_explained() -> None:
 def test_large_numbers_are_whole() -> None:
     assert Expected("throughput", "mean", 25_000.0).text == "output tokens/s 25000"
     assert Expected("ttft", "p50", 0.1123, 0.0537, 1.16).text == "TTFT p50 112.3 (53.7 to 1160) ms"
+
+
+@pytest.mark.parametrize(
+    ("chip", "preset", "bound"),
+    [
+        ("tpu_v5e", None, True),
+        ("gaudi3", None, True),
+        ("h100_sxm", None, False),
+        ("h100_sxm", "deployable", False),
+        ("mi355x", None, False),
+        ("tpu_v5e", "ideal", False),
+    ],
+)
+def test_chips_without_a_profile_are_called_a_bound(chip: str, preset: str | None, bound: bool) -> None:
+    setup = Setup.of("llama_3_8b", chip, assumptions=preset, price=1.0)
+    title = heading("Decode steps", [setup], [])
+    assert (f"{setup.hardware.name} ({BOUND}) at $1 per GPU-hour" in title) is bound
+    assert (BOUND in title) is bound

@@ -165,7 +165,7 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
             launches=2.0 if curve is None else 1.0,
             padding=_tiled(assumptions.experts, each) if curve is None else curve.padding(each, *shape),
-            rates=None if curve is None else curve.rates(each, *shape, vendor),
+            rates=None if curve is None else curve.rates(vendor, each, *shape),
         )
 
 
@@ -233,7 +233,7 @@ class _Curve(NamedTuple):
         """Arithmetic that products take the time of, over what is needed, by the tokens of an expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
-    def rates(self, tokens: Array, depth: Array | float, width: Array | float, vendor: str) -> Rates:
+    def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
         """Shares that are reached, on chips of a vendor; the maths unit multiplies tiles that are not full, too."""
         tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
         share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)

@@ -196,9 +196,9 @@ SLOW = (
 )
 
 
-def _carried(chip: str, kernel: str = SLOW, **shape: float) -> OperatorCosts:
+def _carried(chip: str, kernel: str = SLOW, ep: float = 1.0, tp: float = 8.0) -> OperatorCosts:
     changes = (f"experts.kernels={{fp8: {kernel}}}", "network.collectives=free", "host.graph_launch=0 us")
-    return _rows(_setup(changes, chip=chip), _plans(**shape))["experts in"]
+    return _rows(_setup(changes, chip=chip), _plans(ep=ep, tp=tp))["experts in"]
 
 
 def test_kernels_on_a_chip_with_another_ridge() -> None:
@@ -256,15 +256,13 @@ def test_exchanged_tokens_have_kernels_of_their_own() -> None:
     """Only where ranks with sequences of their own exchange them; prompts and decode steps have one each."""
     fast, faster = (SLOW.replace("0.4", share) for share in ("0.6", "0.7"))
     both = SLOW.removesuffix("}") + f", exchanged: {{prompts: {fast}, decode: {faster}}}}}"
-    cut = {"ep": 1.0, "tp": 8.0}
-    assert _carried("h100_sxm", both, **cut) == _carried("h100_sxm", **cut)
-    spread = {"ep": 8.0, "tp": 1.0}
-    assert _carried("h100_sxm", both, **spread) == _carried("h100_sxm", faster, **spread)
+    assert _carried("h100_sxm", both) == _carried("h100_sxm")
+    assert _carried("h100_sxm", both, ep=8.0, tp=1.0) == _carried("h100_sxm", faster, ep=8.0, tp=1.0)
     setups = [
         _setup((f"experts.kernels={{fp8: {kernel}}}", "network.collectives=free", "host.graph_launch=0 us"))
         for kernel in (both, fast)
     ]
-    prompts = replace(_plans(batch=8.0, **spread), new_tokens=512, prefill=True)
+    prompts = replace(_plans(batch=8.0, ep=8.0, tp=1.0), new_tokens=512, prefill=True)
     assert scalar(step_seconds(setups[0], prompts)[0]) == scalar(step_seconds(setups[1], prompts)[0])
 
 
