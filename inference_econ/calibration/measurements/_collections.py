@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,11 @@ _FASTER = 1.1
 #: One of two runs of one configuration that differ by this much in the time between tokens is spoilt: reruns differ by
 #: 13 % at most in nine of ten cases, other versions of an engine by 26 %.
 _SPOILT = 1.5
+#: The same of a run with no less to do, on no more accelerators of one kind, laid out in whatever way: layouts that people
+#: choose differ by less.
+_OUTDONE = 3.0
+#: What such other runs are, in words.
+_SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
 #: Speculation of rows that a plain step may stand for.
 _PLAIN = ("none", "unrecorded")
 
@@ -73,7 +78,7 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
 
 
 def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are slower by far than another run of the same configuration.
+    """Mark rows that are slower by far than another run of the same configuration, or than one with no less to do.
 
     Parameters
     ----------
@@ -87,7 +92,28 @@ def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Ski
             other = best.setdefault(_configuration(row), row)
             if (row.tpot_seconds or 0.0) < (other.tpot_seconds or 0.0):
                 best[_configuration(row)] = row
-    return [_compared(row, best) for row in rows]
+    alike: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    for row in best.values():
+        alike[_server(row)].append(row)
+    compared = [_compared(row, best, alike) for row in rows]
+    sweeps: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    for run in compared:
+        if isinstance(run, Measurement) and _is_plain_loop(run):
+            sweeps[_sweep(run)].append(run)
+    return [_of_spoilt_sweep(run, sweeps) for run in compared]
+
+
+def _of_spoilt_sweep(
+    row: Measurement | Skipped, sweeps: Mapping[tuple[object, ...], Sequence[Measurement]]
+) -> Measurement | Skipped:
+    """A row marked where most runs of its sweep are outdone: what slowed them slowed it as well."""
+    if isinstance(row, Skipped) or row.spoilt or not _is_plain_loop(row):
+        return row
+    sweep = sweeps[_sweep(row)]
+    outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
+    if 2 * outdone <= len(sweep):
+        return row
+    return replace(row, spoilt=f"{outdone} of {len(sweep)} runs of its sweep are {_OUTDONE:g} times as slow as others")
 
 
 def _is_plain_loop(row: Measurement) -> bool:
@@ -95,14 +121,32 @@ def _is_plain_loop(row: Measurement) -> bool:
     return one_pool and row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN
 
 
-def _compared(row: Measurement | Skipped, best: dict[tuple[object, ...], Measurement]) -> Any:
+def _compared(
+    row: Measurement | Skipped,
+    best: Mapping[tuple[object, ...], Measurement],
+    alike: Mapping[tuple[object, ...], Sequence[Measurement]],
+) -> Measurement | Skipped:
     if isinstance(row, Skipped) or not _is_plain_loop(row):
         return row
     other = best[_configuration(row)]
-    ratio = (row.tpot_seconds or 0.0) / (other.tpot_seconds or math.inf)
-    if ratio < _SPOILT:
+    if _times_as_slow(row, other) >= _SPOILT:
+        return replace(row, spoilt=f"{_times_as_slow(row, other):.1f} times as slow as {other.id}, {_SAME}")
+    busier = [other for other in alike[_server(row)] if _no_less_to_do(other, row)]
+    other = min(busier, key=lambda run: run.tpot_seconds or math.inf, default=row)
+    if _times_as_slow(row, other) < _OUTDONE:
         return row
-    return replace(row, spoilt=f"{ratio:.1f} times as slow as {other.id}, a run of the same configuration")
+    return replace(row, spoilt=f"{_times_as_slow(row, other):.1f} times as slow as {other.id}, {_BUSIER}")
+
+
+def _times_as_slow(row: Measurement, other: Measurement) -> float:
+    return (row.tpot_seconds or 0.0) / (other.tpot_seconds or math.inf)
+
+
+def _no_less_to_do(other: Measurement, row: Measurement) -> bool:
+    """Whether a run has as many requests, prompts as long and answers as short, on as few accelerators, at the least."""
+    more = ((other.concurrency, row.concurrency), (other.isl, row.isl), (row.osl, other.osl))
+    fewer = (row.accelerators, other.accelerators)
+    return all((many or 0.0) >= (few or 0.0) for many, few in (*more, fewer))
 
 
 def _completed(row: Measurement | Skipped, known: dict[tuple[object, ...], list[Measurement]]) -> Any:
@@ -136,6 +180,14 @@ def _traffic(row: Measurement) -> tuple[object, ...]:
 
 def _demand(row: Measurement) -> tuple[object, ...]:
     return (*_traffic(row), row.concurrency)
+
+
+def _server(row: Measurement) -> tuple[object, ...]:
+    return (row.engine, row.model, row.hardware, row.weights)
+
+
+def _sweep(row: Measurement) -> tuple[object, ...]:
+    return (*_server(row), row.engine_version, row.source, row.days, row.isl, row.osl, row.spread)
 
 
 def _configuration(row: Measurement) -> tuple[object, ...]:

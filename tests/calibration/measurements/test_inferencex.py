@@ -113,14 +113,14 @@ def test_without_a_version_the_newest_that_began_such_a_server_counts(tmp_path: 
 
 
 def test_without_a_version_the_scripts_of_its_day_count(tmp_path: Path) -> None:
-    """DeepSeek-R1 in NVFP4: the image of TensorRT-LLM is 1.1.0rc2.post2 until 3 February 2026, 1.2.0rc6.post2 then."""
+    """DeepSeek-R1 in NVFP4: the image of TensorRT-LLM was 1.1.0rc2.post2 until 3 February 2026."""
     row = SERVING | {
         "backend": "trtllm", "backend_version": "", "model_path": "deepseek-ai/DeepSeek-R1", "precision": "fp4",
         "isl": "1024", "tp_size": "8", "moe_tp_size": "8", "moe_ep_size": "1",
     }  # fmt: skip
     assert _one(tmp_path, row, measured="2025-11-02").ran == "1.1.0rc2.post2"
-    in_source = "InferenceX db-dump; measured=2026-02-20T00:00:00.000Z; image"
-    assert _one(tmp_path, row, source=in_source).ran == "1.2.0rc6.post2"
+    in_source = "InferenceX db-dump; measured=2025-11-02T00:00:00.000Z; image"
+    assert _one(tmp_path, row, source=in_source).ran == "1.1.0rc2.post2"
     assert _one(tmp_path, row, measured="2025-11-02", backend_version="1.1.0rc2.post2").ran == ""
 
 
