@@ -143,7 +143,7 @@ def _times_as_slow(row: Measurement, other: Measurement) -> float:
 
 
 def _no_less_to_do(other: Measurement, row: Measurement) -> bool:
-    """Whether a run has as many requests, prompts as long and answers as short, on as few accelerators, at the least."""
+    """Whether a run has no fewer requests, shorter prompts, longer answers or more accelerators than another."""
     more = ((other.concurrency, row.concurrency), (other.isl, row.isl), (row.osl, other.osl))
     fewer = (row.accelerators, other.accelerators)
     return all((many or 0.0) >= (few or 0.0) for many, few in (*more, fewer))
