@@ -16,7 +16,7 @@ class OwnRuns(Spec):
 
     engine: str = Field(min_length=1)
     """Name in the catalogue."""
-    since: str | None = None
+    version: str | None = None
     """First version; all before the next entry without it."""
     step_room: Count
     """Prompt tokens of a step beyond one prompt and, but for SGLang, a token of each request [tokens]."""

@@ -18,7 +18,7 @@ _FASTER = 1.1
 #: One of two runs of one configuration that differ by this much in the time between tokens is spoilt: reruns differ by
 #: 13 % at most in nine of ten cases, other versions of an engine by 26 %.
 _SPOILT = 1.5
-#: The same of a run with no less to do, on no more accelerators of one kind, laid out in whatever way: layouts that people
+#: The same of a run with no less to do on no more accelerators, in whatever layout: those that people
 #: choose differ by less.
 _OUTDONE = 3.0
 #: What such other runs are, in words.

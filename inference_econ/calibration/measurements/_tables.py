@@ -174,7 +174,7 @@ def _own_runs(engine: str, version: str) -> OwnRuns | None:
     """How runs with a version of an engine were launched; the newest way where no number is recorded."""
     ways = [entry for entry in catalog.measured_names().own_runs if entry.engine == engine]
     if is_number(version):
-        ways = [entry for entry in ways if version_order(entry.since or "0") <= version_order(version)]
+        ways = [entry for entry in ways if version_order(entry.version or "0") <= version_order(version)]
     return ways[-1] if ways else None
 
 
