@@ -25,6 +25,7 @@ from inference_econ.calibration.spread import (
     without_misfits,
 )
 from inference_econ.calibration.subjects import (
+    days_of,
     instance_chips,
     layout_of,
     requests_per_accelerator,
@@ -193,6 +194,7 @@ def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str)
     parts = {
         "date": date,
         "rows": len(fitted.rows),
+        "measured": _measured(fitted.rows),
         **_names(fitted.rows),
         **_ranges(fitted.rows),
         "errors": _errors(fitted, folds),
@@ -205,8 +207,14 @@ def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str)
         "undetermined": [name for name, why in zip(fitted.names, fitted.unknown, strict=True) if why],
         "deployments": " ".join(sorted(deployments)),
     }
-    optional = ("versions", "layouts", "left_out", "unseen", "undetermined")
+    optional = ("measured", "versions", "layouts", "left_out", "unseen", "undetermined")
     return {name: part for name, part in parts.items() if part or name not in optional}
+
+
+def _measured(rows: Sequence[Measurement]) -> dict[str, str]:
+    """First and last day of the rows that have a date; empty if none has."""
+    days = days_of(rows)
+    return {} if days is None else {"since": f"{days.since}", "until": f"{days.until}"}
 
 
 def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:

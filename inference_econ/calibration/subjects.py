@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
-from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.calibration.measurements import Days, Measurement, Pool
 from inference_econ.engine import UNKNOWN, Subject, has_experts, layout_key, subject_key
 from inference_econ.inputs import HardwareSpec, ModelSpec, catalog
 
@@ -26,6 +27,12 @@ def instance_chips(row: Measurement) -> float | None:
 def version_of(row: Measurement) -> str:
     """The engine of a measurement with its version, as far as they are recorded."""
     return f"{row.engine} {row.engine_version}".strip()
+
+
+def days_of(rows: Iterable[Measurement]) -> Days | None:
+    """From the first to the last day on which some rows were measured; None if no date is recorded."""
+    dated = [row.days for row in rows if row.days is not None]
+    return Days(min(day.since for day in dated), max(day.until for day in dated)) if dated else None
 
 
 def layout_of(row: Measurement) -> str:

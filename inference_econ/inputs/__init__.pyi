@@ -102,6 +102,7 @@ from .engines import Overlap as Overlap
 from .engines import PromptGraphs as PromptGraphs
 from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
+from .engines import version_order as version_order
 from .family_asks import FamilyAsk as FamilyAsk
 from .hardware import HardwareSpec as HardwareSpec
 from .infer_asks import SHORT as SHORT
@@ -123,6 +124,7 @@ from .layers import GroupedQueryAttention as GroupedQueryAttention
 from .layers import LatentAttention as LatentAttention
 from .layers import NoAttention as NoAttention
 from .layers import RecurrentMixer as RecurrentMixer
+from .measured_names import OwnRuns as OwnRuns
 from .measured_runs import MeasuredRun as MeasuredRun
 from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits

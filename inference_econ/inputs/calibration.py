@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from inference_econ.inputs._base import Count, Size, Spec
+from inference_econ.inputs._base import Count, Date, Size, Spec
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
 #: In what a question may be unlike the rows of a fit: in its lengths and load alone, in the version of its engine, in
@@ -71,6 +71,15 @@ class Range(Spec):
     """Least."""
     high: Size
     """Most."""
+
+
+class MeasuredDays(Spec):
+    """From the first to the last day on which rows were measured."""
+
+    since: Date
+    """First."""
+    until: Date
+    """Last."""
 
 
 class ErrorSpread(Spec):
@@ -146,6 +155,8 @@ class Calibration(Spec):
     """Of the fit."""
     rows: Count
     """Measurements that were fitted [1]."""
+    measured: MeasuredDays | None = None
+    """Days of the rows that have a date; absent where none has."""
     engines: Names
     """Serving engines."""
     models: Names

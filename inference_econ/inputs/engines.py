@@ -314,7 +314,7 @@ class EngineSpec(SourcedSpec):
         if missing:
             raise ValueError(f"the first version states everything; missing: {', '.join(sorted(missing))}")
         numbers = [version.version for version in self.versions]
-        if [_order(number) for number in numbers] != sorted({_order(number) for number in numbers}):
+        if [version_order(number) for number in numbers] != sorted({version_order(number) for number in numbers}):
             raise ValueError(f"versions go from the oldest to the newest, each once; got {', '.join(numbers)}")
         return self
 
@@ -349,7 +349,7 @@ class EngineSpec(SourcedSpec):
         """
         newest = self.versions[-1].version if version is None else version
         self.check(newest)
-        past = [entry for entry in self.versions if _order(entry.version) <= _order(newest)]
+        past = [entry for entry in self.versions if version_order(entry.version) <= version_order(newest)]
         if not past:
             first = self.versions[0]
             raise InputError(
@@ -371,7 +371,7 @@ class EngineSpec(SourcedSpec):
         newest = self.versions[-1]
         if not re.search(r"\d", version):
             raise InputError(f"{self.name}: {version!r} is no version; write for example {newest.version}")
-        if _order(version)[:_SERIES] > _order(newest.version)[:_SERIES]:
+        if version_order(version)[:_SERIES] > version_order(newest.version)[:_SERIES]:
             of = f" ({newest.date})" if newest.date else ""
             raise InputError(
                 f"{self.name} {version}: nothing is known of versions after {newest.version}{of}; leave the "
@@ -402,12 +402,12 @@ class EngineSpec(SourcedSpec):
         if not out:
             first = self.versions[0]
             raise InputError(
-                f"{self.name}: nothing is known of versions before {first.version} ({first.date}), got {day}"
+                f"{self.name} of {day}: nothing is known of versions before {first.version} ({first.date})"
             )
         return self.at(out[-1])
 
 
-def _order(version: str) -> tuple[int, ...]:
+def version_order(version: str) -> tuple[int, ...]:
     """Numbers of a version: ``0.4.6.post5`` comes after ``0.4.6``, and a candidate counts as what it is one for."""
     final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
     return tuple(int(number) for number in re.findall(r"\d+", final))

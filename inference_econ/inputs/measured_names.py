@@ -6,9 +6,24 @@ from typing import Annotated
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Spec
+from inference_econ.inputs._base import Count, Spec
 
 Spellings = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+
+
+class OwnRuns(Spec):
+    """How a collection launched the engine of its own runs, from some version on."""
+
+    engine: str = Field(min_length=1)
+    """Name in the catalogue."""
+    version: str | None = None
+    """First version; all before the next entry without it."""
+    step_room: Count
+    """Prompt tokens of a step beyond one prompt and, but for SGLang, a token of each request [tokens]."""
+    prefill_first: bool = False
+    """Prompts come before decoding; otherwise they are read beside it."""
+    single_prompts: bool = False
+    """A step reads one prompt of models without experts, whatever room it has."""
 
 
 class MeasuredNames(Spec):
@@ -29,8 +44,8 @@ class MeasuredNames(Spec):
     kv_formats: dict[str, dict[str, str]]
     """Model to engine and chip to the format of the KV cache in the own runs of a collection which does not record
     it."""
-    own_step_room: int
-    """Prompt tokens of a step in such runs, beyond one prompt and, but for SGLang, a token of each request [tokens]."""
+    own_runs: Annotated[tuple[OwnRuns, ...], Field(strict=False)]
+    """How such runs were launched, by engine, from the oldest version on."""
     prefill_first: Spellings
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
     compiled: Spellings
@@ -45,5 +60,7 @@ class MeasuredNames(Spec):
     """Copies of experts that the deployments of a source hold, where that is recorded [1]."""
     equal_lengths: Spellings
     """Sources whose requests are all equally long."""
+    unversioned: Spellings
+    """Texts that give an engine away, and after which the number is that of a library below it."""
     engines: dict[str, Spellings]
     """Engine to the texts that give it away, the engine to look for first first."""

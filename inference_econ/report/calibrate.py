@@ -10,6 +10,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, held_out, joined
+from inference_econ.calibration.subjects import days_of
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import Page
@@ -61,7 +62,9 @@ def constants_table(fitted: Fit) -> Table:
         base = "-" if before is None else _amount(name, before)
         rows.append((name, _amount(name, value), percent(error), base, unknown or "yes"))
     columns = ("constant", "value", "standard error", "base", "determined by the rows")
-    return Table(f"Fitted to {len(fitted.rows)} rows", columns, tuple(rows))
+    days = days_of(fitted.rows)
+    measured = "" if days is None else f", measured {days.since} to {days.until}"
+    return Table(f"Fitted to {len(fitted.rows)} rows{measured}", columns, tuple(rows))
 
 
 def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:

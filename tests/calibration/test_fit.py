@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from inference_econ.calibration import (
 )
 from inference_econ.calibration.fit import fit
 from inference_econ.calibration.holdout import all_folds, cross_validated, own_errors
-from inference_econ.calibration.measurements import Pool
+from inference_econ.calibration.measurements import Days, Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import TARGETS, with_constants
 from inference_econ.calibration.rows import calibration_behind, deployment_key, was_fitted
@@ -327,6 +328,13 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     assert read.sources["host.graph_launch"].kind == "derived"
     assert "12 rows of my rows" in read.sources["calibration"].where
     assert read.calibration is not None
+    assert read.calibration.measured is None
+    dated = [
+        replace(row, days=Days(date(2025, 12, 1 + index), date(2026, 1, 1 + index)))
+        for index, row in enumerate(found.rows)
+    ]
+    again = profile(replace(found, rows=[*dated[:2], *found.rows[2:]]), all_folds(found), provenance)
+    assert again["calibration"]["measured"] == {"since": "2025-12-01", "until": "2026-01-02"}
     assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
     assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
     assert (read.calibration.accelerators.low, read.calibration.accelerators.high) == (1, 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,11 @@ _SPOILT = 1.5
 #: The same of the time to the first token, which reruns differ in by 3.5 at most; others, of runs whose engine compiled
 #: kernels while the first prompts waited, by 4.6 to 25.
 _SPOILT_START = 4.0
+#: The same of a run with no less to do on no more accelerators, in whatever layout: those that people
+#: choose differ by less.
+_OUTDONE = 3.0
+#: What such other runs are, in words.
+_SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
 #: Speculation of rows that a plain step may stand for.
 _PLAIN = ("none", "unrecorded")
 
@@ -75,7 +80,7 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
 
 
 def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are slower by far than another run of the same configuration.
+    """Mark rows that are slower by far than another run of the same configuration, or than one with no less to do.
 
     Parameters
     ----------
@@ -84,10 +89,30 @@ def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Ski
         speculation are compared.
     """
     runs: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Measurement) and _is_plain_loop(row):
             runs[_configuration(row)].append(row)
-    return [_compared(row, runs) for row in rows]
+            alike[_server(row)].append(row)
+    compared = [_compared(row, runs, alike) for row in rows]
+    sweeps: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    for run in compared:
+        if isinstance(run, Measurement) and _is_plain_loop(run):
+            sweeps[_sweep(run)].append(run)
+    return [_of_spoilt_sweep(run, sweeps) for run in compared]
+
+
+def _of_spoilt_sweep(
+    row: Measurement | Skipped, sweeps: Mapping[tuple[object, ...], Sequence[Measurement]]
+) -> Measurement | Skipped:
+    """A row marked where most runs of its sweep are outdone: what slowed them slowed it as well."""
+    if isinstance(row, Skipped) or row.spoilt or not _is_plain_loop(row):
+        return row
+    sweep = sweeps[_sweep(row)]
+    outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
+    if 2 * outdone <= len(sweep):
+        return row
+    return replace(row, spoilt=f"{outdone} of {len(sweep)} runs of its sweep are {_OUTDONE:g} times as slow as others")
 
 
 def _is_plain_loop(row: Measurement) -> bool:
@@ -95,18 +120,35 @@ def _is_plain_loop(row: Measurement) -> bool:
     return one_pool and row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN
 
 
-def _compared(row: Measurement | Skipped, runs: dict[tuple[object, ...], list[Measurement]]) -> Any:
+def _compared(
+    row: Measurement | Skipped,
+    runs: Mapping[tuple[object, ...], Sequence[Measurement]],
+    alike: Mapping[tuple[object, ...], Sequence[Measurement]],
+) -> Measurement | Skipped:
     if isinstance(row, Skipped) or not _is_plain_loop(row):
         return row
-    for field, most, words in (("tpot_seconds", _SPOILT, "as slow"), ("ttft_seconds", _SPOILT_START, "as late")):
-        known = [other for other in runs[_configuration(row)] if getattr(other, field) is not None]
-        if getattr(row, field) is None or not known:
+    same = runs[_configuration(row)]
+    busier = [other for other in alike[_server(row)] if _no_less_to_do(other, row)]
+    for field, others, most, words, whose in (
+        ("tpot_seconds", same, _SPOILT, "as slow", _SAME),
+        ("ttft_seconds", same, _SPOILT_START, "as late", _SAME),
+        ("tpot_seconds", busier, _OUTDONE, "as slow", _BUSIER),
+    ):
+        timed = [other for other in others if getattr(other, field) is not None]
+        if getattr(row, field) is None or not timed:
             continue
-        best = min(known, key=lambda other: getattr(other, field))
+        best = min(timed, key=lambda other: getattr(other, field))
         ratio = getattr(row, field) / getattr(best, field)
         if ratio >= most:
-            return replace(row, spoilt=f"{ratio:.1f} times {words} as {best.id}, a run of the same configuration")
+            return replace(row, spoilt=f"{ratio:.1f} times {words} as {best.id}, {whose}")
     return row
+
+
+def _no_less_to_do(other: Measurement, row: Measurement) -> bool:
+    """Whether a run has no fewer requests, shorter prompts, longer answers or more accelerators than another."""
+    more = ((other.concurrency, row.concurrency), (other.isl, row.isl), (row.osl, other.osl))
+    fewer = (row.accelerators, other.accelerators)
+    return all((many or 0.0) >= (few or 0.0) for many, few in (*more, fewer))
 
 
 def _completed(row: Measurement | Skipped, known: dict[tuple[object, ...], list[Measurement]]) -> Any:
@@ -140,6 +182,14 @@ def _traffic(row: Measurement) -> tuple[object, ...]:
 
 def _demand(row: Measurement) -> tuple[object, ...]:
     return (*_traffic(row), row.concurrency)
+
+
+def _server(row: Measurement) -> tuple[object, ...]:
+    return (row.engine, row.model, row.hardware, row.weights)
+
+
+def _sweep(row: Measurement) -> tuple[object, ...]:
+    return (*_server(row), row.engine_version, row.source, row.days, row.isl, row.osl, row.spread)
 
 
 def _configuration(row: Measurement) -> tuple[object, ...]:

@@ -73,7 +73,7 @@ def days(text: str) -> Days:
     Days(since=datetime.date(2025, 12, 1), until=datetime.date(2026, 2, 28))
     """
     plain = _TIME.sub(r"\1", text.strip())
-    if (years := _YEARS.fullmatch(plain)) and int(years[3]) > _MONTHS_OF_YEAR:
+    if (years := _YEARS.fullmatch(plain)) and int(years[3]) > max(_MONTHS_OF_YEAR, int(years[2])):
         plain = f"{years[1]}{years[2]}..{years[1]}{years[3]}"
     match = _SPAN.fullmatch(plain)
     try:

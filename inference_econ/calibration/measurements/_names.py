@@ -94,7 +94,8 @@ def engine_name(text: str) -> tuple[str, str]:
         for spelling in others:
             if spelling in lower:
                 version = re.search(r"v?(\d+(?:\.\w+)+)", lower[lower.index(spelling) + len(spelling) :])
-                return name, "" if version is None else version[1]
+                of_another = spelling in catalog.measured_names().unversioned
+                return name, "" if version is None or of_another else version[1]
     return (lower.split() or [""])[0], ""
 
 

@@ -15,6 +15,7 @@ from inference_econ.calibration.measurements._names import (
     engine_name,
     format_in_name,
     hardware_name,
+    is_number,
     model_name,
     prefill_first,
     served,
@@ -22,7 +23,8 @@ from inference_econ.calibration.measurements._names import (
 )
 from inference_econ.calibration.measurements._record import Measurement
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
-from inference_econ.inputs import catalog
+from inference_econ.engine import has_experts
+from inference_econ.inputs import OwnRuns, catalog, version_order
 
 #: Requests of a run of one corpus: at 200 offered per second, completions per second times the longest latency and the
 #: time of all arrivals are 500 to 507 for each of its servers.
@@ -152,19 +154,28 @@ def _own_cache(fields: Mapping[str, Any]) -> str | None:
 
 
 def _own_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the collectors' own runs are told, which they do not record: their generator mixes prompts into steps."""
-    return {"kv": _own_cache(fields), "step_tokens": _own_step_tokens(fields), "prefill_first": False}
-
-
-def _own_step_tokens(fields: Mapping[str, Any]) -> float:
-    """Prompt tokens of a step in the collectors' own runs, whose launch files their generator writes [tokens].
+    """What the collectors' own runs are told, which they do not record: launch files are made for a version.
 
     SGLang begins prompts until they are as many tokens as it was told.
     """
-    limit = fields["isl"] + catalog.measured_names().own_step_room
-    if fields["engine"] == "sglang":
-        return float(math.ceil(limit / fields["isl"]) * fields["isl"])
-    return float(limit + fields["concurrency"])
+    launched = _own_runs(fields["engine"], fields["engine_version"])
+    if launched is None:
+        return {"kv": _own_cache(fields)}
+    if launched.single_prompts and not has_experts(catalog.model(fields["model"])):
+        tokens = float(fields["isl"])
+    else:
+        limit = fields["isl"] + launched.step_room
+        whole = math.ceil(limit / fields["isl"]) * fields["isl"]
+        tokens = float(whole if fields["engine"] == "sglang" else limit + fields["concurrency"])
+    return {"kv": _own_cache(fields), "step_tokens": tokens, "prefill_first": launched.prefill_first}
+
+
+def _own_runs(engine: str, version: str) -> OwnRuns | None:
+    """How runs with a version of an engine were launched; the newest way where no number is recorded."""
+    ways = [entry for entry in catalog.measured_names().own_runs if entry.engine == engine]
+    if is_number(version):
+        ways = [entry for entry in ways if version_order(entry.version or "0") <= version_order(version)]
+    return ways[-1] if ways else None
 
 
 def _scripted(

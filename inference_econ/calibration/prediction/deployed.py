@@ -51,6 +51,8 @@ _REST_OF_MEMORY = ("trtllm",)
 #: Requests of a group of attention ranks beyond which nothing changes [1].
 _MOST_SLOTS = 2.0**16
 _GB = 1e9
+#: How many times as long as predicted a prompt may take before a row is refused [1].
+_SLOW_PROMPT = 10.0
 #: Largest instance of those that are tried where the layout is not recorded [1].
 _LARGEST = 64
 
@@ -176,6 +178,38 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
         replace(service, slots=int(min(service.slots, limit)))
         for service, limit in zip((layouts.service(index) for index in range(len(layouts))), most, strict=True)
     ]
+
+
+def impossible(row: Measurement, service: Service) -> str:
+    """Why a server cannot have run as a row says, in words; empty if it can have.
+
+    Parameters
+    ----------
+    row : Measurement
+        What was measured.
+    service : Service
+        An instance of its deployment, see :func:`workers`.
+
+    Returns
+    -------
+    str
+        Its weights alone are more than all memory, whatever share an engine takes; or requests waited longer in a
+        closed loop than all of them would take one after the other, each as fast as was measured.
+    """
+    setup, plans = service.setup, service.plans
+    weights = _memory(row, setup, plans, service.speculation)[0]
+    present = setup.hardware.hbm_bytes * service.accelerators
+    if setup.assumptions.capacity.host_weights == 0.0 and weights > present:
+        return f"cannot have run: weights need {weights / _GB:,.1f} GB of the {present / _GB:,.1f} GB there are"
+    if row.load != "concurrency" or not (row.ttft_seconds and row.tpot_seconds and row.concurrency):
+        return ""
+    alone = _SLOW_PROMPT * service.prefill_seconds + (row.osl or 1.0) * row.tpot_seconds
+    if row.ttft_seconds <= row.concurrency * alone:
+        return ""
+    return (
+        f"cannot have run: {row.ttft_seconds:,.4g} s to the first token is longer than all {row.concurrency:g} "
+        f"requests take one after the other, {alone:,.4g} s each at {1e3 * row.tpot_seconds:,.4g} ms per token"
+    )
 
 
 def shortage(row: Measurement, service: Service) -> str:

@@ -171,7 +171,7 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
     service, replicas = deployed.instance(rows, assumptions)
-    return _short(_under_load(rows, service, replicas), service)
+    return _possible(_short(_under_load(rows, service, replicas), service), service)
 
 
 def _short(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
@@ -179,6 +179,16 @@ def _short(predictions: Sequence[Prediction], *services: Service) -> list[Predic
     row = predictions[0].measurement
     short = next(filter(None, (deployed.shortage(row, service) for service in services)), "")
     return [replace(prediction, shortage=short) for prediction in predictions] if short else list(predictions)
+
+
+def _possible(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
+    """Predictions, none of those rows that cannot have run so."""
+    possible = []
+    for prediction in predictions:
+        row = prediction.measurement
+        reason = next(filter(None, (deployed.impossible(row, service) for service in services)), "")
+        possible.append(Prediction(row, skipped=reason) if reason else prediction)
+    return possible
 
 
 def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
@@ -349,8 +359,9 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     assert first.prefill is not None and first.decode is not None
     assert first.prefill.workers is not None and first.decode.workers is not None
     pools, instances = deployed.pools(rows, assumptions), (first.prefill.workers, first.decode.workers)
+    reading, writing = (pool.services.service(0) for pool in (pools.prefill, pools.decode))
     predictions = [_pools(row, pools, instances) for row in rows]
-    return _short(predictions, pools.prefill.services.service(0), pools.decode.services.service(0))
+    return _possible(_short(predictions, reading, writing), reading, writing)
 
 
 def _pools(row: Measurement, pools: Pools, instances: tuple[int, int]) -> Prediction:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.calibration import Measurement, Skipped, measurements
+from inference_econ.calibration.measurements import engine_name
 
 SERVING = {
     "id": "r", "backend": "sglang", "backend_version": "0.5.9", "model_path": "Qwen/Qwen3.5-397B-A17B",
@@ -113,14 +114,14 @@ def test_without_a_version_the_newest_that_began_such_a_server_counts(tmp_path: 
 
 
 def test_without_a_version_the_scripts_of_its_day_count(tmp_path: Path) -> None:
-    """DeepSeek-R1 in NVFP4: the image of TensorRT-LLM is 1.1.0rc2.post2 until 3 February 2026, 1.2.0rc6.post2 then."""
+    """DeepSeek-R1 in NVFP4: the image of TensorRT-LLM was 1.1.0rc2.post2 until 3 February 2026."""
     row = SERVING | {
         "backend": "trtllm", "backend_version": "", "model_path": "deepseek-ai/DeepSeek-R1", "precision": "fp4",
         "isl": "1024", "tp_size": "8", "moe_tp_size": "8", "moe_ep_size": "1",
     }  # fmt: skip
     assert _one(tmp_path, row, measured="2025-11-02").ran == "1.1.0rc2.post2"
-    in_source = "InferenceX db-dump; measured=2026-02-20T00:00:00.000Z; image"
-    assert _one(tmp_path, row, source=in_source).ran == "1.2.0rc6.post2"
+    in_source = "InferenceX db-dump; measured=2025-11-02T00:00:00.000Z; image"
+    assert _one(tmp_path, row, source=in_source).ran == "1.1.0rc2.post2"
     assert _one(tmp_path, row, measured="2025-11-02", backend_version="1.1.0rc2.post2").ran == ""
 
 
@@ -218,3 +219,58 @@ def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
     # SGLang begins prompts until they are 2,500 tokens: three of them.
     assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, False, 0.0)
     assert _one(tmp_path, SERVING, **own | {"source": "mine"}).step_tokens is None
+
+
+# The collectors' own runs.
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "model", "tokens", "first"),
+    [
+        ("sglang", "0.5.1.post1", "meta-llama/Llama-3.1-8B", 4000.0, True),
+        ("sglang", "0.5.6.post2", "meta-llama/Llama-3.1-8B", 4000.0, False),
+        ("vllm", "0.12.0", "meta-llama/Llama-3.1-8B", 2000.0, False),
+        ("vllm", "0.12.0", "Qwen/Qwen3-235B-A22B", 3516.0, False),
+        ("vllm", "0.14.0", "meta-llama/Llama-3.1-8B", 3516.0, False),
+        ("trtllm", "1.0.0", "meta-llama/Llama-3.1-8B", 2000.0, False),
+        ("trtllm", "1.2.0rc5", "meta-llama/Llama-3.1-8B", 3516.0, False),
+        ("trtllm", "", "meta-llama/Llama-3.1-8B", 3516.0, False),
+    ],
+)
+def test_launch_settings_hold_from_the_version_that_they_were_made_for(
+    tmp_path: Path, engine: str, version: str, model: str, tokens: float, first: bool
+) -> None:
+    """Prompts of 2,000 tokens, 16 at a time, room for 1,500 more tokens: SGLang begins two of them."""
+    row = SERVING | {"backend": engine, "backend_version": version, "model_path": model, "moe_ep_size": "1"}
+    run = _one(tmp_path, row, system="h200_sxm", isl="2000", osl="500", source="aiconfigurator silicon_sample.csv")
+    assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, first, 0.0)
+
+
+def test_the_number_of_a_compiler_is_no_version_of_the_engine_above_it() -> None:
+    assert engine_name("TensorRT 10.2.0, CUDA 12.4") == ("trtllm", "")
+    assert engine_name("TensorRT-LLM 0.9.0") == ("trtllm", "0.9.0")
+
+
+# Runs that others outdo.
+
+
+def test_a_sweep_most_of_whose_runs_busier_ones_outdo_is_spoilt(tmp_path: Path) -> None:
+    row = SERVING | {"backend": "trtllm", "backend_version": "1.2.0", "model_path": "meta-llama/Llama-3.1-70B"}
+    row |= {"source": "somebody", "moe_ep_size": "1", "system": "h200_sxm", "osl": "1000"}
+    quick = row | {
+        "id": "quick",
+        "isl": "8000",
+        "silicon_concurrency": "64",
+        "batch_size": "64",
+        "silicon_tpot_ms": "20",
+    }
+    slow = row | {"isl": "4000", "silicon_tpot_ms": "61"}
+    sweep = [slow | {"id": f"c{c}", "silicon_concurrency": c, "batch_size": c} for c in ("16", "32", "128")]
+    fine = row | {"id": "fine", "isl": "4000", "silicon_tpot_ms": "59", "backend_version": "1.1.0"}
+    marked = {
+        run.id: run.spoilt for run in _read(tmp_path / "mine.csv", quick, *sweep, fine) if isinstance(run, Measurement)
+    }
+    outdone = "3.0 times as slow as quick, which has no less to do on no more accelerators"
+    assert marked["c32"] == outdone
+    assert marked["c128"] == "2 of 3 runs of its sweep are 3 times as slow as others"
+    assert marked["quick"] == marked["fine"] == ""

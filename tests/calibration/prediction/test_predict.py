@@ -201,8 +201,9 @@ def test_vllm_runs_no_more_requests_than_its_default() -> None:
 def test_what_does_not_fit_cannot_be_full() -> None:
     said = "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
     assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
-    # If somebody counted the requests, it ran all the same.
-    assert _one(accelerators=1, tp=1, hardware="l4").tpot_seconds is not None
+    # Nor can it have run if somebody counted the requests.
+    refused = _one(accelerators=1, tp=1, hardware="l4").skipped
+    assert refused == "cannot have run: weights need 70.6 GB of the 24.2 GB there are"
 
 
 @pytest.mark.parametrize("load", ["batch", "concurrency", "rate", "saturated"])
@@ -407,3 +408,24 @@ def test_steps_that_scripts_have_captured() -> None:
     short: dict[str, Any] = {"model": "llama_3_8b", "isl": 1024.0, "concurrency": 1.0}
     captured, eager = (_ttft(ROW, "profiles/hopper", captured_tokens=tokens, **short) for tokens in (2048, None))
     assert captured < eager
+
+
+# Rows that cannot have run.
+
+
+def test_weights_above_all_memory_are_refused() -> None:
+    """141 GB of Llama 3 70B in 16 bits on one H100 of 79.6 GiB."""
+    reason = _one(weights=None, tp=1, accelerators=1).skipped
+    assert reason == "cannot have run: weights need 141.1 GB of the 85.5 GB there are"
+    assert _one(weights=None, tp=2, accelerators=2).skipped == ""
+
+
+def test_waiting_for_longer_than_all_requests_take_one_after_the_other_is_refused() -> None:
+    """32 requests of 200 tokens at 4 ms and their prompts take less than 400 s."""
+    seconds = _one().measurement.osl or 0.0
+    refused = _one(ttft_seconds=400.0, tpot_seconds=0.004)
+    assert refused.skipped.startswith(
+        "cannot have run: 400 s to the first token is longer than all 32 requests take one"
+    )
+    assert refused.tpot_seconds is None
+    assert _one(ttft_seconds=31.0 * seconds * 0.004, tpot_seconds=0.004).skipped == ""
