@@ -57,8 +57,10 @@ def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, 
 
     Examples
     --------
-    >>> likely_ends((-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4)), likely_ends((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
-    ((-0.1, 0.3), (0.0, 0.6))
+    >>> [round(end, 3) for end in likely_ends((-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4))]
+    [-0.1, 0.3]
+    >>> [round(end, 3) for end in likely_ends((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))]
+    [0.0, 0.6]
     """
     low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles)
     return min(float(low), 0.0), max(float(high), 0.0)

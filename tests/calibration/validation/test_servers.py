@@ -87,7 +87,9 @@ def test_nearly_every_shipped_row_is_predicted() -> None:
     """Coverage may grow, but not shrink."""
     found = shipped_servers().coverage()
     assert (found.read, found.mapped) == (3195, 3159)
-    assert found.repeats + found.speculative + found.plain == found.mapped
+    assert found.repeats + found.speculative + found.spoilt + found.plain == found.mapped
+    # SGLang with NVFP4 on B200: runs whose first prompts waited for kernels to be compiled.
+    assert found.spoilt == 21
     assert found.repeats >= 400
     assert found.predicted >= 0.99 * found.plain
     # MLPerf and a few others without a layout.
@@ -347,8 +349,13 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     ]
     parts = record(some)["parts"]
     assert parts["not fitted"]["tpot"]["rows"] == 2  # type: ignore[index]
-    held, known = servers.inside(some.counted(), TPOT)
-    assert parts["all"]["tpot"]["inside"] == held <= known == 3  # type: ignore[index]
+    where = servers.inside(some.counted(), TPOT)
+    assert parts["all"]["tpot"]["inside"] == where.held <= where.known == 3  # type: ignore[index]
+    intervals = [row.interval("tpot_seconds") for row in some.counted()]
+    # All are alike, so that their intervals are as wide.
+    assert {round(each.high / each.low, 9) for each in intervals if each is not None} == {round(where.width or 0.0, 9)}
+    assert parts["all"]["tpot"]["interval_width"] == where.width  # type: ignore[index]
+    assert servers.inside([], TPOT) == (0, 0, None)
     # Nobody knows what a profile was fitted to that does not say.
     silent = replace(some, rows=tuple(replace(row, fitted=None) for row in some.rows))
     assert list(silent.split()) == ["all"]
@@ -387,7 +394,7 @@ def test_what_profiles_say_of_themselves() -> None:
         assert all(len(row) == len(table.columns) for row in table.rows)
     for row in held_out.intervals().rows:
         assert row[1].startswith("their ") or row[1].startswith("the version")
-        assert all(cell == "" or cell.endswith(" % in") for cell in row[2:])
+        assert all(cell == "" or re.search(r" % in, \d+\.\d\d wide$", cell) for cell in row[2:])
     for text in held_out.undetermined():
         assert text.partition(" (")[0] in CONSTANTS
         assert text.endswith(")")
