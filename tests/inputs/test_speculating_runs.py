@@ -7,7 +7,6 @@ import re
 import statistics
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from inference_econ.errors import InputError, SpecError
@@ -148,7 +147,7 @@ def _gains(method: str, checkpoints: tuple[str, ...], drafts: int) -> float:
 
 def _usual_gains(proposer: ProposerName, model: str) -> list[float]:
     rates = catalog.speculation_facts().usually(proposer, catalog.model(model)).acceptance
-    return (expected_tokens_by_position(np.tri(len(rates)) * rates) - 1.0).tolist()
+    return [float(expected_tokens_by_position(rates[:drafts])) - 1.0 for drafts in range(1, len(rates) + 1)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, ProposerName, ca
 
 #: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
 _PROPOSERS: Mapping[str, ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
-_KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?", re.IGNORECASE)
+_KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
 
 
 class _Rounds(NamedTuple):
