@@ -77,7 +77,7 @@ def _rounds(row: Measurement) -> _Rounds | None:
     if kind is None:
         raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
     proposer, target, assumed = _PROPOSERS[kind[1].upper()], catalog.model(row.model), []
-    usual = catalog.speculation_facts().usually(proposer, target)
+    usual = catalog.usual_acceptance(proposer, target)
     if kind[2]:
         length = int(kind[2])
     else:
