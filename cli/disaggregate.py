@@ -90,6 +90,4 @@ def _pools(choices: options.Choices, requests: Requests) -> Pools:
     layer_by_layer = choices["transfer"] == "layers"
     setup, space = options.setup(choices, choices["hardware"]), options.space(choices)
     speculation = proposals.speculation(choices, choices["hardware"])
-    return pools(
-        setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer, speculation=speculation
-    )
+    return pools(setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer, speculation=speculation)

@@ -72,7 +72,7 @@ class UsualDrafts:
         1
         """
         target = None if setup is None else setup.model
-        published = catalog.speculation_facts().usually(proposer, target)
+        published = catalog.usual_acceptance(proposer, target)
         rates: tuple[float, ...] = tuple(float(rate) for rate in published.acceptance)
         if setup is None or target is None:
             return cls(PROPOSERS[proposer], rates, published.longest)

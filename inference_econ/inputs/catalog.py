@@ -30,6 +30,7 @@ from inference_econ.inputs.what_if import parsed_value
 if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
     from inference_econ.inputs._yaml import Document, Location, Value
+    from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.ownership import Ownership
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
-    from inference_econ.inputs.speculating_runs import SpeculationFacts
+    from inference_econ.inputs.speculating_runs import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.tier import TierSpec
 
 #: A name of the catalogue, or a path.
@@ -266,6 +267,17 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
     """Whether a model is one of some models of the catalogue, perhaps with what-ifs."""
     return any(model(name).name == spec.name for name in names)
+
+
+def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
+    """How often a proposer is usually accepted by a target; by others than are named, without one.
+
+    Raises
+    ------
+    InputError
+        If nothing is known of the proposer.
+    """
+    return speculation_facts().usually(proposer, lambda names: target is not None and is_one_of(target, names))
 
 
 def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:

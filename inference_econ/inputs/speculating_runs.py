@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
 from inference_econ.inputs._base import Count
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import Probability, ProposerName
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.source import Source
 
 #: Who proposes, as measurements write it: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
@@ -198,8 +196,15 @@ class SpeculationFacts(Spec):
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
 
-    def usually(self, proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
-        """The usual acceptance of a proposer for a target; that for all others where there is none, or no target.
+    def usually(self, proposer: ProposerName, is_one_of: Callable[[Iterable[str]], bool]) -> UsualAcceptance:
+        """The usual acceptance of a proposer for a target; that for all other targets where it has none of its own.
+
+        Parameters
+        ----------
+        proposer : str
+            Who proposes.
+        is_one_of : callable
+            Whether the target is one of some models of the catalogue.
 
         Raises
         ------
@@ -207,7 +212,7 @@ class SpeculationFacts(Spec):
             If nothing is known of the proposer.
         """
         entries = [entry for entry in self.usual if entry.proposer == proposer]
-        own = (entry for entry in entries if target is not None and catalog.is_one_of(target, entry.models))
+        own = (entry for entry in entries if is_one_of(entry.models))
         entry = next(own, next((entry for entry in entries if not entry.models), None))
         if entry is None:
             raise InputError(f"nothing is published of how often {proposer} is accepted; give --acceptance")

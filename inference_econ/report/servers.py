@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -37,8 +38,8 @@ NOTES = (
 #: How speculating servers are predicted, for people.
 SPECULATING = (
     "Predicted with the draft length that they ran, in every round, and with the acceptance length that is published "
-    "for their model: nothing is fitted to them, and they are not counted above. Where the draft length or the "
-    "acceptance is not known there is no prediction."
+    "for their model: nothing is fitted to them, and they are not counted above. What is not recorded of that is taken "
+    "from the recipe of their engine for their model, and from what is usual of their proposer."
 )
 #: Unit of latencies in a kind of file, and seconds times this are it.
 _UNITS = {"InferenceMAX runs": ("s", 1.0)}
@@ -262,7 +263,11 @@ def _lines(report: Servers) -> Iterator[dict[str, object]]:
             line |= _value(row, cell) if kind == "points" else _empty("value")
             line["unit"] = cell.get("unit", "")
         skipped = bool(row.skipped)
-        line |= {"assumed": row.assumed, "fitted": row.fitted, "outside": "; ".join(_outside(report, row))}
+        line |= {
+            "assumed": row.assumed or row.rounds,
+            "fitted": row.fitted,
+            "outside": "; ".join(_outside(report, row)),
+        }
         yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
 
 
@@ -333,7 +338,14 @@ def _speculative(report: Servers) -> Table:
     parts = scores(speculating, QUANTITIES[0], which)
     rows += [(" ".join(part), QUANTITIES[0].title, *_numbers(accuracy)) for part, accuracy in parts.items()]
     columns = ("which", "quantity", *_ERRORS)
-    return Table(f"Speculating servers under {_named(report)}", columns, tuple(rows), why=(SPECULATING,))
+    title = f"Speculating servers under {_named(report)}"
+    return Table(title, columns, tuple(rows), _by_recipe(speculating), (SPECULATING,))
+
+
+def _by_recipe(speculating: Sequence[Row]) -> tuple[str, ...]:
+    """What was taken for rows whose rounds are not recorded, and for how many."""
+    assumed = Counter(row.rounds for row in speculating if row.rounds)
+    return tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
 
 
 def _assumed(report: Servers) -> Table:

@@ -103,3 +103,34 @@ def test_what_cannot_be_kept(refused: Command) -> None:
     assert "Best reachable with a single request" in refused(*APART, "--ttft", "1 us", code=1).err
     large = ("disaggregate", "llama_3_70b", "h100_sxm", "--gpus", 2)
     assert "take at least 4 accelerators together, given: 2 GPUs" in refused(*large, code=1).err
+
+
+@pytest.mark.parametrize(
+    ("proposer", "words"),
+    [
+        (("--eagle",), "EAGLE head, acceptance by position 0.77, 0.71, 0.71"),
+        (("--draft", "llama_3_2_3b", "--draft-length", 2), "draft model Llama 3.2 3B, 2 drafted in every round"),
+        (("--ngram", "--acceptance", "0.6,0.5"), "n-grams of the text so far, acceptance by position 0.6, 0.5"),
+    ],
+)
+def test_pools_take_every_proposer(command: Command, proposer: tuple[object, ...], words: str) -> None:
+    assert words in " ".join(command(*APART, *proposer).out.split())
+
+
+def test_proposers_of_pools_are_in_the_record(command: Command) -> None:
+    record = json.loads(command(*APART, "--eagle", "--format", "json").out)
+    assert record["speculation"]["acceptance"] == [0.77, 0.71, 0.71]
+    assert json.loads(command(*APART, "--format", "json").out)["speculation"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mtp",), "Llama 3.1 8B has no multi-token-prediction layers (mtp_layers: 0)"),
+        (("--eagle", "--max-draft", 9), "a draft of 9 tokens by EAGLE head of Llama 3.1 8B is accepted is not known"),
+        (("--ngram", "--acceptance", "1.1"), "probabilities must be from 0 to 1, got 1.1"),
+        (("--acceptance", "0.5"), "--acceptance says something of proposals"),
+    ],
+)
+def test_proposers_that_cannot_be_are_refused(refused: Command, options: tuple[object, ...], message: str) -> None:
+    assert message in refused(*APART, *options).err

@@ -7,7 +7,6 @@ import re
 import statistics
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from inference_econ.errors import InputError, SpecError
@@ -147,8 +146,8 @@ def _gains(method: str, checkpoints: tuple[str, ...], drafts: int) -> float:
 
 
 def _usual_gains(proposer: ProposerName, model: str) -> list[float]:
-    rates = catalog.speculation_facts().usually(proposer, catalog.model(model)).acceptance
-    return (expected_tokens_by_position(np.tri(len(rates)) * rates) - 1.0).tolist()
+    rates = catalog.usual_acceptance(proposer, catalog.model(model)).acceptance
+    return [float(expected_tokens_by_position(rates[:drafts])) - 1.0 for drafts in range(1, len(rates) + 1)]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_deepseek_s_rounds_give_what_lmsys_measured() -> None:
 
 
 def test_draft_models_and_n_grams_are_as_measured() -> None:
-    draft = catalog.speculation_facts().usually("draft", None)
+    draft = catalog.usual_acceptance("draft", None)
     assert set(draft.acceptance) == {round(statistics.fmean((0.71, 0.71, 0.75, 0.74)), 2)}
     # 5,376 tokens in 993 rounds with a draft and 821 without.
     assert _usual_gains("ngram", "llama_3_8b")[-1] == pytest.approx(5376 / (993 + 821) - 1.0, abs=0.02)
@@ -229,6 +228,6 @@ def test_a_usual_acceptance_is_given_once(tmp_path: Path) -> None:
 
 def test_what_nobody_published_is_said(tmp_path: Path) -> None:
     facts = _facts(tmp_path, "runs:\n", USUAL)
-    assert facts.usually("mtp", catalog.model("deepseek_v3")).longest == 2
+    assert facts.usually("mtp", lambda names: "deepseek_v3" in names).longest == 2
     with pytest.raises(InputError, match="nothing is published of how often mtp is accepted; give --acceptance"):
-        facts.usually("mtp", catalog.model("glm_4_5"))
+        facts.usually("mtp", lambda names: "glm_4_5" in names)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
-from inference_econ.engine import Instances, Speculation
+from inference_econ.engine import Instances, Setup, Speculation
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
 from inference_econ.report import caveats, scenario_figure
@@ -208,8 +208,10 @@ def test_series_may_speculate_in_every_way(write: Write) -> None:
     said = [None if front is None or front.speculation is None else front.speculation for front in fronts]
     assert said == [Speculation.of("eagle", (0.9, 0.7), weights="fp8"), Speculation.of("ngram", (0.9, 0.7))]
     settings = Settings(model="llama_3_8b", draft="qwen3_0_6b")
-    assert speculation_of(settings) == Speculation.of("draft", 0.8, 5, model=catalog.model("qwen3_0_6b"))
-    assert speculation_of(Settings(acceptance=0.5)) is None
+    target = Setup.of("llama_3_8b", "h100_sxm")
+    # Draft models are accepted 73 times of 100, and five tokens are drafted at most.
+    assert speculation_of(settings, target) == Speculation.of("draft", 0.73, 5, model=catalog.model("qwen3_0_6b"))
+    assert speculation_of(Settings(acceptance=0.5), target) is None
 
 
 def test_series_override_what_is_common(write: Write) -> None:

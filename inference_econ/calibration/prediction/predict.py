@@ -18,6 +18,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.run import played
 from inference_econ.calibration.measurements import FULL_LOADS, WORKERS_NOT_RECORDED, Measurement
 from inference_econ.calibration.prediction import deployed, load_generator
+from inference_econ.calibration.prediction.speculating import assumed_rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Assumptions
 from inference_econ.serving import Server, Service, loaded
@@ -58,6 +59,9 @@ class Prediction:
         What the row does not say and was chosen for it; empty if nothing was.
     shortage : str
         What memory lacks for it by our count; it ran, and so it is predicted. Empty if it fits.
+    rounds : str
+        What of the rounds of a server that speculates is not recorded, and was taken from the recipe of its engine and
+        from what is usual of the proposer; empty if nothing was.
     """
 
     measurement: Measurement
@@ -69,6 +73,7 @@ class Prediction:
     skipped: str = ""
     assumed: str = ""
     shortage: str = ""
+    rounds: str = ""
 
     @property
     def input_tokens_per_second_per_accelerator(self) -> float | None:
@@ -142,9 +147,8 @@ def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
         reason = _unusable(first)
         if reason:
             return [Prediction(row, skipped=reason) for row in rows]
-        if first.decode is not None:
-            return _disaggregated(rows, assumptions)
-        return _single(rows, assumptions)
+        predicted = (_disaggregated if first.decode is not None else _single)(rows, assumptions)
+        return [replace(prediction, rounds=assumed_rounds(first)) for prediction in predicted]
     except (InputError, NothingFitsError) as error:
         return [Prediction(row, skipped=str(error)) for row in rows]
 

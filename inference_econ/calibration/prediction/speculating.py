@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.engine import Speculation
 from inference_econ.errors import InputError
-from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, ProposerName, catalog
+from inference_econ.formulas.speculation import expected_tokens_by_position
+from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, ProposerName, catalog, starting
 
-#: What measurements call a proposer, with the proposals of a round behind it.
+#: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
 _PROPOSERS: Mapping[str, ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
-_FIXED = re.compile(r"(MTP|EAGLE3|EAGLE)-?(\d)")
+_KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
+
+
+class _Rounds(NamedTuple):
+    """How a server speculated."""
+
+    proposer: ProposerName
+    length: int
+    tokens: float
+    assumed: str
 
 
 def speculation_of(row: Measurement) -> Speculation | None:
     """Rounds of the draft length that a server ran, with published acceptance; None where it decodes plainly.
+
+    What a row does not say is taken from the recipe of its engine for its model, and from what is usual of the
+    proposer.
 
     Parameters
     ----------
@@ -26,20 +40,57 @@ def speculation_of(row: Measurement) -> Speculation | None:
     Raises
     ------
     InputError
-        If it is only suspected, the draft length is not recorded, or nothing is published about its acceptance.
+        If it is only suspected, or nobody knows who proposed.
     """
+    rounds = _rounds(row)
+    if rounds is None:
+        return None
+    weights = head_weights(row.model, row.weights) if rounds.proposer == "mtp" else None
+    return Speculation.fixed(rounds.proposer, rounds.length, rounds.tokens, weights=weights)
+
+
+def assumed_rounds(row: Measurement) -> str:
+    """What of the rounds of a server is not recorded, and was taken for it, in words; empty if nothing was.
+
+    Examples
+    --------
+    >>> from inference_econ.calibration import Measurement
+    >>> row = Measurement(
+    ...     id="a", dataset="mine", source="", engine="sglang", engine_version="", model="deepseek_v3",
+    ...     hardware="h200_sxm", accelerators=8, tp=8, dp=1, pp=1, ep=1, weights=None, isl=1e3, osl=1e3,
+    ...     load="concurrency", concurrency=1.0, speculation="MTP",
+    ... )
+    >>> assumed_rounds(row)
+    '3 proposals of a round, as in the recipe of sglang; 2.59 tokens of a round, as usual'
+    """
+    rounds = _rounds(row)
+    return "" if rounds is None else rounds.assumed
+
+
+def _rounds(row: Measurement) -> _Rounds | None:
+    """What is recorded of the rounds of a server, and what was assumed."""
     if not row.speculates:
         return None
-    fixed = _FIXED.fullmatch(row.speculation)
     if row.speculation == "suspected":
         raise InputError("it may speculate or not: nothing tells which, or with how many proposals")
-    if fixed is None:
+    kind = _KIND.fullmatch(row.speculation)
+    if kind is None:
         raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
-    if row.tokens_per_round is None:
-        raise InputError(f"no acceptance length of {row.model} with {row.speculation} is published")
-    proposer = _PROPOSERS[fixed[1]]
-    weights = head_weights(row.model, row.weights) if proposer == "mtp" else None
-    return Speculation.fixed(proposer, int(fixed[2]), row.tokens_per_round, weights=weights)
+    proposer, target, assumed = _PROPOSERS[kind[1].upper()], catalog.model(row.model), []
+    usual = catalog.usual_acceptance(proposer, target)
+    if kind[2]:
+        length = int(kind[2])
+    else:
+        recipe = starting.recommended_drafts(row.engine, proposer, target)
+        length, whose = recipe or usual.longest, f"in the recipe of {row.engine}" if recipe else "usual"
+        assumed.append(f"{length} proposals of a round, as {whose}")
+    tokens = row.tokens_per_round
+    if tokens is None:
+        if length > len(usual.acceptance):
+            raise InputError(f"no acceptance length of {row.model} with {row.speculation} is published")
+        tokens = float(expected_tokens_by_position(usual.acceptance[:length]))
+        assumed.append(f"{tokens:.3g} tokens of a round, as usual")
+    return _Rounds(proposer, length, tokens, "; ".join(assumed))
 
 
 def head_weights(model: str, weights: str | None) -> str | None:

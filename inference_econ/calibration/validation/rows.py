@@ -140,6 +140,11 @@ class Row:
         """What the row does not say and was chosen to predict it; empty if nothing was."""
         return "" if self.prediction is None else self.prediction.assumed
 
+    @property
+    def rounds(self) -> str:
+        """What is not recorded of the rounds of a server that speculates, and was taken for it; empty if nothing."""
+        return "" if self.prediction is None else self.prediction.rounds
+
     def measured(self, quantity: Quantity) -> float | None:
         """Value in base units; None if there is none, or it belongs to another kind of load."""
         if self.measurement is None or (self.measurement.load == "batch") != (quantity.of == "batches"):

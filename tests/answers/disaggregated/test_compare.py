@@ -16,8 +16,9 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets
+from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import HardwareSpec, Requests, catalog
+from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.report import disaggregated
 from tests import asking
 
@@ -387,3 +388,54 @@ def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> 
     assert wired.fast.all()
     assert wired.seconds == pytest.approx(both.bytes_per_prompt / (links * 64e9))
     assert np.all(wired.seconds >= pooled.seconds)
+
+
+# Proposers.
+
+
+@cache
+def proposing(proposer: ProposerName, draft: str | None = None) -> Pools:
+    """The same few layouts, of which decode pools run rounds."""
+    model = None if draft is None else catalog.model(draft)
+    return pools(
+        "llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=4,
+        speculation=Speculation.of(proposer, 0.8, 3, model=model),
+    )  # fmt: skip
+
+
+def test_decode_pools_run_the_rounds_of_a_service_that_speculates() -> None:
+    plain, both = few(), proposing("ngram")
+    service = both.decode.services
+    series = rounds(service.setup, service.plans.column(service.states.batch), Speculation.of("ngram", 0.8, 3))
+    best = series.best()
+    assert both.decode.services.states.decode_seconds == pytest.approx(best.seconds)
+    # 1 + 0.8 + 0.64 + 0.512 tokens of a round that takes hardly longer, alone.
+    assert plain.decode.step_seconds[:, 0] / both.decode.step_seconds[:, 0] == pytest.approx(2.952, rel=0.05)
+    # N-grams read no prompts, hold no memory and move nothing.
+    assert both.prefill.prefill_busy_seconds == pytest.approx(plain.prefill.prefill_busy_seconds)
+    assert both.bytes_per_prompt == plain.bytes_per_prompt
+    assert both.decode.services.slots == pytest.approx(plain.decode.services.slots)
+
+
+def test_heads_and_draft_models_read_prompts_and_their_cache_moves() -> None:
+    plain, head, draft = few(), proposing("eagle"), proposing("draft", "llama_3_2_3b")
+    # One layer more than 32; and 28 layers of 8 heads of 128.
+    assert head.bytes_per_prompt == pytest.approx(plain.bytes_per_prompt * 33 / 32)
+    assert draft.bytes_per_prompt - plain.bytes_per_prompt == 2000 * 28 * 2 * 8 * 128 * 2
+    reading = plain.prefill.prefill_busy_seconds
+    assert np.all(head.prefill.prefill_busy_seconds > reading)
+    assert np.all(draft.prefill.prefill_busy_seconds > head.prefill.prefill_busy_seconds)
+    assert np.all(draft.decode.services.slots < head.decode.services.slots)
+
+
+def test_pools_with_a_proposer_are_quicker_at_a_price() -> None:
+    plain, fast = (compare.compare(both) for both in (few(), proposing("ngram")))
+    assert fast.disaggregated.tokens_per_second.max() > 2.0 * plain.disaggregated.tokens_per_second.max()
+    speed = plain.disaggregated.tokens_per_second.max()
+    assert fast.disaggregated.dollars_at(speed) < plain.disaggregated.dollars_at(speed)
+    assert fast.aggregated_dollars(speed) < plain.aggregated_dollars(speed)
+
+
+def test_a_proposer_that_the_model_has_not_is_refused() -> None:
+    with pytest.raises(InputError, match=r"Llama 3.1 8B has no multi-token-prediction layers \(mtp_layers: 0\)"):
+        proposing("mtp")

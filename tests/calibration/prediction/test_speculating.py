@@ -10,10 +10,11 @@ import pytest
 from inference_econ.calibration import Measurement
 from inference_econ.calibration.prediction import deployed
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.prediction.speculating import head_weights, speculation_of
+from inference_econ.calibration.prediction.speculating import assumed_rounds, head_weights, speculation_of
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
+from inference_econ.formulas.speculation import expected_tokens_by_position
+from inference_econ.inputs import Assumptions, catalog
 
 #: DeepSeek-R1 in NVFP4 on eight B200s, one request at a time.
 ROW = Measurement(
@@ -62,9 +63,8 @@ def test_an_eagle_head_has_the_format_of_its_target() -> None:
     ("changes", "message"),
     [
         ({"speculation": "suspected"}, "it may speculate or not: nothing tells which, or with how many proposals"),
-        ({"speculation": "MTP"}, r"it speculates \(MTP\), but how many tokens a round proposes is not recorded"),
         ({"speculation": "MTP3 relaxed acceptance"}, "how many tokens a round proposes is not recorded"),
-        ({"tokens_per_round": None}, "no acceptance length of deepseek_v3_nvfp4 with MTP3 is published"),
+        ({"speculation": "MTP5", "tokens_per_round": None}, "no acceptance length of deepseek_v3_nvfp4 with MTP5"),
         ({"tokens_per_round": 4.5}, "a round with 3 proposals gives from 1 to 4 tokens, got 4.5"),
         ({"model": "llama_3_70b"}, r"Llama 3.1 70B has no multi-token-prediction layers \(mtp_layers: 0\)"),
     ],
@@ -81,3 +81,53 @@ def test_heads_of_checkpoints_in_four_bits_have_sixteen() -> None:
     assert head_weights("deepseek_v3_nvfp4", None) == "bf16"
     assert head_weights("deepseek_v3", "nvfp4") == "bf16"
     assert head_weights("deepseek_v3", None) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "assumed"),
+    [
+        # TensorRT-LLM proposes three, of which DeepSeek usually accepts 1.59: 0.9 (1 + 0.53 x 1.44).
+        (
+            {"speculation": "MTP", "tokens_per_round": None},
+            ("mtp", 3, 1.0 + 0.9 * (1.0 + 0.53 * 1.44)),
+            "3 proposals of a round, as in the recipe of trtllm; 2.59 tokens of a round, as usual",
+        ),
+        (
+            {"speculation": "mtp", "engine": "vllm", "model": "glm_4_5", "tokens_per_round": 1.8},
+            ("mtp", 1, 1.8),
+            "1 proposals of a round, as in the recipe of vllm",
+        ),
+        # Of an engine without a recipe three are usual.
+        (
+            {"speculation": "EAGLE3", "engine": "atom", "tokens_per_round": 2.0},
+            ("eagle", 3, 2.0),
+            "3 proposals of a round, as usual",
+        ),
+        ({"speculation": "MTP2 autoregressive + router GEMM opt"}, ("mtp", 2, 2.4), ""),
+        ({"speculation": "MTP1", "tokens_per_round": None}, ("mtp", 1, 1.9), "1.9 tokens of a round, as usual"),
+        ({}, ("mtp", 3, 2.4), ""),
+    ],
+)
+def test_what_is_not_recorded_is_taken_from_recipes(
+    changes: dict[str, object], expected: tuple[str, int, float], assumed: str
+) -> None:
+    row = replace(ROW, **changes)  # type: ignore[arg-type]
+    found = speculation_of(row)
+    assert found is not None
+    gained = float(expected_tokens_by_position(found.acceptance))
+    assert (str(found.proposer), found.longest) == expected[:2]
+    assert gained == pytest.approx(expected[2])
+    assert found.shortest == found.longest
+    assert assumed_rounds(row) == assumed
+
+
+def test_predictions_say_what_they_took_from_recipes() -> None:
+    row = replace(ROW, speculation="MTP", tokens_per_round=None)
+    named, taken = predict([replace(ROW, tokens_per_round=1.0 + 0.9 * (1.0 + 0.53 * 1.44)), row], _deployable)
+    assert taken.tpot_seconds == pytest.approx(named.tpot_seconds)
+    assert (named.rounds, taken.rounds) == ("", assumed_rounds(row))
+    assert "recipe of trtllm" in taken.rounds
+
+
+def _deployable(_: Measurement) -> Assumptions:
+    return catalog.assumptions("deployable")
