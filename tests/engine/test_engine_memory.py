@@ -14,7 +14,7 @@ from inference_econ.errors import SpecError
 from inference_econ.inputs import catalog, divided, with_engine
 
 GIB = 2.0**30
-#: Rows that are known to be further off, and why: docs/fidelity.md.
+#: Rows that are known to be further off, and why: docs/memory.md.
 FURTHER = {"M0047", "M0052", "M0058", "M0062", "M0066"}
 
 
