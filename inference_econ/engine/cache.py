@@ -112,7 +112,7 @@ def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptio
 
     state = np.max([on_a_rank(spec, 0.0) for spec in states], axis=0)
     token = np.max([on_a_rank(spec, 1.0) for spec in caches], axis=0)
-    return np.ceil(state / token / block) * block
+    return np.asarray(np.ceil(state / token / block) * block)
 
 
 def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:

@@ -148,7 +148,6 @@ def _explain_why(explanation: Explanation) -> tuple[str, ...]:
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
-        *_embeddings(setup),
         *([_streamed(explanation)] if explanation.streamed_bytes else []),
         *([uneven] if fullest * depth > setup.model.layers else []),
         _interval(explanation),
@@ -157,14 +156,6 @@ def _explain_why(explanation: Explanation) -> tuple[str, ...]:
         *startable_notes([setup]),
         *remarks(setup),
     )
-
-
-def _embeddings(setup: Setup) -> tuple[str, ...]:
-    """What is said of embeddings that are not in the format of the weights."""
-    weights, embeddings = setup.precision.weights, setup.precision.embeddings
-    if weights == embeddings:
-        return ()
-    return (f"Embeddings and the output head are {embeddings} beside weights in {weights}, as engines leave them.",)
 
 
 def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
