@@ -80,6 +80,8 @@ def held_cache(
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout) * _held_share(model, assumptions)
     for block in model.blocks:
         kept: Array | float = block.layers * _kept(block.attention, precision, paged, assumptions) * fullest
+        if block.attention.kind == "compressed":
+            kept = kept * assumptions.capacity.compressed_padding
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
             apart = _apart(block.attention, assumptions.attention)
@@ -90,9 +92,7 @@ def held_cache(
     return held
 
 
-def _page_tokens(
-    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
-) -> Array | None:
+def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
     """Tokens of a page that holds a state or the keys and values of as many tokens [tokens]; None where they lie apart.
 
     The page is as wide as the state of a recurrent layer on its rank, in whole blocks of attention.
@@ -112,7 +112,7 @@ def _page_tokens(
 
     state = np.max([on_a_rank(spec, 0.0) for spec in states], axis=0)
     token = np.max([on_a_rank(spec, 1.0) for spec in caches], axis=0)
-    return np.ceil(state / token / block) * block
+    return np.asarray(np.ceil(state / token / block) * block)
 
 
 def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:

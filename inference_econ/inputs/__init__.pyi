@@ -83,13 +83,13 @@ from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
+from .engine_capacity import divided as divided
+from .engine_capacity import with_engine as with_engine
 from .engine_launch import EngineLaunch as EngineLaunch
 from .engine_options import EngineOptions as EngineOptions
 from .engine_options import Option as Option
 from .engine_support import CapturedSizes as CapturedSizes
 from .engine_support import ChipSupport as ChipSupport
-from .engine_capacity import divided as divided
-from .engine_capacity import with_engine as with_engine
 from .engine_support import EngineDefaults as EngineDefaults
 from .engine_support import ModelSupport as ModelSupport
 from .engines import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT

@@ -311,7 +311,9 @@ class CapacityAssumptions(Spec):
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
     state_pages: bool = False
-    """States of recurrent layers lie in pages of the cache: pages of attention are as wide, and requests hold whole ones."""
+    """States of recurrent layers lie in pages of the cache: those are as wide, and requests hold whole ones."""
+    compressed_padding: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)] = 1
+    """Pages of compressed caches over what they hold: groups of layers whose pages are all as wide [1]."""
     reserved_bytes: HeldBytes = 0
     """Memory of each accelerator that an engine takes besides: contexts, libraries, graphs that count [B]."""
     communication_bytes: HeldBytes = 0

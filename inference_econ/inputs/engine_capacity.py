@@ -69,6 +69,7 @@ def divided(
         "capacity.sampled_logits": kept.logit_copies * (slots or 0.0) if kept.step_inside else 0,
         "capacity.reserved_bytes": kept.reserved + (kept.graphs or 0.0),
         "capacity.communication_bytes": kept.communication,
+        "capacity.compressed_padding": kept.compressed_padding,
         "capacity.state_pages": kept.state_pages,
     }
 

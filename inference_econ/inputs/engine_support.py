@@ -73,6 +73,8 @@ class EngineMemory(Spec):
     """Times that sampling in the profile run holds the logits of all slots, in 32 bits [1]."""
     state_pages: bool = False
     """States of recurrent layers lie in pages of the cache, so that its pages are as wide as a state."""
+    compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
+    """Pages of compressed caches over what they hold [1]."""
     outside: Bytes | None = None
     """Where no share is stated: what it leaves free for graphs and other small things [B]."""
     outside_per_token: Bytes | None = None

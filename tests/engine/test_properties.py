@@ -337,8 +337,8 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
     if weights is not None or (model.expert_weights is None and model.embedding_weights is None):
         stored = BYTES_PER_ELEMENT[weights or model.weights]
         # Of a 16-bit model in 8 bits, embeddings keep two bytes; models of studies in one narrow format keep one.
-        wide = weights == "int8" and (model.embedding_weights == "bf16" or BYTES_PER_ELEMENT[model.weights] > 1.5)
-        kept = model.parameter_parts()["embeddings"] if wide else 0.0
+        kept_wide = weights == "int8" and (model.embedding_weights == "bf16" or BYTES_PER_ELEMENT[model.weights] > 1.5)
+        kept = model.parameter_parts()["embeddings"] if kept_wide else 0.0
         assert found == pytest.approx(model.total_parameters * stored + kept, rel=1e-9)
     elif model.expert_weights is None:
         assert model.embedding_weights is not None
@@ -516,4 +516,4 @@ def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
 def test_unknown_formats_are_refused() -> None:
     for role in ("weights", "activations", "kv"):
         with pytest.raises(InputError, match=f"{role}: unknown number format 'fp7'; known: fp32, bf16"):
-            Precision.of(catalog.model("llama_3_8b"), **{role: "fp7"})
+            Precision.of(catalog.model("llama_3_8b"), **{role: "fp7"})  # type: ignore[arg-type]

@@ -10,9 +10,11 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
 
 
-def names(model: str, chip: str, wanted: str | None = None, **formats: str) -> list[str]:
+def names(
+    model: str, chip: str, wanted: str | None = None, weights: str | None = None, kv: str | None = None
+) -> list[str]:
     spec = catalog.model(model)
-    precision = Precision.of(spec, **formats)
+    precision = Precision.of(spec, weights, kv=kv)
     return [engine.label for engine in engines_for(spec, catalog.hardware(chip), precision, wanted)]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import attention_groups, needed_memory
+from inference_econ.engine import attention_groups, memory, needed_memory
 from inference_econ.errors import InputError
 from inference_econ.serving import Service
 
@@ -27,7 +27,7 @@ class Room:
     usable : float
         What weights, workspace and cache may fill [B].
     weights, workspace : float
-        Weights; activations of the largest step [B].
+        Weights; activations of the largest step, and what the engine keeps besides [B].
     request : float
         Cache of one request as long as any may be [B].
     graphs : float
@@ -87,7 +87,8 @@ def room(service: Service, tokens: int, graph_bytes: float) -> Room:
         float(np.ravel(value)[0]) / service.accelerators for value in (needed.weight_bytes, needed.workspace_bytes)
     )
     # The workspace is of one accelerator already, times their number.
-    return Room(hbm, usable, held, workspace, _request_bytes(service, tokens), graphs)
+    kept = float(np.ravel(memory.reserved_bytes(full, service.setup.assumptions.capacity))[0])
+    return Room(hbm, usable, held, workspace + kept, _request_bytes(service, tokens), graphs)
 
 
 def sequences_of_a_group(service: Service) -> int:

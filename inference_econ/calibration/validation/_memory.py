@@ -188,6 +188,8 @@ def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, u
             "ours is all that weights and workspace leave; which share of it this engine gives to its cache is not "
             "stated, nor its buffers for exchanging tokens, and captured graphs take their part"
         )
+    if item in ("KV cache tokens", "available KV cache memory per GPU"):
+        yield f"{deployment.free() * (1.0 - stated / ours) / 2**30:+.1f} GiB on each chip"
     if line.text("notes"):
         yield f"stated: {line.text('notes')}"
 
@@ -236,7 +238,7 @@ def _told(line: Line, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
 
 
 def _context(line: Line, lines: Sequence[Line]) -> float:
-    """Tokens of a request that a row states, or of ``1K/2K``, here or in what else is stated for the same server; or of none [tokens]."""
+    """Tokens of a request that a row states, or of ``1K/2K``, here or in others of its server; or none [tokens]."""
     told = line.number("context")
     if told is not None:
         return told
