@@ -227,8 +227,8 @@ class EngineFacts(Spec):
     """Whether shared experts are computed as further routed ones, where nothing is told."""
 
     held_steps: int | None = Field(default=None, gt=0)
-    """Decode steps for which it can be told to hold a prompt back at most, until all groups of attention ranks have one:
-    what it takes where the option is on and no number is given; absent where it has no such option [1]."""
+    """Decode steps for which it can be told to hold a prompt back at most, until each group of attention ranks has one;
+    of the option that turns this on if it is given no number, absent where there is no such option [1]."""
 
     def support(self, architecture: str | None, family: str) -> ModelSupport | None:
         """What it can do with a model on a family of chips; None if it has no such model there."""

@@ -173,7 +173,7 @@ class Steady:
     def or_better(self, other: Steady) -> Steady:
         """These states, but others of the same batches where those complete more."""
         better = other.requests_per_second > self.requests_per_second
-        return self._each(lambda values, others: np.where(better, others, values), other)
+        return self._each(lambda values, others: np.asarray(np.where(better, others, values)), other)
 
     def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
         """With another array in the place of each, from that of these states and of others; the prompt stays."""

@@ -19,7 +19,7 @@ from tests.fuzz.judged import Case, run
 MEASURED: dict[str, tuple[str, ...]] = {
     "serving_points": (), "inferencemax_aggregated": (), "poisson_load_a100": (), "decode_points": (),
     "throughput_points": (), "ttft_points": (), "collectives": ("collectives",), "memory_points": ("memory",),
-    "specdec": ("specdec",),
+    "specdec": ("specdec",), "pool_pairs": ("pool_pairs",),
 }  # fmt: skip
 #: Rows of a file, of those that are shipped.
 ROWS = 6

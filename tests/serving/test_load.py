@@ -210,7 +210,11 @@ CONFIGURATIONS = {
         "qwen3_30b_a3b", isl="1000", osl="300", pins=(("tp", 2), ("dp", 1), ("pp", 1), ("ep", 1))
     ),
     "experts in groups": lambda: service_of(
-        "deepseek_v2", isl="1000", osl="300", pins=(("tp", 2), ("dp", 4), ("pp", 1), ("ep", 8))
+        "deepseek_v2",
+        isl="1000",
+        osl="300",
+        pins=(("tp", 2), ("dp", 4), ("pp", 1), ("ep", 8)),
+        changes=("serving.held_steps=0",),
     ),
     "varied lengths": lambda: service_of(isl="lognormal:600:0.6", osl="lognormal:200:0.8"),
     "cached": lambda: service_of(isl="2000", osl="200", cached=1500.0),
@@ -402,9 +406,11 @@ def test_groups_step_together_in_both() -> None:
 
 
 GROUPS = {
-    "eight groups": lambda: service_of("deepseek_v3", isl="1000", osl="300", pins=_pins(1, 16, 16)),
-    "short prompts": lambda: service_of("qwen3_30b_a3b", isl="500", osl="100", pins=_pins(1, 8, 8)),
-    "two groups": lambda: service_of("llama_3_8b", isl="2000", osl="300", pins=_pins(2, 2, 1), engine="any"),
+    "eight groups": lambda **more: service_of("deepseek_v3", isl="1000", osl="300", pins=_pins(1, 16, 16), **more),
+    "short prompts": lambda **more: service_of("qwen3_30b_a3b", isl="500", osl="100", pins=_pins(1, 8, 8), **more),
+    "two groups": lambda **more: service_of(
+        "llama_3_8b", isl="2000", osl="300", pins=_pins(2, 2, 1), engine="any", **more
+    ),
 }
 
 
@@ -415,12 +421,35 @@ def _pins(tp: int, dp: int, ep: int) -> tuple[tuple[str, int], ...]:
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize("name", GROUPS)
 def test_groups_that_step_together_against_the_simulation(name: str, share: float) -> None:
-    one = GROUPS[name]()
+    one = GROUPS[name](changes=("serving.held_steps=0",))
     expected = at(one, share)
     count = max(4_000, min(10 * round(expected.in_flight), 20_000))
     found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.1)
     assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.1)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+@pytest.mark.parametrize("name", ["eight groups", "short prompts"])
+def test_groups_that_hold_prompts_back_against_the_simulation(name: str, share: float) -> None:
+    """Prompts are not dealt out evenly: some group has a second one before all have a first."""
+    one = GROUPS[name]()
+    assert one.setup.assumptions.serving.held_steps == 50
+    assert server(one, np.array([500])).held_steps == 50
+    expected = at(one, share)
+    found = rehearse(one, expected.requests_per_second, count=4_000, seed=1).summary()
+    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.2)
+    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.3)
+
+
+def test_groups_that_hold_prompts_back_complete_more() -> None:
+    """By hand: a step that reads takes as long for one prompt as for one of each group, but for what all share."""
+    free, held = (GROUPS["eight groups"](changes=(f"serving.held_steps={steps}",)) for steps in (0, 50))
+    in_flight = np.array([1.0, 64.0, 512.0])
+    slow, quick = (one.at(in_flight) for one in (free, held))
+    assert np.all(quick.requests_per_second >= slow.requests_per_second * (1.0 - 1e-9))
+    assert quick.requests_per_second[0] == pytest.approx(slow.requests_per_second[0])
+    assert np.all(quick.tpot_seconds[1:] < 0.8 * slow.tpot_seconds[1:])
 
 
 @pytest.mark.parametrize(

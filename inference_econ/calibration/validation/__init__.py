@@ -60,6 +60,12 @@ def _report_load(path: Path, names: Sequence[str]) -> Report:
     return report(path, names)
 
 
+def _report_pool_pairs(path: Path, names: Sequence[str]) -> Report:
+    from inference_econ.calibration.validation._pool_pairs import report
+
+    return report(path, names)
+
+
 #: By the name that the command line takes. What predicts is loaded when it is used.
 DATASETS = {
     "collectives": Dataset(
@@ -74,6 +80,9 @@ DATASETS = {
         ("deployable",),
         "closed forms of 'load': vLLM and SGLang under Poisson arrivals",
         _report_load,
+    ),
+    "pool_pairs": Dataset(
+        "pool_pairs", ("profile",), "what disaggregated pools gain over aggregated serving", _report_pool_pairs
     ),
     "specdec": Dataset("specdec", ("deployable",), "speed-ups of speculative decoding", _report_specdec),
 }

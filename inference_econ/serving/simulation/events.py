@@ -254,7 +254,7 @@ class _Engine:
         firsts = [queue[0][1] for queue in self.admitted if queue]
         if not firsts:
             return
-        soonest = min(firsts)
+        soonest: float = min(firsts)
         if self.server.held_steps and self.decoding:
             # All groups have one, or the first has waited long enough.
             full = max(firsts) if len(firsts) == self.server.groups else math.inf

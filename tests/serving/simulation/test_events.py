@@ -364,6 +364,20 @@ def test_prompts_can_be_read_one_by_one() -> None:
     assert [first for _, first, _ in looped(server, 3, [10] * 3, [2] * 3)] == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize(("held", "last"), [(0, 12.5), (3, 15.5), (100, 22.5)])
+def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> None:
+    """Two groups, steps of 1 s, prompts of 10 s: a decode of 12 steps runs while a second prompt comes."""
+    server = Server(
+        always(1.0), per_token(0.1), 4, policy="chunked", chunk=100, groups=2, lone_step_seconds=always(1.0),
+        held_steps=held,
+    )  # fmt: skip
+    arrival, lengths = np.array([0.0, 10.5]), np.array([100, 5])
+    found = simulate(server, Stream(arrival, lengths, np.array([13, 1])), warm_up=0.0, cool_down=0.0)
+    # Read in 0.5 s in the step that begins at 11 s, or after three further ones; or when nobody decodes any more.
+    assert found.ttft[0] == 10.0
+    assert found.arrival[1] + found.ttft[1] == pytest.approx(last)
+
+
 def test_newcomers_wait_until_they_are_looked_at() -> None:
     """A server looks in steps 0, 4, 8; its steps 0 to 2 read the first two prompts and decode once."""
     server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=10, look_steps=4)
@@ -452,6 +466,7 @@ def _server(**changes: object) -> Server:
         ({"groups": 2}, "several of them need lone_step_seconds, got 2 groups"),
         ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
         ({"look_steps": 0}, "look_steps must be at least 1, got 0"),
+        ({"held_steps": -1}, "held_steps must be at least 0, got -1"),
         ({"most_prompts": 0}, "most_prompts must be at least 1, got 0"),
     ],
 )

@@ -1,0 +1,73 @@
+"""What pools gain over aggregated serving of the same model on the same chips, as published and as answered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from inference_econ.answers.disaggregated import compare
+from inference_econ.answers.disaggregated.pools import pools
+from inference_econ.calibration.validation._files import Line, read
+from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.engine import Setup, Space
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Requests
+
+COLUMNS = (
+    *("model", "hardware", "engine", "weights", "isl", "osl", "largest_instance", "tokens_per_second", "value"),
+    "source_id",
+)
+#: What stands for the profile that belongs to chip and engine.
+OWN = "profile"
+#: Any price: the chips of both sides are alike.
+_PRICE = 1.0
+
+NOTES = (
+    "A factor is the cost of aggregated over that of disaggregated serving at a speed, both on whole numbers of "
+    "instances that are no larger than the published ones, under Poisson arrivals and filled to the same share: the "
+    "answer of 'inference-econ disaggregate'. Published ones are of runs, or of rates that match perfectly.",
+    "Engines hold prompts of groups back as their version can; it is not said that every published server did.",
+)
+
+
+def report(path: Path, names: Sequence[str]) -> Report:
+    """Every row of a file, answered under each of some assumptions."""
+    points = [_point(line, name) for line in read(path, COLUMNS) for name in names]
+    title = f"Pools over aggregated serving: {path.name}, answered and published"
+    return Report("pool_pairs", title, tuple(points), NOTES, listed=True)
+
+
+def _point(line: Line, name: str) -> ComparedPoint:
+    lengths = line.needed("isl"), line.needed("osl")
+    model, hardware, speed = line.text("model"), line.text("hardware"), line.needed("tokens_per_second")
+    subject = (
+        f"{model} on {hardware}, {line.text('engine')}, {lengths[0]:g} + {lengths[1]:g} tokens at {speed:g} tokens/s"
+    )
+    blank = ComparedPoint(
+        id=line.id,
+        series="factor of pools",
+        subject=subject,
+        assumptions=name,
+        unit="x",
+        measured=line.number("value"),
+    )
+    requests = Requests.build({"isl": lengths[0], "osl": lengths[1], "cached": 0}, origin=line.where)
+    try:
+        setup = Setup.of(
+            model,
+            hardware,
+            weights=line.text("weights") or None,
+            assumptions=None if name == OWN else name,
+            price=_PRICE,
+            engine=line.text("engine") or None,
+        )
+        space = Space(max_accelerators=int(line.needed("largest_instance")))
+        found = compare.compare(pools(setup, requests, space))
+    except (InputError, NothingFitsError) as error:
+        return replace(blank, note=str(error))
+    together, apart = float(found.aggregated_dollars(speed)), float(found.disaggregated.dollars_at(speed))
+    if math.isinf(together) or math.isinf(apart):
+        return replace(blank, note="neither is so quick" if math.isinf(apart) else "only pools are so quick")
+    return replace(blank, predicted=together / apart)
