@@ -16,6 +16,7 @@ from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.engine_support import (
+    Admission,
     AttentionGroups,
     CapturedSizes,
     ChipSupport,
@@ -49,6 +50,7 @@ _MAY_LACK = frozenset(
     {
         "inside", "kernels", "prompt_graphs", "expert_kernels", "chips", "models", "attention_groups", "stages_over",
         "defaults", "captured", "connectors", "speculation", "async_scheduling", "shared_expert_fusion",
+        "admission", "decoding_in_step_tokens",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -205,6 +207,11 @@ class EngineFacts(Spec):
     """Whether a step is prepared while the one before runs, where nothing is told; absent where nobody looked."""
     shared_expert_fusion: bool | None = None
     """Whether shared experts are computed as further routed ones, where nothing is told."""
+    admission: Admission | None = None
+    """Whom it lets into memory, and who leaves when that runs out; absent where nobody looked."""
+    decoding_in_step_tokens: bool | None = None
+    """Whether tokens of requests that decode count among those that its option for the tokens of a step limits; absent
+    where nobody looked."""
 
     def support(self, architecture: str | None, family: str) -> ModelSupport | None:
         """What it can do with a model on a family of chips; None if it has no such model there."""

@@ -9,14 +9,23 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import Prefill, fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
-from inference_econ.inputs import Length, Requests
+from inference_econ.engine import (
+    Prefill,
+    Setup,
+    fastest_cut,
+    group_steps,
+    needed_memory,
+    reading_groups,
+    saved_seconds,
+    unhindered,
+)
+from inference_econ.inputs import Admission, Length, Requests, catalog
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
-from inference_econ.serving.simulation.events import Server, simulate
+from inference_econ.serving.simulation.events import Cache, Server, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
 
@@ -87,7 +96,44 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
         look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
+        cache=_cache(service, groups),
     )
+
+
+def _cache(service: Service, groups: int) -> Cache | None:
+    """Memory of each group as blocks of tokens, from the capacity check; None where requests do not grow.
+
+    A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
+    and windows are a number of tokens that it has from the beginning. At least as much as all slots hold on average.
+    """
+    setup, requests, rules = service.setup, service.requests, _admission(service.setup)
+    block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
+    plans = replace(service.plans, batch=np.array([float(batch)]))
+    first = math.ceil(requests.isl.mean / block) * block
+    last = first + math.ceil(requests.osl.mean / block) * block
+    held = []
+    for context in (first, last):
+        needed = needed_memory(replace(setup, context=float(context), spread=0.0), plans, service.speculation)
+        prefix = float(np.ravel(needed.prefix_bytes)[0])
+        held.append((needed.of_one_plan()[1] - prefix) / batch)
+    weights, _, available = needed.of_one_plan()
+    each = (held[1] - held[0]) / (last - first)
+    if each <= 0.0:
+        return None
+    fixed = max(round(held[0] / each - first + requests.cached), 0)
+    usual = math.ceil((fixed + requests.mean_context - requests.cached) / block)
+    blocks = max(int((available - weights - prefix) / groups / each / block), usual * batch // groups)
+    if rules is None:
+        return Cache(blocks, block, fixed)
+    return Cache(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
+
+
+def _admission(setup: Setup) -> Admission | None:
+    """Whom the engine lets into memory, if it is one engine, and somebody looked."""
+    if setup.assumptions.host.engine is not None:
+        name, _, version = setup.assumptions.host.engine.partition(" ")
+        return catalog.engine(name).at(version or None).admission
+    return setup.engines[0].facts.admission if len(setup.engines) == 1 else None
 
 
 def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTable, StepTable]:
