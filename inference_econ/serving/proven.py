@@ -25,6 +25,8 @@ SINGLE = 0.1
 VARIATION = 0.5
 #: Share of what an instance completes beyond which no load is proven [1].
 FILLED = 0.8
+#: Standard deviations of a Poisson-distributed number up to its 99th percentile [1].
+_P99 = 2.33
 #: Share of the requests that may wait at the end of a run for a server that keeps up [1].
 _BACKLOG = 0.05
 #: Requests of a run: so many, and so many times those in flight, at most.
@@ -58,6 +60,9 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     if load.arrival_scv > 1.0:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
+        return True
+    # As many as there are at the worst of times must have room, or memory is what requests wait for.
+    if load.in_flight + _P99 * np.sqrt(load.in_flight) > max(service.slots, 1.0 + _P99):
         return True
     state = service.at(max(load.in_flight, 1.0))
     single = float(state.prefill_share / state.requests_per_second) / (steps * float(service.states.tpot_seconds[0]))

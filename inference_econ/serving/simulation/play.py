@@ -153,7 +153,8 @@ def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTa
     read = [[_reading(service, float(size), float(before)) for before in done] for size in sizes]
     alone = np.array([[float(prompt.busy_seconds[0]) for prompt in row] for row in read])
     chips = np.array([[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read])
-    ends = np.array([1.0, largest])
+    # Requests that are read again have prompts of any length.
+    ends = np.array([1.0, chunk or _NO_LIMIT])
     return _with_ends(sizes, done, alone, ends), _with_ends(sizes, done, chips, ends)
 
 
@@ -187,10 +188,11 @@ def _together(service: Service, longest: int, groups: int, stages: float) -> Cal
     Parts of prompts count as their tokens: a step with one and a third prompts takes what so many take.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
-    largest = float(service.setup.assumptions.serving.prefill_chunk or longest)
+    chunk = service.setup.assumptions.serving.prefill_chunk
+    largest = float(chunk or longest)
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
-    tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest)])
+    tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
     batches = _micro_batches(tokens / parts.tokens, stages)
     counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])
