@@ -173,8 +173,8 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
     if not shares:
         return []
     return [
-        f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent back "
-        "and read again."
+        f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
+        "back to be read again."
     ]
 
 

@@ -250,8 +250,8 @@ class _Engine:
         self.taken = 0
         #: The first of these in which prompts are read, and how many requests wait for a slot.
         self.soonest, self.queued = math.inf, 0
-        #: Of each group, blocks that are taken now and when all end, requests with a slot as they were let in, and decoding ones by what they
-        #: will hold when they end, less the step that ends them, beyond whole blocks.
+        #: Of each group, blocks that are taken now and when all end, requests with a slot as they were let in, and
+        #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
         self.cache = server.cache
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
         self.inside: list[list[int]] = [[] for _ in groups]

@@ -531,10 +531,10 @@ def test_a_prompt_waits_until_its_blocks_are_free() -> None:
 
 
 def test_who_was_let_in_last_is_read_again_when_memory_runs_out() -> None:
-    """Of 5 blocks two prompts of 7 tokens take 4.
+    """Of 5 blocks two prompts of 7 tokens take 4, and are read one after the other in steps of 8 tokens.
 
-    They are read at 1 s and 2 s; the first writes its second token from 1 s on beside the second prompt. With their 9th token each needs a
-    third block: there is one, so that the second, of which one token is there, goes, and is read again as 8 tokens when the first ends.
+    With their 9th token each needs a third block, of which there is one: the second goes, and is read again when the
+    first has ended.
     """
     server = _remembering(blocks=5)
     first, second = play(server, (0.0, 7, 6), (0.0, 7, 6))
