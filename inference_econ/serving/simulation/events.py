@@ -13,12 +13,12 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Loop, Stream
+from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
 from inference_econ.serving.simulation.trace import Trace, trace
 
 Policy = Literal["prefill_first", "chunked"]
@@ -64,7 +64,13 @@ class Cache:
         if self.evicted not in ("last", "fewest_tokens", "nobody"):
             raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
 
-    def held(self, tokens: int) -> int:
+    @overload
+    def held(self, tokens: int) -> int: ...
+
+    @overload
+    def held(self, tokens: Counts) -> Counts: ...
+
+    def held(self, tokens: int | Counts) -> int | Counts:
         """Blocks of a request of so many tokens [1]."""
         return -(-(self.request_tokens + tokens) // self.block_tokens)
 
@@ -277,8 +283,9 @@ class _Engine:
 
     def may_run_out(self, cache: Cache) -> bool:
         """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
-        held = np.array([cache.held(isl + osl) for isl, osl in zip(self.isl, self.osl, strict=True)])
-        group = np.array(self.group_of)
+        held, group = cache.held(np.array(self.isl) + np.array(self.osl)), np.array(self.group_of)
+        if held.max() * self.slots_each <= cache.blocks:
+            return False
         times, changes = np.concatenate((self.let_in, self.finished)), np.concatenate((held, -held))
         order = np.lexsort((changes, times))
         for which in range(self.server.groups):

@@ -1,8 +1,8 @@
 """A server played one step after the other in plain Python: a second calculation of what requests see.
 
 Nothing here is the product's but the time of a step. Memory is a count of blocks of 16 tokens: a request is let in when
-the blocks of its prompt are free, takes another whenever it fills one, and when a step does not fit the one that was let
-in last goes back to the head of the queue, to be read again with what it has written.
+the blocks of its prompt are free, takes another whenever it fills one, and when a step does not fit the one that was
+let in last goes back to the head of the queue, to be read again with what it has written.
 """
 
 from __future__ import annotations

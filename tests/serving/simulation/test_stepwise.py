@@ -17,8 +17,8 @@ from inference_econ.serving.simulation.arrivals import Stream
 from tests.offered import service_of
 from tests.serving.simulation.stepwise import BLOCK, Request, Stepwise
 
-#: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and end
-#: that do not count [1].
+#: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and
+#: end that do not count [1].
 _COUNT, _MORE, _FIRST, _LAST = 600, 1600, 0.1, 0.05
 
 
