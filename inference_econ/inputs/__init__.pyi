@@ -88,6 +88,7 @@ from .engine_capacity import with_engine as with_engine
 from .engine_launch import EngineLaunch as EngineLaunch
 from .engine_options import EngineOptions as EngineOptions
 from .engine_options import Option as Option
+from .engine_support import Admission as Admission
 from .engine_support import CapturedSizes as CapturedSizes
 from .engine_support import ChipSupport as ChipSupport
 from .engine_support import EngineDefaults as EngineDefaults

@@ -15,6 +15,10 @@ Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 Formats = Annotated[tuple[Dtype, ...], Field(min_length=1, strict=False)]
 
 
+#: Who leaves when memory runs out.
+Evicted = Literal["last", "fewest_tokens", "nobody"]
+
+
 class ChipSupport(Spec):
     """Number formats that an engine has kernels for on some families of chips."""
 
@@ -105,6 +109,17 @@ class CapturedSizes(Spec):
         ends = (*(start for start, _ in self.steps), self.largest + 1)[1:]
         ranges = (range(start, end, every) for (start, every), end in zip(self.steps, ends, strict=False))
         return tuple(size for some in (self.smallest, *ranges) for size in some if size <= most)
+
+
+class Admission(Spec):
+    """Whom an engine lets into the memory of its cache, and who leaves when memory runs out."""
+
+    own_answer: Annotated[float, Field(ge=0, le=1)]
+    """Share of the answer that a request may have, which must be free beside its prompt [1]."""
+    other_answers: Annotated[float, Field(ge=0, le=1)]
+    """The same of what all that are under way may still write [1]."""
+    evicted: Evicted
+    """Who is sent back, to be read again: the one that was let in last, the one that has written least, or nobody."""
 
 
 #: How ranks attend under data parallelism inside an instance: groups of any size, or every rank for itself.

@@ -17,6 +17,7 @@ from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.engine_support import (
+    Admission,
     AttentionGroups,
     CapturedSizes,
     ChipSupport,
@@ -51,7 +52,7 @@ _MAY_LACK = frozenset(
     {
         "inside", "kernels", "prompt_graphs", "expert_kernels", "exchanged_expert_kernels", "chips", "models",
         "attention_groups", "stages_over", "defaults", "memory", "captured", "connectors", "speculation",
-        "async_scheduling", "shared_expert_fusion", "held_steps",
+        "async_scheduling", "shared_expert_fusion", "held_steps", "admission", "decoding_in_step_tokens",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -225,6 +226,11 @@ class EngineFacts(Spec):
     """Whether a step is prepared while the one before runs, where nothing is told; absent where nobody looked."""
     shared_expert_fusion: bool | None = None
     """Whether shared experts are computed as further routed ones, where nothing is told."""
+    admission: Admission | None = None
+    """Whom it lets into memory, and who leaves when that runs out; absent where nobody looked."""
+    decoding_in_step_tokens: bool | None = None
+    """Whether tokens of requests that decode count among those that its option for the tokens of a step limits; absent
+    where nobody looked."""
 
     held_steps: int | None = Field(default=None, gt=0)
     """Decode steps for which it can be told to hold a prompt back at most, until each group of attention ranks has one;

@@ -134,6 +134,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     notes = [
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
+        *_preempted(points),
         *nobody_starts([setup]),
         *caveats.warnings(subjects),
     ]
@@ -159,6 +160,21 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
     return [
         f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest is "
         "not served."
+    ]
+
+
+def _preempted(points: Sequence[LoadPoint]) -> list[str]:
+    """At which loads memory ran out while requests were simulated, in words."""
+    shares = [
+        f"{100 * point.simulated.preemptions / point.simulated.ttft.size:.2g} % at {point.requests_per_second:.4g}"
+        for point in points
+        if point.simulated is not None and point.simulated.preemptions
+    ]
+    if not shares:
+        return []
+    return [
+        f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
+        "back to be read again."
     ]
 
 
@@ -276,6 +292,7 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
         "completed_requests_per_second_per_instance": trace.requests_per_second,
         "in_flight_per_instance": trace.in_flight,
         "busy": trace.busy,
+        "preemptions": trace.preemptions,
     }
     for key, name in _SIMULATED.items():
         endless = saturated and name != "tpot"

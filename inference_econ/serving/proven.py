@@ -25,10 +25,12 @@ SINGLE = 0.1
 VARIATION = 0.5
 #: Share of what an instance completes beyond which no load is proven [1].
 FILLED = 0.8
+#: Standard deviations of a Poisson-distributed number up to its 99th percentile [1].
+_P99 = 2.33
 #: Share of the requests that may wait at the end of a run for a server that keeps up [1].
 _BACKLOG = 0.05
-#: Requests of a run: so many, and so many times those in flight, at most.
-_REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 8, 12_000
+#: Requests of a run: so many, and so many times those that can be in flight, at most.
+_REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 #: Runs that a question plays before it has its answer, about [1].
 _PLAYED = 6
 #: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
@@ -59,6 +61,9 @@ def is_unproven(service: Service, load: Loaded) -> bool:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
+    # As many as there are at the worst of times must have room, or memory is what requests wait for.
+    if load.in_flight + _P99 * np.sqrt(load.in_flight) > max(service.slots, 1.0 + _P99):
+        return True
     state = service.at(max(load.in_flight, 1.0))
     single = float(state.prefill_share / state.requests_per_second) / (steps * float(service.states.tpot_seconds[0]))
     return float(state.prefill_share) > PROMPTS or single > SINGLE
@@ -68,8 +73,7 @@ def is_unproven(service: Service, load: Loaded) -> bool:
 class Served:
     """A service under steady streams of requests: by closed forms where they are proven, else played.
 
-    What the player asks the engine for is asked once for all rates. The same rates have the same loads: random numbers
-    are the same.
+    What the player asks the engine for is asked once for all rates, and all rates have the same random numbers.
 
     Attributes
     ----------
@@ -97,7 +101,7 @@ class Served:
         load = loaded(self.service, requests_per_second, arrival_scv=self.arrival_scv)
         if not is_unproven(self.service, load):
             return load
-        count = requests_of_a_run(load)
+        count = requests_of_a_run(self.service, self.arrival_scv)
         parts = play.parts_of_a_prompt(self.service)
         chunk = self.service.setup.assumptions.serving.prefill_chunk
         work = f"simulated requests, prompts in {parts:,.0f} steps of {chunk:g} tokens (--token-budget),"
@@ -117,9 +121,13 @@ def served(service: Service, arrival_scv: float = 1.0) -> Served:
     return Served(service, arrival_scv)
 
 
-def requests_of_a_run(load: Loaded) -> int:
-    """Requests that are played, more where more are in flight, or come in crowds [1]."""
-    return round(min(_REQUESTS + _PER_FLIGHT * load.in_flight, _MOST_REQUESTS) * _crowds(load.arrival_scv))
+def requests_of_a_run(service: Service, arrival_scv: float) -> int:
+    """Requests that are played, more where more can be in flight, or come in crowds [1].
+
+    As many at every rate, so that all rates have the same lengths, and arrivals that differ by a factor alone: what a
+    little more traffic does is not hidden by chance.
+    """
+    return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrival_scv))
 
 
 def _crowds(arrival_scv: float) -> float:

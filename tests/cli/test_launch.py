@@ -112,7 +112,7 @@ def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Co
 def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(command: Command) -> None:
     told = ("--slots", "32", "--token-budget", "4096", "--rent", "node")
     read = _parsed(command("launch", *PINNED, *told, "--to", "vllm").out, "vllm")
-    assert (read["--max-num-seqs"], read["--max-num-batched-tokens"]) == (32, 4096)
+    assert (read["--max-num-seqs"], read["--max-num-batched-tokens"]) == (32, 4096 + 32)
 
 
 def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def test_everything_that_holds_is_stated() -> None:
         open_ones = {"inside", "kernels", "prompt_graphs", "attention_groups", "stages_over", "shared_expert_fusion"}
         open_ones |= {"exchanged_expert_kernels", "memory", "held_steps"}  # what not every engine has, or tells
         private = {"chips", "models", "defaults", "captured", "connectors", "speculation", "async_scheduling"}
+        private |= {"admission", "decoding_in_step_tokens"}
         open_ones |= private if name == "deepseek" else set()
-        open_ones |= {"held_steps"} if name in ("deepseek", "vllm") else set()
         assert set(EngineFacts.model_fields) - open_ones <= set(newest.stated)
 
 
@@ -224,7 +224,7 @@ def test_an_unknown_engine_gets_the_nearest(name: str, near: str) -> None:
             "  versions.1.overlaps:",
             "versions.1.overlap has no source; add 'versions.1.overlap:",
         ),
-        ("  versions.2.inside:", "  versions.2.insides:", ":45: versions.2.inside has no source"),
+        ("  versions.2.inside:", "  versions.2.insides:", ":47: versions.2.inside has no source"),
     ],
 )
 def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:
@@ -298,3 +298,16 @@ def test_kernels_of_a_version_come_after_those_before() -> None:
 def test_counts_that_mean_nothing(change: str, message: str) -> None:
     with pytest.raises((SpecError, InputError), match=message):
         catalog.engine("vllm", changes=[f"versions.0.kernels=[{change}]"])
+
+
+def test_who_is_let_into_memory_and_who_goes() -> None:
+    rules = {name: catalog.engine(name).at().admission for name in ("vllm", "sglang", "trtllm")}
+    assert {name: rule.evicted for name, rule in rules.items() if rule is not None} == {
+        "vllm": "last",
+        "sglang": "fewest_tokens",
+        "trtllm": "nobody",
+    }
+    kept_free = {name: (rule.own_answer, rule.other_answers) for name, rule in rules.items() if rule is not None}
+    assert kept_free == {"vllm": (0.0, 0.0), "sglang": (1.0, 0.098), "trtllm": (1.0, 1.0)}
+    counted = {name: catalog.engine(name).at().decoding_in_step_tokens for name in rules}
+    assert counted == {"vllm": True, "sglang": False, "trtllm": True}

@@ -86,3 +86,31 @@ def test_a_run_in_which_nothing_was_answered_tells_nothing() -> None:
     load, trace = loaded(service, rate), play.rehearse(service, rate, count=2000)
     assert seen(load, trace).played
     assert seen(load, replace(trace, requests_per_second=0.0)) is load
+
+
+def test_loads_that_memory_may_not_hold_are_unproven() -> None:
+    """17 slots, of which 10.5 are taken on average: one of a hundred moments has 18 or more."""
+    pins = (("tp", 2), ("dp", 1), ("pp", 1))
+    service = service_of("qwen3_32b", isl="1000", osl="1000", pins=pins)
+    few = replace(service, slots=17)
+    load = loaded(few, 0.5 * few.most_requests_per_second)
+    assert load.in_flight + 2.33 * math.sqrt(load.in_flight) < 17
+    assert not is_unproven(few, load)
+    crowded = replace(load, in_flight=10.5)
+    assert is_unproven(few, crowded)
+    assert not is_unproven(few, replace(load, in_flight=9.0))
+
+
+@pytest.mark.parametrize("isl", ["2000", "lognormal:1000:1"])
+def test_percentiles_rise_with_the_load(isl: str) -> None:
+    """All rates have the same random numbers, and memory that runs out makes nothing faster."""
+    service = replace(service_of(isl=isl, osl="200"), slots=48)
+    load, before = served(service, 4.0), None
+    for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
+        now = load(share * service.most_requests_per_second)
+        assert now.played
+        if before is not None:
+            for name in ("ttft_seconds", "tpot_seconds", "e2e_seconds"):
+                former, latter = getattr(before, name), getattr(now, name)
+                assert all(latter[key] >= 0.999 * former[key] for key in latter), (share, name)
+        before = now

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from inference_econ.answers.launching.room import Room, check, groups, room, sequences_of_a_group
 from inference_econ.errors import InputError
-from inference_econ.inputs import EngineLaunch, EngineOptions
+from inference_econ.inputs import EngineLaunch, EngineOptions, catalog
 from inference_econ.serving import Service
 
 #: What an instance does: all of a request, or prompts only, or answers only.
@@ -123,7 +123,7 @@ class Limits:
     room: Room
 
     @classmethod
-    def of(cls, service: Service, launch: EngineLaunch, longest: int | None = None) -> Limits:
+    def of(cls, service: Service, engine: Engine, role: Role, longest: int | None = None) -> Limits:
         """The limits that follow from the requests, or from a longest one that is named [tokens].
 
         Raises
@@ -136,11 +136,14 @@ class Limits:
         if most is not None and tokens > most:
             raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {tokens}")
         sequences = sequences_of_a_group(service)
-        needed = room(service, tokens, launch.graph_bytes)
+        needed = room(service, tokens, engine.launch.graph_bytes)
         check(service, needed, tokens)
         chunk = int(service.setup.assumptions.serving.prefill_chunk) or tokens
         drafted = 0 if service.speculation is None else service.speculation.longest
-        return cls(tokens, sequences, max(chunk, sequences * (1 + drafted)), needed)
+        # What prompts may take of a step was priced beside decoding: it needs room where the engine counts both.
+        counted = catalog.engine(engine.name).at(engine.options.version).decoding_in_step_tokens
+        decoding = 0 if role == "prefill" or not counted else sequences * (1 + drafted)
+        return cls(tokens, sequences, chunk + decoding if role == "both" else max(chunk, decoding), needed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ def instances(runner: Engine, parts: Sequence[Part], served: Weights, longest: i
     """
     made = []
     for part in parts:
-        limits = Limits.of(part.service, runner.launch, longest)
+        limits = Limits.of(part.service, runner, part.role, longest)
         arguments, file = written(runner, part.service, limits, served.model, part.role, own_weights=served.own)
         instance = Instance(
             runner, part.service, served.model, limits, arguments, file, replicas=part.replicas, role=part.role

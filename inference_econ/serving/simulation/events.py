@@ -12,16 +12,67 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Loop, Stream
+from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
 from inference_econ.serving.simulation.trace import Trace, trace
 
 Policy = Literal["prefill_first", "chunked"]
+Evicted = Literal["last", "fewest_tokens", "nobody"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Memory for the cache of requests, and whom an engine lets in and out of it.
+
+    Attributes
+    ----------
+    blocks : int
+        Blocks of each group [1].
+    block_tokens : int
+        Tokens of a block [tokens].
+    request_tokens : int
+        What every request holds beside its own prompt and answer: cached tokens, and states as so many tokens [tokens].
+    own_answer, other_answers : float
+        Shares of its own answer, and of what all requests under way have still to write, that must be free beside the
+        prompt for a request to be let in [1].
+    evicted : str
+        Who leaves when a step does not fit, to be read again later, with what it has written, before all that wait:
+        ``last``, the one that was let in last; ``fewest_tokens``, the one that has written least; or ``nobody``, as
+        where whole answers have room. One request by itself always stays.
+    """
+
+    blocks: int
+    block_tokens: int = 1
+    request_tokens: int = 0
+    own_answer: float = 0.0
+    other_answers: float = 0.0
+    evicted: Evicted = "last"
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        for name, least in (("blocks", 1), ("block_tokens", 1), ("request_tokens", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} of a cache must be at least {least}, got {getattr(self, name)}")
+        for name in ("own_answer", "other_answers"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError(f"{name} of a cache must be a share from 0 to 1, got {getattr(self, name):g}")
+        if self.evicted not in ("last", "fewest_tokens", "nobody"):
+            raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
+
+    @overload
+    def held(self, tokens: int) -> int: ...
+
+    @overload
+    def held(self, tokens: Counts) -> Counts: ...
+
+    def held(self, tokens: int | Counts) -> int | Counts:
+        """Blocks of a request of so many tokens [1]."""
+        return -(-(self.request_tokens + tokens) // self.block_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +117,8 @@ class Server:
         Prompts that a group reads in a step at most, whatever their length [1].
     held_steps : int
         While others decode, a prompt is held back for so many steps at most, until every group has one [1].
+    cache : Cache, optional
+        Memory, beside ``slots``; nothing runs out of it, if not given.
     """
 
     decode_step_seconds: Callable[[int, float], float]
@@ -83,6 +136,7 @@ class Server:
     look_steps: int = 1
     most_prompts: float = math.inf
     held_steps: int = 0
+    cache: Cache | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -144,12 +198,16 @@ def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, c
             f"warm_up {warm_up:g} and cool_down {cool_down:g} leave {max(last - first, 0)} of {count} requests to "
             "measure; at least 2 are needed"
         )
-    engine = _Engine(server, requests)
+    # Most runs never fill the memory, and are faster without counting blocks.
+    engine = _Engine(replace(server, cache=None), requests)
     engine.serve()
+    if server.cache is not None and engine.may_run_out(server.cache):
+        engine = _Engine(server, requests)
+        engine.serve()
     times = (np.array(values) for values in (engine.arrived, engine.started, engine.first_token, engine.finished))
     arrived, started, first_token, finished = times
     stream = Stream(arrived, requests.isl, requests.osl)
-    return trace(stream, started, first_token, finished, server.slots, slice(first, last))
+    return trace(stream, started, first_token, finished, server.slots, slice(first, last), np.array(engine.evictions))
 
 
 class _Part(NamedTuple):
@@ -171,7 +229,9 @@ class _Engine:
     def __init__(self, server: Server, requests: Stream | Loop) -> None:
         self.server, self.now = server, 0.0
         self.isl: list[int] = requests.isl.tolist()
+        #: What is still to be written when a prompt has been read, and all of it.
         self.osl: list[int] = requests.osl.tolist()
+        self.answers = list(self.osl)
         count = self.left = len(self.isl)
         #: When clients send each request, when the server gets it, and which have been sent but not got.
         self.arrived, self.pause = [0.0] * count, 0.0
@@ -183,7 +243,7 @@ class _Engine:
         else:
             self.pause, self.sent = requests.pause_seconds, min(requests.clients, count)
             self.coming.extend((self.pause, request) for request in range(self.sent))
-        self.started, self.first_token, self.finished = [0.0] * count, [0.0] * count, [0.0] * count
+        self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(4))
         groups = range(server.groups)
         self.waiting: list[deque[int]] = [deque() for _ in groups]
         #: The group of each request; of each group, requests with a slot, and those that decode.
@@ -195,11 +255,19 @@ class _Engine:
         self.begun: list[tuple[int, int] | None] = [None for _ in groups]
         #: Decoding requests by the number of the step that ends them.
         self.decoding: list[tuple[int, int]] = []
+        self.ends: list[int | None] = [None] * count
         self.steps, self.context = 0, 0
         #: Steps of any kind, those that an idle server need not take included.
         self.taken = 0
         #: The first of these in which prompts are read, and how many requests wait for a slot.
         self.soonest, self.queued = math.inf, 0
+        #: Of each group, blocks that are taken now and when all end, requests with a slot as they were let in, and
+        #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
+        self.cache = server.cache
+        self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
+        self.inside: list[list[int]] = [[] for _ in groups]
+        self.beyond_blocks = [[0] * (1 if server.cache is None else server.cache.block_tokens) for _ in groups]
+        self.evictions = [0] * count
         #: Steps that prompts by themselves are read in, by their tokens and those before them.
         self.known: dict[tuple[int, int], _Part] = {}
 
@@ -209,7 +277,7 @@ class _Engine:
         while self.left:
             if coming and coming[0][0] <= self.now:
                 self._arrive()
-            if self.queued:
+            if not (self.cache is not None and self._evict()) and self.queued:
                 self._admit()
             if self.soonest <= self.taken:
                 self._read()
@@ -217,6 +285,19 @@ class _Engine:
                 self._decode()
             else:
                 self.now = max(self.now, coming[0][0])
+
+    def may_run_out(self, cache: Cache) -> bool:
+        """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
+        held, group = cache.held(np.array(self.isl) + np.array(self.osl)), np.array(self.group_of)
+        if held.max() * self.slots_each <= cache.blocks:
+            return False
+        times, changes = np.concatenate((self.let_in, self.finished)), np.concatenate((held, -held))
+        order = np.lexsort((changes, times))
+        for which in range(self.server.groups):
+            chosen = np.where(np.tile(group == which, 2), changes, 0)[order]
+            if np.cumsum(chosen).max() > cache.blocks:
+                return True
+        return False
 
     def _arrive(self) -> None:
         """Put each request into a queue when its time has come, before those are gone that the step ends."""
@@ -239,14 +320,127 @@ class _Engine:
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         for group, waiting in enumerate(self.waiting):
             while waiting and self.held[group] < self.slots_each and self.in_flight < server.slots:
+                if self.cache is not None and not self._let_in(waiting[0], group, self.cache):
+                    break
                 self.held[group] += 1
                 self.in_flight += 1
                 self.queued -= 1
+                self.let_in[waiting[0]] = self.now
                 self.admitted[group].append((waiting.popleft(), step))
                 if idle:
                     # An idle server has prepared nothing.
                     self.taken = step
         self._look()
+
+    def _let_in(self, request: int, group: int, cache: Cache) -> bool:
+        """Take the blocks of a prompt, if they are free, and those that are kept free beside them."""
+        inside, prompt = self.inside[group], cache.held(self.isl[request])
+        if inside:
+            needed = prompt + cache.own_answer * (cache.held(self.isl[request] + self.osl[request]) - prompt)
+            needed += cache.other_answers * (self.blocks_at_end[group] - self.blocks[group])
+            if self.blocks[group] + needed > cache.blocks:
+                return False
+        self.blocks[group] += prompt
+        self.blocks_at_end[group] += cache.held(self.isl[request] + self.osl[request])
+        inside.append(request)
+        return True
+
+    def _let_out(self, request: int, group: int, cache: Cache) -> None:
+        """Count a request whose blocks are free again."""
+        self.inside[group].remove(request)
+        self.blocks_at_end[group] -= cache.held(self.isl[request] + self.osl[request])
+
+    def _evict(self) -> bool:
+        """Let requests go until the next step fits, and say whether any went."""
+        cache, went = self.cache, False
+        assert cache is not None
+        for group, inside in enumerate(self.inside):
+            while self.blocks[group] > cache.blocks and len(inside) > 1 and cache.evicted != "nobody":
+                self._send_back(self._victim(group, cache), group, cache)
+                went = True
+        if went:
+            self._look()
+        return went
+
+    def _victim(self, group: int, cache: Cache) -> int:
+        """The request of a group that has to go."""
+        inside = self.inside[group]
+        if cache.evicted == "last":
+            return inside[-1]
+        return min(reversed(inside), key=self._written)
+
+    def _written(self, request: int) -> int:
+        """Tokens of an answer that are there."""
+        end = self.ends[request]
+        return self.answers[request] - (self.osl[request] if end is None else end - self.steps)
+
+    def _send_back(self, request: int, group: int, cache: Cache) -> None:
+        """To the head of those that wait; what it has written is read again as a part of its prompt."""
+        end = self.ends[request]
+        begun = self.begun[group]
+        if end is not None:
+            written = self.osl[request] - (end - self.steps)
+            self._leave(request, group, end)
+            self.decoding.remove((end, request))
+            heapq.heapify(self.decoding)
+            self.isl[request] += written
+            self.osl[request] -= written
+        else:
+            self.blocks[group] -= cache.held(self.isl[request])
+            if begun is not None and begun[0] == request:
+                self.begun[group] = None
+            else:
+                self.admitted[group] = deque(entry for entry in self.admitted[group] if entry[0] != request)
+        self._let_out(request, group, cache)
+        self.held[group] -= 1
+        self.in_flight -= 1
+        self.waiting[group].appendleft(request)
+        self.queued += 1
+        self.evictions[request] += 1
+
+    def _join(self, request: int, group: int, end: int) -> None:
+        """Count a request that begins to decode."""
+        self.ends[request] = end
+        self.context += self.isl[request] + 1
+        self.writing[group] += 1
+        if self.cache is not None:
+            cache, key = self.cache, self._beyond(request, end)
+            self.blocks[group] += cache.held(self.isl[request] + 1) - cache.held(self.isl[request])
+            self.beyond_blocks[group][key] += 1
+
+    def _leave(self, request: int, group: int, end: int) -> None:
+        """Count a request that decodes no longer."""
+        tokens = self.isl[request] + self.osl[request] - (end - self.steps)
+        self.ends[request] = None
+        self.context -= tokens
+        self.writing[group] -= 1
+        if self.cache is not None:
+            self.blocks[group] -= self.cache.held(tokens)
+            self.beyond_blocks[group][self._beyond(request, end)] -= 1
+
+    def _beyond(self, request: int, end: int) -> int:
+        """Tokens of a decoding request beyond whole blocks, as they were at step 0."""
+        assert self.cache is not None
+        tokens = self.cache.request_tokens + self.isl[request] + self.osl[request] - end
+        return tokens % self.cache.block_tokens
+
+    def _growth(self, group: int, steps: int) -> int:
+        """Blocks that decoding requests of a group need beyond those they have after some steps."""
+        beyond, rest = self.beyond_blocks[group], steps % len(self.beyond_blocks[group])
+        size = len(beyond)
+        return self.writing[group] * (steps // size) + sum(beyond[-(self.steps + step) % size] for step in range(rest))
+
+    def _steps_that_fit(self, group: int, steps: int) -> int:
+        """Of some decode steps, those until memory runs out, at least one."""
+        assert self.cache is not None
+        free = self.cache.blocks - self.blocks[group]
+        if self._growth(group, steps - 1) <= free or len(self.inside[group]) == 1:
+            return steps
+        low, high = 1, steps
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._growth(group, middle - 1) <= free else (low, middle)
+        return low
 
     def _look(self) -> None:
         """Note the first step that reads prompts."""
@@ -305,7 +499,8 @@ class _Engine:
                 if not admitted or admitted[0][1] > self.taken:
                     break
                 begun = (admitted.popleft()[0], 0)
-                self.started[begun[0]] = self.now
+                if self.started[begun[0]] < 0.0:
+                    self.started[begun[0]] = self.now
             request, done = begun
             left = self.isl[request] - done
             taken = left if left < budget else budget
@@ -324,6 +519,10 @@ class _Engine:
         steps, coming = self.decoding[0][0] - self.steps, self.coming
         if self.soonest < self.taken + steps:
             steps = int(self.soonest) - self.taken
+        if self.cache is not None:
+            for group, writing in enumerate(self.writing):
+                if writing:
+                    steps = self._steps_that_fit(group, steps)
         mean = self.context / len(self.decoding)
         first = self._step_seconds(mean)
         growth = 0.0 if steps == 1 else (self._step_seconds(mean + steps - 1) - first) / (steps - 1)
@@ -345,27 +544,35 @@ class _Engine:
     def _advance(self, steps: int) -> None:
         """Count decode steps that have been taken, and let go of the requests that they end."""
         decoding = self.decoding
+        if self.cache is not None:
+            for group in range(self.server.groups):
+                self.blocks[group] += self._growth(group, steps)
         self.steps += steps
         self.context += steps * len(decoding)
         while decoding and decoding[0][0] == self.steps:
-            _, request = heapq.heappop(decoding)
-            self.context -= self.isl[request] + self.osl[request]
-            self.writing[self.group_of[request]] -= 1
+            end, request = heapq.heappop(decoding)
+            self._leave(request, self.group_of[request], end)
             self._finish(request)
 
     def _answer(self, request: int) -> None:
         """Note the first token, which comes with the prefill, and begin to decode."""
-        self.first_token[request] = self.now
+        if self.first_token[request] < 0.0:
+            self.first_token[request] = self.now
+        group = self.group_of[request]
         if self.osl[request] == 1:
+            if self.cache is not None:
+                self.blocks[group] -= self.cache.held(self.isl[request])
             self._finish(request)
             return
-        self.context += self.isl[request] + 1
-        self.writing[self.group_of[request]] += 1
-        heapq.heappush(self.decoding, (self.steps + self.osl[request] - 1, request))
+        end = self.steps + self.osl[request] - 1
+        self._join(request, group, end)
+        heapq.heappush(self.decoding, (end, request))
 
     def _finish(self, request: int) -> None:
         """Note the last token, for which the client of a closed loop sends its next request."""
         self.finished[request] = self.now
+        if self.cache is not None:
+            self._let_out(request, self.group_of[request], self.cache)
         self.held[self.group_of[request]] -= 1
         self.in_flight -= 1
         self.left -= 1

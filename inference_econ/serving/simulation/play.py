@@ -9,14 +9,23 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import Prefill, fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
-from inference_econ.inputs import Length, Requests
+from inference_econ.engine import (
+    Prefill,
+    Setup,
+    fastest_cut,
+    group_steps,
+    needed_memory,
+    reading_groups,
+    saved_seconds,
+    unhindered,
+)
+from inference_econ.inputs import Admission, Length, Requests, catalog
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
-from inference_econ.serving.simulation.events import Server, simulate
+from inference_econ.serving.simulation.events import Cache, Server, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
 
@@ -88,7 +97,44 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
         held_steps=round(assumed.serving.held_steps or 0.0) if groups > 1 else 0,
+        cache=_cache(service, groups),
     )
+
+
+def _cache(service: Service, groups: int) -> Cache | None:
+    """Memory of each group as blocks of tokens, from the capacity check; None where requests do not grow.
+
+    A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
+    and windows are a number of tokens that it has from the beginning. At least as much as all slots hold on average.
+    """
+    setup, requests, rules = service.setup, service.requests, _admission(service.setup)
+    block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
+    plans = replace(service.plans, batch=np.array([float(batch)]))
+    first = math.ceil(requests.isl.mean / block) * block
+    last = first + math.ceil(requests.osl.mean / block) * block
+    held = []
+    for context in (first, last):
+        needed = needed_memory(replace(setup, context=float(context), spread=0.0), plans, service.speculation)
+        prefix = float(np.ravel(needed.prefix_bytes)[0])
+        held.append((needed.of_one_plan()[1] - prefix) / batch)
+    weights, _, available = needed.of_one_plan()
+    each = (held[1] - held[0]) / (last - first)
+    if each <= 0.0:
+        return None
+    fixed = max(round(held[0] / each - first + requests.cached), 0)
+    usual = math.ceil((fixed + requests.mean_context - requests.cached) / block)
+    blocks = max(int((available - weights - prefix) / groups / each / block), usual * batch // groups)
+    if rules is None:
+        return Cache(blocks, block, fixed)
+    return Cache(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
+
+
+def _admission(setup: Setup) -> Admission | None:
+    """Whom the engine lets into memory, if it is one engine, and somebody looked."""
+    if setup.assumptions.host.engine is not None:
+        name, _, version = setup.assumptions.host.engine.partition(" ")
+        return catalog.engine(name).at(version or None).admission
+    return setup.engines[0].facts.admission if len(setup.engines) == 1 else None
 
 
 def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTable, StepTable]:
@@ -108,7 +154,8 @@ def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTa
     read = [[_reading(service, float(size), float(before)) for before in done] for size in sizes]
     alone = np.array([[float(prompt.busy_seconds[0]) for prompt in row] for row in read])
     chips = np.array([[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read])
-    ends = np.array([1.0, largest])
+    # Requests that are read again have prompts of any length.
+    ends = np.array([1.0, chunk or _NO_LIMIT])
     return _with_ends(sizes, done, alone, ends), _with_ends(sizes, done, chips, ends)
 
 
@@ -142,10 +189,11 @@ def _together(service: Service, longest: int, groups: int, stages: float) -> Cal
     Parts of prompts count as their tokens: a step with one and a third prompts takes what so many take.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
-    largest = float(service.setup.assumptions.serving.prefill_chunk or longest)
+    chunk = service.setup.assumptions.serving.prefill_chunk
+    largest = float(chunk or longest)
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
-    tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest)])
+    tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
     batches = _micro_batches(tokens / parts.tokens, stages)
     counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])

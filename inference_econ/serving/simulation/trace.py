@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.serving.simulation.arrivals import Stream
+from inference_econ.serving.simulation.arrivals import Counts, Stream
 
 #: Batches of the method of batch means [1].
 _BATCHES = 20
@@ -59,6 +59,8 @@ class Trace:
         Completed requests [1/s], and their output tokens [tokens/s].
     backlog : int
         Requests that wait when the window ends [1]; many of them show a server that is saturated.
+    preemptions : int
+        How often memory ran out and a measured request had to be read again [1].
     """
 
     arrival: Array
@@ -75,6 +77,7 @@ class Trace:
     requests_per_second: float
     tokens_per_second: float
     backlog: int
+    preemptions: int = 0
 
     @property
     def e2e_per_output_token(self) -> Array:
@@ -140,7 +143,15 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
     return Estimate(statistic(known), quantile * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
 
 
-def trace(stream: Stream, started: Array, first_token: Array, finished: Array, slots: int, measured: slice) -> Trace:
+def trace(
+    stream: Stream,
+    started: Array,
+    first_token: Array,
+    finished: Array,
+    slots: int,
+    measured: slice,
+    evictions: Counts,
+) -> Trace:
     """What the measured requests saw, and what the server did meanwhile.
 
     Parameters
@@ -153,6 +164,8 @@ def trace(stream: Stream, started: Array, first_token: Array, finished: Array, s
         Requests in flight at most [1].
     measured : slice
         Which requests count, by arrival.
+    evictions : ndarray of int, shape (n,)
+        How often each had to be read again [1].
 
     Returns
     -------
@@ -184,6 +197,7 @@ def trace(stream: Stream, started: Array, first_token: Array, finished: Array, s
         requests_per_second=float(done.sum() / seconds),
         tokens_per_second=float(osl[done].sum() / seconds),
         backlog=int(((arrival <= window[1]) & (started > window[1])).sum()),
+        preemptions=int(evictions[measured].sum()),
     )
 
 

@@ -28,7 +28,7 @@ def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: in
 
 def _written(engine: str, service: Service, model: str = "m/x", **known: Any) -> dict[str, Any]:
     runner = plan.engine(engine)
-    limits = Limits.of(service, runner.launch)
+    limits = Limits.of(service, runner, "both")
     arguments, file = written(runner, service, limits, model, own_weights=known.get("own_weights", False))
     return {**arguments, **file}
 

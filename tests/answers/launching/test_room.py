@@ -6,15 +6,16 @@ import re
 
 import pytest
 
+from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.instance import Limits
 from inference_econ.answers.launching.room import captured, room
 from inference_econ.answers.offer import offer
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
-from inference_econ.inputs import Requests, starting
+from inference_econ.inputs import Requests
 from inference_econ.serving import Service
 
-VLLM = starting.launch("vllm")
+VLLM = plan.engine("vllm")
 
 
 def _service(model: str, ranks: int, isl: int, osl: int, weights: str, kv: str | None = None) -> Service:
@@ -33,20 +34,20 @@ def test_a_generated_worker_that_did_not_start_is_refused(worker: Service) -> No
     # ai-dynamo/dynamo issue 10104: four prefill workers on eight GPUs with decode beside them, max_model_len 131072;
     # all ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
     with pytest.raises(InputError, match=r"a request of 131072 tokens needs 42\.9 GB of cache on each NVIDIA H100"):
-        Limits.of(worker, VLLM, 131072)
+        Limits.of(worker, VLLM, "both", 131072)
 
 
 def test_the_refusal_names_the_longest_request_that_starts(worker: Service) -> None:
     with pytest.raises(InputError, match=r"--max-model-len \d+") as error:
-        Limits.of(worker, VLLM, 131072)
+        Limits.of(worker, VLLM, "both", 131072)
     (most,) = re.findall(r"at most (\d+) tokens fit", str(error.value))
-    assert Limits.of(worker, VLLM, int(most)).tokens == int(most)
+    assert Limits.of(worker, VLLM, "both", int(most)).tokens == int(most)
     with pytest.raises(InputError):
-        Limits.of(worker, VLLM, int(most) + 16)
+        Limits.of(worker, VLLM, "both", int(most) + 16)
 
 
 def test_by_default_the_limit_is_what_the_requests_need(worker: Service) -> None:
-    limits = Limits.of(worker, VLLM)
+    limits = Limits.of(worker, VLLM, "both")
     assert limits.tokens == 3150
     assert limits.room.request < limits.room.cache
 
@@ -55,19 +56,19 @@ def test_the_cache_of_the_longest_request_is_that_of_a_published_failure() -> No
     # SemiAnalysisAI/InferenceX issue 1587: Kimi K2.5 in INT4 on eight H100, 262,144 tokens: 8.58 GiB of cache per GPU,
     # more than was left; the latent is held whole by each of the eight, in eight bits.
     service = _service("kimi_k2_thinking", 8, 8000, 1000, "int4_g32", "fp8")
-    needed = room(service, 262144, VLLM.graph_bytes)
+    needed = room(service, 262144, VLLM.launch.graph_bytes)
     assert needed.request / 2**30 == pytest.approx(8.58, abs=0.01)
 
 
 def test_parts_add_up_to_what_may_be_filled(worker: Service) -> None:
-    needed = room(worker, 3150, VLLM.graph_bytes)
+    needed = room(worker, 3150, VLLM.launch.graph_bytes)
     assert needed.weights + needed.workspace + needed.cache == pytest.approx(needed.usable)
     assert needed.usable + needed.graphs <= needed.total
-    assert needed.cache >= worker.slots * room(worker, 3000, VLLM.graph_bytes).request
+    assert needed.cache >= worker.slots * room(worker, 3000, VLLM.launch.graph_bytes).request
 
 
 def test_graphs_that_need_more_than_the_head_room_take_it_from_the_cache(worker: Service) -> None:
-    roomy, crowded = (room(worker, 3150, graph) for graph in (VLLM.graph_bytes, 10e9))
+    roomy, crowded = (room(worker, 3150, graph) for graph in (VLLM.launch.graph_bytes, 10e9))
     assert crowded.graphs == captured(worker.slots) * 10e9
     assert crowded.usable == pytest.approx(crowded.total - crowded.graphs)
     assert crowded.cache < roomy.cache
@@ -75,4 +76,4 @@ def test_graphs_that_need_more_than_the_head_room_take_it_from_the_cache(worker:
 
 def test_a_request_longer_than_the_model_was_made_for_is_refused(worker: Service) -> None:
     with pytest.raises(InputError, match=r"Llama 3\.1 70B is made for at most 131072 tokens, got 131073"):
-        Limits.of(worker, VLLM, 131073)
+        Limits.of(worker, VLLM, "both", 131073)

@@ -7,6 +7,7 @@ are the same every time, so that a test that passes goes on passing.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
 from inference_econ.serving import Estimate, Server
 from inference_econ.serving.simulation.arrivals import LengthLaw, Loop, Stream, draw, fixed
-from inference_econ.serving.simulation.events import Policy, simulate
+from inference_econ.serving.simulation.events import Cache, Evicted, Policy, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import estimate
 
@@ -528,3 +529,78 @@ def test_impossible_tables() -> None:
         StepTable([2, 2], [0], [[1.0], [2.0]])
     with pytest.raises(InputError, match="the table of step times is for batches from 1 to 2, got 3"):
         StepTable([1, 2], [0], [[1.0], [2.0]])(3, 0.0)
+
+
+# Memory
+
+
+def _remembering(**changes: object) -> Server:
+    """Steps of 1 s, prompts of 1 s, blocks of 4 tokens."""
+    values: dict[str, object] = {"blocks": 6, "block_tokens": 4, **changes}
+    return Server(always(1.0), always(1.0), 4, policy="chunked", chunk=8, cache=Cache(**values))  # type: ignore[arg-type]
+
+
+def test_a_prompt_waits_until_its_blocks_are_free() -> None:
+    # Two prompts of 8 tokens take 4 of 4 blocks; the third is let in when they end, after one step.
+    assert [times[0] for times in play(_remembering(blocks=4), *[(0.0, 8, 1)] * 3)] == [1.0, 2.0, 3.0]
+
+
+def test_who_was_let_in_last_is_read_again_when_memory_runs_out() -> None:
+    """Of 5 blocks two prompts of 7 tokens take 4, and are read one after the other in steps of 8 tokens.
+
+    With their 9th token each needs a third block, of which there is one: the second goes, and is read again when the
+    first has ended.
+    """
+    server = _remembering(blocks=5)
+    first, second = play(server, (0.0, 7, 6), (0.0, 7, 6))
+    stream = Stream(np.zeros(2), np.array([7, 7]), np.array([6, 6]))
+    trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
+    assert trace.preemptions == 1
+    assert first[1] < second[1]
+    # Nothing is lost but time: all tokens are written, and the first token stays where it was.
+    assert trace.output_tokens.sum() == 12
+    assert second[0] < first[1]
+
+
+@pytest.mark.parametrize("evicted", ["last", "fewest_tokens"])
+def test_whoever_goes_all_answers_end(evicted: Evicted) -> None:
+    server = _remembering(blocks=12, evicted=evicted)
+    stream = draw(300, 0.4, uniform(4, 16), uniform(1, 20), seed=1)
+    trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
+    assert trace.preemptions > 0
+    assert np.isfinite(trace.e2e).all()
+    assert (trace.e2e >= stream.osl * 1.0 - 1e-9).all()
+
+
+def test_whole_answers_are_kept_free_where_nobody_goes() -> None:
+    """12 tokens each, 3 blocks, at the end: of 5 blocks one request at a time has room."""
+    server = _remembering(blocks=5, own_answer=1.0, other_answers=1.0, evicted="nobody")
+    stream = Stream(np.zeros(3), np.full(3, 4), np.full(3, 8))
+    trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
+    assert trace.preemptions == 0
+    assert trace.e2e.tolist() == [8.0, 16.0, 24.0]
+
+
+def test_a_request_that_is_larger_than_the_memory_is_served_alone() -> None:
+    assert play(_remembering(blocks=2), (0.0, 30, 5))[0][1] == pytest.approx(4.0 + 4.0)
+
+
+def test_memory_that_never_runs_out_changes_nothing() -> None:
+    stream = draw(500, 0.3, uniform(4, 16), uniform(1, 20), seed=2)
+    without, roomy = replace(_remembering(), cache=None), _remembering(blocks=1000)
+    assert simulate(without, stream).e2e.tolist() == simulate(roomy, stream).e2e.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"blocks": -1}, "blocks of a cache must be at least 1, got -1"),
+        ({"block_tokens": 0}, "block_tokens of a cache must be at least 1, got 0"),
+        ({"request_tokens": -5}, "request_tokens of a cache must be at least 0, got -5"),
+        ({"own_answer": 1.5}, "own_answer of a cache must be a share from 0 to 1, got 1.5"),
+        ({"evicted": "first"}, "evicted must be 'last', 'fewest_tokens' or 'nobody', got 'first'"),
+    ],
+)
+def test_impossible_memory(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        _remembering(**changes)

@@ -54,7 +54,8 @@ def test_prompts_that_are_played_add_up_to_what_they_take(model: str, isl: int, 
     service = _service(model, isl, 100, round(budget * isl), ONE_CHIP)
     count = 12
     seconds = _ends(play.server(service, np.array([isl])), [isl] * count)
-    assert seconds / count == pytest.approx(service.full_prefill_seconds(isl), rel=0.03)
+    # Steps are full, and those of a prompt by itself are equal: a few steps fewer.
+    assert seconds / count == pytest.approx(service.full_prefill_seconds(isl), rel=0.05)
 
 
 @settings(max_examples=8, deadline=None)

@@ -1,0 +1,154 @@
+"""The player beside a second simulator, step by step, on the same arrivals and lengths; see stepwise.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from inference_econ._types import Array
+from inference_econ.engine import fastest_cut, saved_seconds
+from inference_econ.serving import Service
+from inference_econ.serving.simulation import arrivals, play
+from inference_econ.serving.simulation.arrivals import Stream
+from tests.offered import service_of
+from tests.serving.simulation.stepwise import BLOCK, Request, Stepwise
+
+#: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and
+#: end that do not count [1].
+_COUNT, _MORE, _FIRST, _LAST = 600, 1600, 0.1, 0.05
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A server and what it is asked for; the load is the share of what closed forms say it completes."""
+
+    model: str
+    isl: str
+    osl: str
+    load: float
+    cached: int = 0
+    scv: float = 1.0
+    budget: int = 8192
+    slots: int | None = None
+    blocks: float | None = None
+    """Of the cache, over what the mean requests of all slots hold [1]."""
+
+
+SETTINGS = {
+    "a third": Setting("llama_3_8b", "1000", "150", 0.3),
+    "half": Setting("llama_3_8b", "1000", "150", 0.5),
+    "85 %": Setting("llama_3_8b", "1000", "150", 0.85),
+    "long prompts": Setting("llama_3_8b", "6000", "100", 0.6),
+    "long prompts, 80 %": Setting("llama_3_8b", "6000", "100", 0.8),
+    "chunks": Setting("llama_3_8b", "12000", "60", 0.6),
+    "long answers": Setting("llama_3_8b", "200", "600", 0.5, slots=32),
+    "single tokens nearly": Setting("llama_3_8b", "1000", "8", 0.5),
+    "32 billion": Setting("qwen3_32b", "1000", "100", 0.6),
+    "32 billion, 85 %": Setting("qwen3_32b", "1000", "100", 0.85),
+    "mixture": Setting("gpt_oss_20b", "1000", "150", 0.5),
+    "mixture, 80 %": Setting("gpt_oss_20b", "1000", "150", 0.8),
+    "mixture, long prompts": Setting("gpt_oss_20b", "5000", "100", 0.7),
+    "uniform": Setting("llama_3_8b", "uniform:500:1500", "uniform:50:250", 0.7),
+    "heavy tails": Setting("llama_3_8b", "lognormal:1000:1", "lognormal:150:1", 0.5),
+    "heavy tails, 80 %": Setting("llama_3_8b", "lognormal:1000:1", "lognormal:150:1", 0.8),
+    "heavier tails": Setting("llama_3_8b", "lognormal:1000:1.5", "lognormal:100:1.5", 0.6),
+    "bursts": Setting("llama_3_8b", "1000", "150", 0.6, scv=10.0),
+    "cached": Setting("llama_3_8b", "5000", "100", 0.7, cached=4500),
+    "small budget": Setting("llama_3_8b", "1000", "100", 0.6, budget=512),
+    "budget of a prompt and a third": Setting("llama_3_8b", "3000", "100", 0.8, budget=4096),
+    "small memory": Setting("llama_3_8b", "1000", "300", 0.7, slots=20, blocks=1.0),
+    "small memory, 85 %": Setting("llama_3_8b", "1000", "300", 0.85, slots=20, blocks=1.05),
+    "small memory, heavy tails": Setting(
+        "llama_3_8b", "lognormal:1000:1", "lognormal:200:1", 0.7, slots=20, blocks=1.0
+    ),
+    "small memory, saturated": Setting("llama_3_8b", "1000", "300", 1.3, slots=20, blocks=1.0),
+}
+
+
+def _service(setting: Setting) -> Service:
+    changes = (f"serving.prefill_chunk={setting.budget}", "host.launch=0 us")
+    service = service_of(setting.model, setting.isl, setting.osl, float(setting.cached), changes=changes)
+    return service if setting.slots is None else replace(service, slots=setting.slots)
+
+
+def _second(service: Service, setting: Setting, blocks: int) -> Stepwise:
+    """A step: decoding at its context, prompts in proportion to tokens and to pairs of them, weights once."""
+    sequences = np.arange(1.0, service.slots + 1.0)
+    plans = service.plans.column(sequences[None])
+    near, far = (
+        fastest_cut(replace(service.setup, context=context), plans)[0].tolist() for context in (2000.0, 6000.0)
+    )
+    saved = saved_seconds(service.setup, plans, 500.0, 0.0, np.ones((1, sequences.size)))[0].tolist()
+    sizes = np.unique(np.rint(np.geomspace(1.0, setting.budget, 40)))
+    alone = np.array([_reading(service, float(tokens)) for tokens in sizes])
+    some = min(1000.0, setting.budget)
+    pairs = (_reading(service, some, 4000.0) - _reading(service, some)) / (2.0 * some * 4000.0)
+    # Without attention: once for all tokens of a step.
+    shared = np.interp(np.arange(setting.budget + 1.0), sizes, alone - pairs * sizes**2).tolist()
+    cached = setting.cached
+
+    def step(decoding: int, context: float, parts: Sequence[tuple[int, int]]) -> float:
+        total = reading = 0.0
+        if decoding:
+            low = near[decoding - 1]
+            total = low + (far[decoding - 1] - low) / 4000.0 * (cached + context - 2000.0)
+        if parts:
+            reading = shared[sum(tokens for tokens, _ in parts)]
+            reading += pairs * sum((cached + read + tokens) ** 2 - (cached + read) ** 2 for tokens, read in parts)
+            if decoding:
+                reading = max(reading - min(saved[decoding - 1], reading), 0.0)
+        return total + reading
+
+    return Stepwise(step, setting.budget, service.slots, blocks, cached)
+
+
+def _reading(service: Service, tokens: float, before: float = 0.0) -> float:
+    """Work of the chips for a part of a prompt [s]."""
+    part = service.reading(tokens, before)
+    return float(part.chip_share[0] * part.busy_seconds[0])
+
+
+def _percentiles(values: Array) -> Array:
+    return np.array([np.nanmean(values), *np.nanpercentile(values, [50, 90, 99])])
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_second_simulator_sees_the_same(name: str) -> None:
+    setting = SETTINGS[name]
+    service = _service(setting)
+    count = _COUNT if setting.blocks is None and ":" not in setting.isl else _MORE
+    rate = setting.load * service.most_requests_per_second
+    isl, osl = (
+        np.asarray(play.law(length)(count, np.random.default_rng(seed)))
+        for seed, length in ((1, service.requests.isl), (2, service.requests.osl))
+    )
+    isl = np.maximum(isl - setting.cached, 1)
+    gaps = arrivals.draw(count, rate, arrivals.fixed(1), arrivals.fixed(1), scv=setting.scv, seed=3).arrival
+    simulated = play.server(service, isl)
+    assert simulated.cache is not None
+    if setting.blocks is not None:
+        usual = math.ceil(service.requests.mean_context / BLOCK)
+        simulated = replace(
+            simulated, cache=replace(simulated.cache, blocks=round(setting.blocks * usual * service.slots))
+        )
+        assert simulated.cache is not None
+    simulated = replace(simulated, steps_ahead=0)
+    seen = play.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
+    requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
+    _second(service, setting, simulated.cache.blocks).serve(requests)
+    counted = requests[math.floor(_FIRST * count) : count - math.floor(_LAST * count)]
+    apart = service.setup.assumptions.host.request_overhead
+    ttft = _percentiles(np.array([one.ttft for one in counted]) + apart)
+    tpot = _percentiles(np.array([one.tpot for one in counted]))
+    tail = 0.2 if "lognormal" in setting.isl else 0.1
+    limits = np.array([0.1, 0.1, 0.1, tail])
+    assert (np.abs(np.log(_percentiles(seen.ttft) / ttft)) < limits).all()
+    assert (np.abs(np.log(_percentiles(seen.tpot) / tpot)) < limits).all()
+    if setting.blocks is not None:
+        preempted = sum(one.preempted for one in counted)
+        assert preempted > 0
+        assert seen.preemptions == pytest.approx(preempted, rel=0.1, abs=2)
