@@ -28,6 +28,7 @@ from .profile_file import profile as profile
 from .rows import chosen as chosen
 from .rows import conditions as conditions
 from .rows import thinned as thinned
+from .subjects import days_of as days_of
 from .subjects import layout_of as layout_of
 from .validation import ComparedPoint as ComparedPoint
 from .validation import Report as Report
