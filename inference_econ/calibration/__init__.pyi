@@ -29,6 +29,7 @@ from .rows import conditions as conditions
 from .rows import thinned as thinned
 from .spread import coverage as coverage
 from .spread import joined as joined
+from .subjects import days_of as days_of
 from .subjects import layout_of as layout_of
 from .validation import ComparedPoint as ComparedPoint
 from .validation import Report as Report

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, held_out, joined
-from inference_econ.calibration.subjects import days_of
+from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, days_of, held_out, joined
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import Page

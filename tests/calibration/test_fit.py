@@ -333,7 +333,7 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
         replace(row, days=Days(date(2025, 12, 1 + index), date(2026, 1, 1 + index)))
         for index, row in enumerate(found.rows)
     ]
-    again = profile(replace(found, rows=[*dated[:2], *found.rows[2:]]), all_folds(found), provenance)
+    again = profile(replace(found, rows=(*dated[:2], *found.rows[2:])), all_folds(found), provenance)
     assert again["calibration"]["measured"] == {"since": "2025-12-01", "until": "2026-01-02"}
     assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
     assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)

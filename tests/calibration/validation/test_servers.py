@@ -440,19 +440,15 @@ def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, 
     assert float(line["predicted_value_low"]) < value * ratio < float(line["predicted_value_high"])
 
 
-def test_servers_that_memory_does_not_hold_are_predicted_and_flagged(tmp_path: Path) -> None:
+def test_servers_whose_weights_memory_cannot_hold_are_refused_with_the_reason(tmp_path: Path) -> None:
     path = _serving(tmp_path / "mine.csv", {})
     large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-405B")
     path.write_text(large, encoding="utf-8")
     report = servers.servers([path])
-    (row,) = report.rows
-    assert report.coverage().predicted == 1
-    assert report.coverage().assumed == 0
-    assert row.interval("tpot_seconds") is not None
-    assert row.unlike[0].kind == "more memory is needed than there is"
-    assert re.match(
-        r"weights and one request need 406\.\d GB of the 7\d\.\d GB there are: predicted as", row.outside[0]
-    )
+    assert report.coverage().predicted == 0
+    ((reason, rows),) = report.reasons().items()
+    assert re.fullmatch(r"cannot have run: weights need 406\.\d GB of the 85\.5 GB there are", reason)
+    assert [row.number for row in rows] == [1]
 
 
 def test_shipped_rows_ran_and_memory_holds_them() -> None:
@@ -461,7 +457,21 @@ def test_shipped_rows_ran_and_memory_holds_them() -> None:
     assert [row.id for row in short] == []
 
 
-def test_pools_that_memory_does_not_hold_are_flagged(tmp_path: Path) -> None:
+def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: Path) -> None:
+    """141.1 GB of weights are in the memory of an H200, but not in nine tenths of it."""
+    path = _serving(tmp_path / "mine.csv", {})
+    large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-70B").replace("fp8", "bf16")
+    path.write_text(large.replace("h100_sxm", "h200_sxm"), encoding="utf-8")
+    report = servers.servers([path])
+    (row,) = report.rows
+    assert (report.coverage().predicted, report.coverage().assumed) == (1, 0)
+    assert row.unlike[0].kind == "more memory is needed than there is"
+    assert re.match(
+        r"weights and one request need 14\d\.\d GB of the 1\d\d\.\d GB there are: predicted", row.outside[0]
+    )
+
+
+def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> None:
     """The reader or the writer of two pools."""
     (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
     assert row.measurement is not None
@@ -469,8 +479,7 @@ def test_pools_that_memory_does_not_hold_are_flagged(tmp_path: Path) -> None:
     for pools, short in (((small, large), True), ((large, small), True), ((large, large), False)):
         asked = replace(row.measurement, model="llama_3_405b", tp=None, prefill=pools[0], decode=pools[1])
         (found,) = predict([asked], lambda _: catalog.assumptions("deployable"))
-        assert found.skipped == ""
-        assert bool(found.shortage) is short
+        assert found.skipped.startswith("cannot have run: weights need") is short
 
 
 def test_chips_without_a_profile_are_named_as_such(tmp_path: Path) -> None:
