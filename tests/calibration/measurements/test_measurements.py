@@ -109,7 +109,7 @@ def test_shipped_measurements_are_possible() -> None:
             assert one.hardware in catalog.names("hardware")
             for field in dataclasses.fields(one):
                 value = getattr(one, field.name)
-                least = 0.0 if field.name in ("spread", "wait_steps") else 1e-300
+                least = 0.0 if field.name in ("spread", "wait_steps", "held_steps") else 1e-300
                 assert not isinstance(value, float) or least <= value < 1e7, (one.id, field.name, value)
             if one.tp is not None and one.dp is not None and one.pp is not None:
                 assert one.tp * one.dp * one.pp == one.accelerators
