@@ -170,9 +170,9 @@ class Steady:
             prompts=replace(self.prompts, seconds=unread, chip_seconds=unread, mean=reading),
         )
 
-    def or_better(self, other: Steady) -> Steady:
-        """These states, but others of the same batches where those complete more."""
-        better = other.requests_per_second > self.requests_per_second
+    def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
+        """These states, but others of the same batches where they are possible, shape (...), and complete more."""
+        better = possible & (other.requests_per_second > self.requests_per_second)
         return self._each(lambda values, others: np.asarray(np.where(better, others, values)), other)
 
     def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
@@ -257,7 +257,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     later = balanced(
         setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved, held_steps=longest
     )
-    return state.or_better(later)
+    return state.or_better(later, shared.groups[..., 0] > 1.0)
 
 
 def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
