@@ -231,10 +231,15 @@ class Setup:
         engines = engines_for(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, names)
-        if opinions.serving.held_steps is None and opinions.serving.prefill_split == "prompts":
-            held = max((engine.facts.held_steps or 0 for engine in engines), default=0)
-            opinions = opinions.changed({"serving.held_steps": held}) if held else opinions
         return cls(served, chip, precision, context, opinions, rate, engines=engines)
+
+    @property
+    def held_steps(self) -> float:
+        """Decode steps that groups of attention ranks hold a prompt back for, at most; by default as an engine can [1]."""
+        serving = self.assumptions.serving
+        if serving.held_steps is not None or serving.prefill_split != "prompts":
+            return serving.held_steps or 0.0
+        return max((engine.facts.held_steps or 0 for engine in self.engines), default=0)
 
     @property
     def dollars_per_accelerator_hour(self) -> float:

@@ -251,7 +251,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     shared = SharedWork.of(free, plans, requests)
     saved = _saved(free, replace(plans, batch=np.maximum(batch, plans.pp)), requests, tokens, shared)
     state = balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved)
-    longest = setup.assumptions.serving.held_steps or 0.0
+    longest = setup.held_steps
     if not longest or np.all(shared.groups == 1.0):
         return state
     later = balanced(

@@ -96,7 +96,7 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
         look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
-        held_steps=round(assumed.serving.held_steps or 0.0) if groups > 1 else 0,
+        held_steps=round(service.setup.held_steps) if groups > 1 else 0,
         cache=_cache(service, groups),
     )
 
