@@ -31,7 +31,8 @@ def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
     FLOP per fp32 FLOP, H200: 14.8) thus reaches a larger share of its peak, at most that of u = 1. A higher peak alone
     never takes longer: the time is proportional to u / peak + (1 - u) / (fp32 rate).
 
-    Valid between chips that run the same kernel. The share of what is not the unit's is an upper bound where it hides
+    What other units do is a ceiling below the roof of one of them, as in Williams, Waterman and Patterson (2009). Valid
+    between chips that run the same kernel. The share of what is not the unit's is an upper bound where it hides
     behind the unit. Experts in Triton on H20 reached 0.57 to 0.67 of the peak (SGLang, pull request 10567), where this
     gives 0.36 to 0.43 and the share of H200 alone 0.13 to 0.17.
 
