@@ -14,9 +14,8 @@ from pydantic import Field, create_model
 from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.dtype import Dtype, EmbeddingFormat
 from inference_econ.inputs.kernels import DenseKernel, ExpertKernel, ScoresKernel, ScoresKernels
-from inference_econ.inputs.precision import EmbeddingFormat
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]

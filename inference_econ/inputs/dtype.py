@@ -24,6 +24,10 @@ Dtype = Literal[
     "int4_channel",
 ]
 
+#: Embeddings under a narrow format of weights: in 16 bits as engines and published checkpoints have them, or in the
+#: same format, as studies count that have one width for all weights.
+EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
+
 #: Stored bytes per element, scales included where they can be seen: one scale for a tensor or for each row
 #: of it is nothing beside thousands of elements (fp8, int8, int4_channel, and NVFP4's second scale).
 #:

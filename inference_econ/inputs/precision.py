@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from inference_econ.inputs.dtype import BLOCKS, BYTES_PER_ELEMENT, check_dtype
+from inference_econ.inputs.dtype import BLOCKS, BYTES_PER_ELEMENT, EmbeddingFormat, check_dtype
 from inference_econ.inputs.model import ModelSpec
-
-#: Embeddings under a narrow format of weights: in 16 bits as engines and published checkpoints have them, or in the
-#: same format, as studies count that have one width for all weights.
-EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 
 
 @dataclass(frozen=True, slots=True)
