@@ -231,7 +231,7 @@ class _Engine:
         self.isl: list[int] = requests.isl.tolist()
         #: What is still to be written when a prompt has been read, and all of it.
         self.osl: list[int] = requests.osl.tolist()
-        self.answers = list(self.osl)
+        self.answers: list[int] = list(self.osl)
         count = self.left = len(self.isl)
         #: When clients send each request, when the server gets it, and which have been sent but not got.
         self.arrived, self.pause = [0.0] * count, 0.0

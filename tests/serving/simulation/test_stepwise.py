@@ -128,18 +128,15 @@ def test_a_second_simulator_sees_the_same(name: str) -> None:
     )
     isl = np.maximum(isl - setting.cached, 1)
     gaps = arrivals.draw(count, rate, arrivals.fixed(1), arrivals.fixed(1), scv=setting.scv, seed=3).arrival
-    simulated = play.server(service, isl)
+    simulated = replace(play.server(service, isl), steps_ahead=0)
     assert simulated.cache is not None
+    blocks = simulated.cache.blocks
     if setting.blocks is not None:
-        usual = math.ceil(service.requests.mean_context / BLOCK)
-        simulated = replace(
-            simulated, cache=replace(simulated.cache, blocks=round(setting.blocks * usual * service.slots))
-        )
-        assert simulated.cache is not None
-    simulated = replace(simulated, steps_ahead=0)
+        blocks = round(setting.blocks * math.ceil(service.requests.mean_context / BLOCK) * service.slots)
+        simulated = replace(simulated, cache=replace(simulated.cache, blocks=blocks))
     seen = play.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
     requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
-    _second(service, setting, simulated.cache.blocks).serve(requests)
+    _second(service, setting, blocks).serve(requests)
     counted = requests[math.floor(_FIRST * count) : count - math.floor(_LAST * count)]
     apart = service.setup.assumptions.host.request_overhead
     ttft = _percentiles(np.array([one.ttft for one in counted]) + apart)
