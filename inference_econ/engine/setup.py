@@ -235,7 +235,7 @@ class Setup:
 
     @property
     def held_steps(self) -> float:
-        """Decode steps that groups of attention ranks hold a prompt back for, at most; by default as engines can [1]."""
+        """Decode steps that groups of attention ranks hold a prompt back for at most; by default as engines can [1]."""
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
