@@ -10,6 +10,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from inference_econ.answers.launching import holding
 from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment
@@ -153,6 +154,8 @@ def notes(deployment: Deployment) -> list[str]:
     instance = deployment.instances[0]
     if deployment.asked is not None and instance.service.speculation is None:
         said.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
+    unheld = holding.remark(instance)
+    said += [] if unheld is None else [unheld]
     kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
     if kinds & {"lognormal", "listed"}:
         said.append("the load generator sends requests of the mean lengths, not of the distribution")

@@ -151,6 +151,35 @@ def test_ranks_of_a_mixture_are_counted_as_each_engine_does(command: Command) ->
     assert "enable_attention_dp: true" in text
 
 
+GROUPS = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8")
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "held"), [("sglang", "0.5.10", True), ("sglang", "0.5.3", False), ("trtllm", "1.1.0", True)]
+)
+def test_prompts_that_groups_hold_back_are_started_or_spoken_of(
+    command: Command, engine: str, version: str, held: bool
+) -> None:
+    text = command("launch", *GROUPS, "--to", engine, "--engine-version", version).out
+    words = " ".join(text.replace("#", "").split())
+    assert _parsed(text, engine, version)
+    if engine == "sglang":
+        assert ("--prefill-delayer-max-delay-passes 30" in words) == held
+    else:
+        assert "attention_dp_config: {enable_balance: true, timeout_iters: 50, batching_wait_iters: 0}" in text
+    said = (
+        f"which SGLang {version} cannot do in this deployment; up to 30 steps of it were priced: ask again with --set"
+    )
+    assert (said in words) == (not held)
+
+
+def test_without_steps_to_hold_nothing_is_said(command: Command) -> None:
+    text = command(
+        "launch", *GROUPS, "--set", "assumptions.serving.held_steps=0", "--to", "sglang", "--engine-version", "0.5.3"
+    ).out
+    assert "hold prompts back" not in text
+
+
 def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -113,3 +114,25 @@ def _texts(value: Value) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item)
+
+
+def _readme_of_measured() -> str:
+    return (catalog.folder("scenarios") / "measured" / "README.md").read_text(encoding="utf-8")
+
+
+def _measured_rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(catalog.measured_files()[name].read_text(encoding="utf-8").splitlines()))
+
+
+def test_files_of_measurements_have_as_many_rows_as_their_table_says() -> None:
+    said = dict(re.findall(r"^\| `(\w+)\.csv` \| (\d+) \|", _readme_of_measured(), re.MULTILINE))
+    assert {name: int(count) for name, count in said.items()} == {
+        name: len(_measured_rows(name)) for name in catalog.measured_files()
+    }
+
+
+@pytest.mark.parametrize("name", ["serving_points", "runs", "offers"])
+def test_every_column_of_a_file_is_in_its_table(name: str) -> None:
+    section = _readme_of_measured().partition(f"## Columns of `{name}.csv`\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert {column for cell in cells for column in re.findall(r"`(\w+)`", cell)} == set(_measured_rows(name)[0])

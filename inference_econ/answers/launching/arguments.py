@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from inference_econ.answers.launching import holding
 from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
 from inference_econ.engine import Speculation, attention_groups, has_experts, step_seconds
 from inference_econ.errors import InputError
@@ -60,6 +61,8 @@ def written(
     of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
     if _takes_turns(engine, service, limits, role):
         arguments |= _TURNS[engine.name](engine, role)
+    options, keys = holding.told(engine, holding.priced(service, role), degrees.pp, service.speculation)
+    arguments, file = arguments | options, file | keys
     return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
 
 

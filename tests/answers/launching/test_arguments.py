@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference_econ.answers.launching import plan
+from inference_econ.answers.launching import holding, plan
 from inference_econ.answers.launching.arguments import written
 from inference_econ.answers.launching.instance import Limits
-from inference_econ.engine import Plans, Setup
+from inference_econ.engine import Plans, Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Service
@@ -68,8 +68,49 @@ def test_turns_of_two_halves_are_started_where_they_were_priced(deepseek: Setup)
         assert not {"--enable-two-batch-overlap", "--enable-dbo"} & _written(engine, service).keys()
     assert "overlap" not in str(sorted(set(_written("trtllm", exchanging)) - {"disable_overlap_scheduler"}))
     runner = plan.engine("sglang")
-    decoding = written(runner, exchanging, Limits.of(exchanging, runner.launch), "m/x", "decode", own_weights=False)[0]
+    decoding = written(runner, exchanging, Limits.of(exchanging, runner, "decode"), "m/x", "decode", own_weights=False)[
+        0
+    ]
     assert "--enable-two-batch-overlap" not in decoding
+
+
+HELD = {"enable_balance": True, "timeout_iters": 50, "batching_wait_iters": 0}
+
+
+def test_groups_hold_prompts_back_as_was_priced() -> None:
+    groups, one = (
+        _service(Setup.of("deepseek_v3", "h200_sxm", engine="trtllm"), *ranks, ep=8) for ranks in ((1, 8), (8, 1))
+    )
+    assert _written("trtllm", groups)["attention_dp_config"] == HELD
+    assert "attention_dp_config" not in _written("trtllm", one)
+    held = _written("sglang", _service(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), 1, 8, ep=8))
+    assert (held["--enable-prefill-delayer"], held["--prefill-delayer-max-delay-passes"]) == (True, 30)
+    # What an answer assumes counts, not what the engine does by default.
+    changes = ["assumptions.serving.held_steps=12"]
+    other = _service(Setup.of("deepseek_v3", "h200_sxm", engine="trtllm", changes=changes), 1, 8, ep=8)
+    assert _written("trtllm", other)["attention_dp_config"] == HELD | {"timeout_iters": 12}
+    never = _service(Setup.of("deepseek_v3", "h200_sxm", changes=["assumptions.serving.held_steps=0"]), 1, 8, ep=8)
+    assert "attention_dp_config" not in _written("trtllm", never)
+    assert "--enable-prefill-delayer" not in _written("sglang", never)
+
+
+def test_pools_hold_nothing_back() -> None:
+    """They read or decode: nothing waits for what others do, and SGLang's delayer refuses pools."""
+    service = _service(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), 1, 8, ep=8)
+    assert holding.priced(service, "both") == 30
+    assert holding.priced(service, "prefill") == holding.priced(service, "decode") == 0
+
+
+@pytest.mark.parametrize(("stages", "speculation"), [(2, None), (1, Speculation.fixed("ngram", 2, 1.5))])
+def test_sglang_holds_nothing_back_where_its_steps_do_not_overlap(stages: int, speculation: Speculation | None) -> None:
+    assert holding.told(plan.engine("sglang"), 30, stages, speculation) == ({}, {})
+    assert holding.told(plan.engine("trtllm"), 50, stages, speculation) == ({}, {"attention_dp_config": HELD})
+    assert holding.told(plan.engine("sglang"), 30, 1, None) != ({}, {})
+
+
+@pytest.mark.parametrize(("engine", "version"), [("sglang", "0.5.3"), ("vllm", None)])
+def test_what_an_engine_has_no_option_for_is_not_written(engine: str, version: str | None) -> None:
+    assert holding.told(plan.engine(engine, version), 30, 1, None) == ({}, {})
 
 
 def test_attention_of_tensorrt_is_cut_over_all_ranks_or_over_none(deepseek: Setup) -> None:

@@ -41,6 +41,13 @@ def test_every_row_has_a_prediction(points: dict[str, ComparedPoint]) -> None:
     assert all(point.predicted is not None for point in points.values())
 
 
+def test_every_logged_row_says_where_its_log_can_be_read() -> None:
+    text = catalog.measured_files()["memory_points"].read_text(encoding="utf-8")
+    logged = [row for row in csv.DictReader(text.splitlines()) if row["engine"]]
+    assert len(logged) > 40
+    assert all("https://" in row["source"] for row in logged)
+
+
 def test_tokens_of_a_cache_by_hand(points: dict[str, ComparedPoint]) -> None:
     assert points["M0009"].predicted == points["M0012"].predicted == PER_TOKEN == 35136
     assert points["M0007"].predicted == pytest.approx(21.22e9 / PER_TOKEN, rel=1e-12)
