@@ -229,8 +229,9 @@ def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
     [
         ("sglang", "0.5.1.post1", "meta-llama/Llama-3.1-8B", 4000.0, True),
         ("sglang", "0.5.6.post2", "meta-llama/Llama-3.1-8B", 4000.0, False),
-        ("vllm", "0.12.0", "meta-llama/Llama-3.1-8B", 3516.0, False),
+        ("vllm", "0.12.0", "meta-llama/Llama-3.1-8B", 2000.0, False),
         ("vllm", "0.12.0", "Qwen/Qwen3-235B-A22B", 3516.0, False),
+        ("vllm", "0.14.0", "meta-llama/Llama-3.1-8B", 3516.0, False),
         ("trtllm", "1.0.0", "meta-llama/Llama-3.1-8B", 2000.0, False),
         ("trtllm", "1.2.0rc5", "meta-llama/Llama-3.1-8B", 3516.0, False),
         ("trtllm", "", "meta-llama/Llama-3.1-8B", 3516.0, False),
