@@ -190,7 +190,7 @@ def test_more_memory_never_holds_fewer_and_no_rule_more_than_fit(
     engine: str, share: float, more: float, isl: int, osl: int
 ) -> None:
     service = service_of("llama_3_8b", "1000", "200", engine=engine)
-    requests = Requests(isl=isl, osl=osl)
+    requests = Requests(isl=Length.parse(isl), osl=Length.parse(osl))
     setup = replace(service.setup, context=requests.mean_context, spread=requests.spread)
     small, large = (
         replace(setup, assumptions=setup.assumptions.changed({"capacity.usable_memory": usable}))
