@@ -25,6 +25,7 @@ from inference_econ.formulas.kernels import carried_share
 from inference_econ.inputs import (
     ANY_LAYOUT,
     BYTES_PER_ELEMENT,
+    Admission,
     Assumptions,
     DenseKernel,
     ExpertKernel,
@@ -240,6 +241,14 @@ class Setup:
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
         return max((engine.facts.held_steps or 0 for engine in self.engines), default=0)
+
+    @property
+    def admission(self) -> Admission | None:
+        """Whom the engine lets into the memory of its cache, if it is one engine, and its rule is known."""
+        if self.assumptions.host.engine is not None:
+            name, _, version = self.assumptions.host.engine.partition(" ")
+            return catalog.engine(name).at(version or None).admission
+        return self.engines[0].facts.admission if len(self.engines) == 1 else None
 
     @property
     def dollars_per_accelerator_hour(self) -> float:

@@ -322,17 +322,41 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them."""
-    batch = plans.batch
+    """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them.
+
+    An engine that keeps room free for what answers will hold lets in no more than its rule allows, but always one.
+    """
+    batch, admitted = plans.batch, _admitted(setup, plans, speculation)
     # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
         # Every group of attention ranks has room for as many.
         groups, each = attention_groups(plans, setup.assumptions.layout), needed.kv_bytes - needed.prefix_bytes
-        batch = np.maximum(np.floor(room / (each / batch) / groups) * groups, groups)
+        batch = np.maximum(np.floor(admitted(room / (each / batch) / groups)) * groups, groups)
     needed = needed_memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
+
+
+def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Callable[[Array], Array]:
+    """Requests that an engine lets in, from those of the mean context that have room [1]; all where no rule is known.
+
+    The last one finds all others with what they hold on average, and needs room for its prompt and the engine's shares
+    of its own answer and of what the others have still to write.
+    """
+    rules = setup.admission
+    if rules is None or not setup.spread:
+        return lambda mean: mean
+
+    def held(context: float) -> Array:
+        at = replace(setup, context=context, contexts=(), spread=0.0)
+        needed = needed_memory(at, plans, speculation)
+        return np.asarray(needed.kv_bytes - needed.prefix_bytes)
+
+    half, usual = setup.spread / 2.0, held(setup.context)
+    prompt, whole = (held(setup.context + sign * half) / usual for sign in (-1.0, 1.0))
+    own, other = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
+    return lambda mean: np.minimum(mean, 1.0 + (mean - own) / other)
 
 
 def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:

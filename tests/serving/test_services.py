@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from inference_econ.engine import Pins, Plans, prompts_together, whole_grid
+from inference_econ.engine import Pins, Plans, Setup, prompts_together, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Length, Requests, catalog
 from inference_econ.serving import every_service, slots_of
 from inference_econ.serving.services import services
+from inference_econ.serving.simulation import arrivals, play
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import EIGHT_CHIPS, offer_of, service_of
@@ -89,8 +92,8 @@ def test_states_in_between() -> None:
 
 def test_no_more_in_flight_than_slots_and_no_less_than_one() -> None:
     one = service_of("llama_3_8b")
-    for given, meant in ((0.0, 1.0), (10.0 * one.slots, one.slots)):
-        assert one.at(given).tpot_seconds == one.at(meant).tpot_seconds
+    for asked, meant in ((0.0, 1.0), (10.0 * one.slots, one.slots)):
+        assert one.at(asked).tpot_seconds == one.at(meant).tpot_seconds
     assert one.most_requests_per_second == one.at(one.slots).requests_per_second
     assert one.most_requests_per_second == pytest.approx(one.states.requests_per_second[-1], rel=0.02)
 
@@ -145,3 +148,75 @@ def test_a_pinned_layout_is_the_only_one() -> None:
     found = offer_of("llama_3_70b", pins=EIGHT_CHIPS)
     assert len(found) == 1
     assert found.service(0).accelerators == 8
+
+
+#: Engines that keep room free for whole answers, for some of them, and for none.
+ENGINES = ("trtllm", "sglang", "vllm")
+
+
+def _held(setup: Setup, plans: Plans, context: float) -> float:
+    """Cache of one request of so many tokens [B]."""
+    needed = replace(setup, context=context, spread=0.0).memory(replace(plans, batch=np.ones(1)))
+    return float(np.ravel(needed.kv_bytes)[0])
+
+
+@pytest.mark.parametrize(
+    ("engine", "own", "others"), [("trtllm", 1.0, 1.0), ("sglang", 1.0, 0.098), ("vllm", 0.0, 0.0)]
+)
+def test_engines_let_in_whom_they_keep_room_for(engine: str, own: float, others: float) -> None:
+    """Prompts of 32,000 tokens and answers of 16,000: the last one finds all others at 40,000 on average."""
+    service = service_of("llama_3_8b", "32000", "16000", engine=engine)
+    setup, plans = service.setup, replace(service.plans, batch=np.ones(1))
+    needed = setup.memory(replace(plans, batch=np.array([float(service.slots)])))
+    room = float(np.ravel(needed.available_bytes - needed.weight_bytes)[0])
+    prompt, mean, whole = (_held(setup, plans, tokens) for tokens in (32_000.0, 40_000.0, 48_000.0))
+    other = mean + others * (whole - mean)
+    last = prompt + own * (whole - prompt)
+    assert service.slots == min(int(room / mean), 1 + int((room - last) / other))
+    if engine == "trtllm":
+        # Whole answers side by side.
+        assert service.slots == int(room / whole) < int(room / mean)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    engine=st.sampled_from(ENGINES),
+    share=st.floats(0.3, 0.9),
+    more=st.floats(0.0, 0.1),
+    isl=st.integers(100, 60_000),
+    osl=st.integers(2, 30_000),
+)
+def test_more_memory_never_holds_fewer_and_no_rule_more_than_fit(
+    engine: str, share: float, more: float, isl: int, osl: int
+) -> None:
+    service = service_of("llama_3_8b", "1000", "200", engine=engine)
+    requests = Requests(isl=Length.parse(isl), osl=Length.parse(osl))
+    setup = replace(service.setup, context=requests.mean_context, spread=requests.spread)
+    small, large = (
+        replace(setup, assumptions=setup.assumptions.changed({"capacity.usable_memory": usable}))
+        for usable in (share, share + more)
+    )
+    held, holds = (float(slots_of(some, service.plans)[0]) for some in (small, large))
+    assert held <= holds
+    # Where nothing is known of answers, memory alone decides.
+    assert held <= float(slots_of(replace(small, spread=0.0), service.plans)[0])
+
+
+@pytest.mark.parametrize("engine", ["trtllm", "sglang"])
+@pytest.mark.parametrize(
+    ("model", "isl", "osl"),
+    [
+        ("llama_3_8b", "30000", "10000"),
+        ("llama_3_8b", "90000", "20000"),
+        ("llama_3_8b", "uniform:20000:60000", "uniform:4000:16000"),
+        ("gpt_oss_20b", "uniform:2000:6000", "uniform:2000:6000"),
+    ],
+)
+def test_a_saturated_server_completes_what_is_said(engine: str, model: str, isl: str, osl: str) -> None:
+    service = service_of(model, isl, osl, engine=engine)
+    lengths, said = service.requests, service.most_requests_per_second
+    stream = arrivals.draw(
+        max(1500, 30 * service.slots), 1.1 * said, play.law(lengths.isl), play.law(lengths.osl), seed=5
+    )
+    seen = play.play(service, play.server(service, stream.isl), stream, warm_up=0.3, cool_down=0.1)
+    assert seen.requests_per_second == pytest.approx(said, rel=0.03)

@@ -11,7 +11,6 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.engine import (
     Prefill,
-    Setup,
     fastest_cut,
     group_steps,
     needed_memory,
@@ -19,7 +18,7 @@ from inference_econ.engine import (
     saved_seconds,
     unhindered,
 )
-from inference_econ.inputs import Admission, Length, Requests, catalog
+from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
@@ -107,7 +106,7 @@ def _cache(service: Service, groups: int) -> Cache | None:
     A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
     and windows are a number of tokens that it has from the beginning. At least as much as all slots hold on average.
     """
-    setup, requests, rules = service.setup, service.requests, _admission(service.setup)
+    setup, requests, rules = service.setup, service.requests, service.setup.admission
     block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
     plans = replace(service.plans, batch=np.array([float(batch)]))
     first = math.ceil(requests.isl.mean / block) * block
@@ -127,14 +126,6 @@ def _cache(service: Service, groups: int) -> Cache | None:
     if rules is None:
         return Cache(blocks, block, fixed)
     return Cache(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
-
-
-def _admission(setup: Setup) -> Admission | None:
-    """Whom the engine lets into memory, if it is one engine, and somebody looked."""
-    if setup.assumptions.host.engine is not None:
-        name, _, version = setup.assumptions.host.engine.partition(" ")
-        return catalog.engine(name).at(version or None).admission
-    return setup.engines[0].facts.admission if len(setup.engines) == 1 else None
 
 
 def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTable, StepTable]:
