@@ -41,6 +41,7 @@ from inference_econ.inputs import (
     catalog,
     check_cache_dtype,
     engines_for,
+    known_engines,
     math_unit,
     math_units,
     profiles,
@@ -240,7 +241,10 @@ class Setup:
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
-        return max((engine.facts.held_steps or 0 for engine in self.engines), default=0)
+        if self.assumptions.layout.attention_groups == "idle":
+            return 0.0
+        # Where no engine is meant, all that some engine can do is allowed.
+        return max((engine.facts.held_steps or 0 for engine in self.engines or known_engines()), default=0)
 
     @property
     def admission(self) -> Admission | None:

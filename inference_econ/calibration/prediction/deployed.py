@@ -255,7 +255,7 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
 
 def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     """With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts."""
-    changes: dict[str, float | bool | str | None] = {}
+    changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
@@ -270,15 +270,13 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
         changes["host.captured_tokens"] = _captured(row, facts, assumptions)
-    if row.held_steps:
-        changes["serving.held_steps"] = row.held_steps
     if not row.two_batch:
         changes["network.two_batch_overlap"] = "never"
     if row.even_routing:
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:
         changes["experts.redundant"] = row.redundant_experts
-    return assumptions.changed(changes) if changes else assumptions
+    return assumptions.changed(changes)
 
 
 def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assumptions) -> float:

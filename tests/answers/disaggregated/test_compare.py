@@ -120,7 +120,8 @@ def test_deepseeks_own_fleet() -> None:
 
     Aggregated, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of 1,024 tokens,
     and 143 at 19 with 8,192 (inferencemax_aggregated.csv): at 2 USD 2.3 and 3.9 USD per million, 4.5 times that fleet's
-    0.52 and more. Ours has 2.4 on 16 H800 for 1,918 new tokens.
+    0.52 and more, on 8 accelerators. Ours may take 160, whose groups hold prompts back until each has one: published
+    pairs of equal hardware differ by 1.3 to 4 (pool_pairs.csv).
     """
     osl = 4989 / (608 / 168 + 0.5)
     both = pools(
@@ -129,7 +130,7 @@ def test_deepseeks_own_fleet() -> None:
     )  # fmt: skip
     compared = compare.compare(both, Terms(Targets(percentile="mean")))
     assert float(compared.disaggregated.dollars_at(21.0)) == pytest.approx(87_072 / 168_000, rel=0.3)
-    assert 3.0 < float(compared.factor(21.0)) < 6.0
+    assert 1.1 < float(compared.factor(21.0)) < 4.0
 
 
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
