@@ -243,7 +243,8 @@ def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
     still = setup.assumptions.changed(launches)
     asked = []
     for name in (wide, narrow):
-        precision = Precision.of(setup.model, name, setup.precision.activations, setup.precision.kv)
+        embeddings = setup.assumptions.capacity.embedding_format
+        precision = Precision.of(setup.model, name, setup.precision.activations, setup.precision.kv, embeddings)
         if not all(math_units(each, setup.peaks) for each in precision.of_weights):
             return
         asked.append(replace(setup, precision=precision, assumptions=still))

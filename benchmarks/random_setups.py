@@ -56,7 +56,9 @@ def _setup(random: np.random.Generator) -> Setup | None:
     context = float(random.choice([0, 1, 17, round(10 ** random.uniform(1, 5))]))
     hardware, preset = catalog.hardware(str(random.choice(CHIPS))), str(random.choice(PRESETS))
     try:
-        return Setup(model, hardware, Precision.of(model, weights, None, kv), context, catalog.assumptions(preset))
+        opinions = catalog.assumptions(preset)
+        precision = Precision.of(model, weights, None, kv, opinions.capacity.embedding_format)
+        return Setup(model, hardware, precision, context, opinions)
     except InputError:
         return None
 

@@ -58,8 +58,9 @@ CASES = (
 def question_of(model: str, weights: str | None) -> Setup:
     """A model of the study on its H100, with an empty context."""
     spec = catalog.model(model)
-    precision = Precision.of(spec, weights)
-    return Setup(spec, catalog.hardware("paper/h100"), precision, 0.0, catalog.assumptions("paper"))
+    study = catalog.assumptions("paper")
+    precision = Precision.of(spec, weights, embeddings=study.capacity.embedding_format)
+    return Setup(spec, catalog.hardware("paper/h100"), precision, 0.0, study)
 
 
 def naive_model(setup: Setup) -> naive.Llm:

@@ -141,6 +141,8 @@ ELSEWHERE = {
     "capacity.draft",
     "serving.expected_tokens",
     "serving.draft_placement",
+    "serving.acceptance",
+    "serving.longest_draft",
     "serving.prefill_chunk",
     "host.request_overhead",
     # The host launches nothing here.

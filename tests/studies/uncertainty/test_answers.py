@@ -143,7 +143,7 @@ def test_nothing_fits_in_some_samples() -> None:
         (
             {"acceptance": {"distribution": "beta", "a": 8, "b": 2}},
             {},
-            "acceptance: cost and speed do not depend on it",
+            "acceptance: the question sets none, or several; set a single number",
         ),
         (
             {"acceptance": {"distribution": "uniform", "loc": 0.5, "scale": 1}},
@@ -152,7 +152,7 @@ def test_nothing_fits_in_some_samples() -> None:
         ),
         (
             {"acceptance": factor(0.5)},
-            {"common": {**COMMON, "ngram": True}},
+            {"common": {**COMMON, "ngram": True, "acceptance": 0.8}},
             "with acceptance = .*leave such values out with",
         ),
         ({"price": "lognorm"}, {}, "price: write a mapping, {distribution: lognorm, ...}, or held_out"),
