@@ -446,7 +446,7 @@ def test_tables_and_records() -> None:
     found = _found()
     folds = all_folds(found)
     constants = constants_table(found)
-    assert constants.rows[2][:2] == ("host.graph_launch", "6 us")
+    assert constants.rows[2][:2] == ("host.graph_launch", "5.99 us")
     assert constants.rows[2][3:] == ("4 us", "yes")
     errors = errors_table(found, folds)
     assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"

@@ -179,6 +179,6 @@ def test_few_rows_are_printed_as_few() -> None:
     known = catalog.assumptions("profiles/cdna3").calibration
     assert known is not None
     layout = known.errors["layout"]["ttft"]
-    assert (layout.own, layout.rows) == (15, 239)
+    assert (layout.own, layout.rows) == (15, 234)
     traffic = known.errors["traffic"]["ttft"]
     assert (traffic.own, traffic.rows) == (None, 15)

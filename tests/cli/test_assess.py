@@ -157,7 +157,7 @@ def test_a_server_is_held_against_services_where_lengths_are_known(command: Comm
     found = verdict(command, *SERVED, "--batch", 64, *LENGTHS)
     said = (found["compared_with"], found["beside_prediction"], found["beside_frontier"])
     assert said == ("services", "faster", "ahead")
-    assert 1 / found["predicted_seconds"] == pytest.approx(31.5, rel=0.04)
+    assert 1 / found["predicted_seconds"] == pytest.approx(32.8, rel=0.04)
     assert found["measured_seconds"] < found["predicted_seconds_low"] < found["predicted_seconds"]
     asked = ("--tp", 4, "--rates", 5, "--weights", "fp8", *LENGTHS)
     assert record(command, "load", "llama_3_70b", "h100_sxm", *asked)["layout"]["tp"] == 4
@@ -182,11 +182,11 @@ def test_a_server_that_does_what_is_predicted_is_as_expected_and_its_parts_add_u
 def test_the_verdict_comes_first_with_what_it_rests_on(command: Command) -> None:
     for quiet in ((), ("--quiet",)):
         first, second, third = command(*SERVED, "--batch", 64, *LENGTHS, *quiet).out.splitlines()[:3]
-        assert first.startswith("FASTER THAN EXPECTED: 22.2 ms per token measured, 31 predicted (26")
+        assert first.startswith("FASTER THAN EXPECTED: 22.2 ms per token measured, 30.5 predicted (26")
         assert first.endswith(" in 80 % of cases).")
         assert second.startswith("AHEAD OF the frontier: ")
         assert second.endswith(" x) at this speed.")
-        assert third == "Held against services by profiles/hopper (157 rows); 4 GPUs tp4."
+        assert third == "Held against services by profiles/hopper (155 rows); 4 GPUs tp4."
 
 
 def test_batch_throughput_and_utilisation_of_a_service_follow_from_each_other(command: Command) -> None:

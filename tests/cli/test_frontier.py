@@ -183,16 +183,24 @@ def test_speculative_decoding(command: Command) -> None:
     [
         (
             ("--draft", "qwen3_0_6b"),
-            "draft model Qwen3 0.6B, acceptance 0.8, at most 5 drafted",
-            {"acceptance": 5 * [0.8]},
+            "draft model Qwen3 0.6B, acceptance 0.73, at most 5 drafted",
+            {"acceptance": 5 * [0.73]},
         ),
         (
             ("--mtp", "--acceptance", "0.9,0.7"),
             "prediction layers, acceptance by position 0.9, 0.7",
             {"proposer": "mtp"},
         ),
-        (("--eagle", "--draft-weights", "bf16"), "EAGLE head (bf16), acceptance 0.8", {"draft_weights": "bf16"}),
-        (("--ngram", "--max-draft", 2), "n-grams of the text so far, acceptance 0.8", {"acceptance": [0.8, 0.8]}),
+        (
+            ("--eagle", "--draft-weights", "bf16"),
+            "EAGLE head (bf16), acceptance by position 0.77, 0.71, 0.71",
+            {"draft_weights": "bf16"},
+        ),
+        (
+            ("--ngram", "--max-draft", 2),
+            "n-grams of the text so far, acceptance by position 0.44, 0.91",
+            {"acceptance": [0.44, 0.91]},
+        ),
     ],
 )
 def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:

@@ -60,7 +60,7 @@ def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: 
     assert float(starred[0].rstrip(" *")) == pytest.approx(best.tokens_per_second_per_user, abs=0.51)
     assert f"{len(table.rows)} of {len(front)} points" in table.every_note[0]
     assert table.title.startswith("Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per")
-    assert "; weights fp8, activations bf16, KV bf16; context" in table.title
+    assert "; weights fp8, embeddings bf16, activations bf16, KV bf16; context" in table.title
 
 
 def test_one_point_is_a_table_too() -> None:

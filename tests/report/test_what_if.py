@@ -37,7 +37,7 @@ def test_the_input_that_moves_cost_most_is_on_top(answer: ie.WhatIf) -> None:
     assert table.columns[:4] == ("input", "is", "$ at this speed", "$ same layout")
     assert table.rows[0][1:3] == ("$2.95/h", "+1.00")
     assert table.rows[-1][2] == "0.00"
-    assert table.notes[0].startswith("At 30.0 tokens/s per user: $1.54 per million output tokens, 2 GPUs, tp2")
+    assert table.notes[0].startswith("At 30.0 tokens/s per user: $1.51 per million output tokens, 2 GPUs, tp2")
     assert "over -20 to +25 % of it" in table.notes[1]
 
 

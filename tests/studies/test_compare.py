@@ -192,7 +192,9 @@ def test_the_record_has_the_points_of_every_series() -> None:
         assert cost["dollars_low"] < cost["dollars"] < cost["dollars_high"]
         assert one["preferred"] in one["points"]
     assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per")
-    assert record["title"].endswith("weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens")
+    assert record["title"].endswith(
+        "weights fp8, embeddings bf16, activations bf16, KV bf16; 2000 input tokens, 500 output tokens"
+    )
     assert all(source["ref"] for source in record["sources"])
 
 

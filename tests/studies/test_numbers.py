@@ -7,7 +7,9 @@ from inference_econ.inputs import Settings
 from inference_econ.studies.numbers import number, with_numbers
 from inference_econ.studies.settings import frontier_of
 
-QUESTION = Settings(model="deepseek_v3", hardware="h200_sxm", weights="fp8_block", changes=("hardware.watts=900 W",))
+QUESTION = Settings(
+    model="deepseek_v3", hardware="h200_sxm", weights="fp8_block", acceptance=0.8, changes=("hardware.watts=900 W",)
+)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_arithmetic_bound_decode_is_in_proportion_to_the_peak() -> None:
 def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() -> None:
     settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8")
     effect = what_if("llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["hbm_bandwidth"]).effects[0]
-    ratio = 1.0 / 3.35 * 3.3
+    ratio = 1.0 / 3.35 * 3.34
     costs = []
     for value in (3.25e12, 3.35e12):
         front = _front(with_numbers(settings, {"hardware.hbm_bytes_per_second": value}))

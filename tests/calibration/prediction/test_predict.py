@@ -203,7 +203,7 @@ def test_what_does_not_fit_cannot_be_full() -> None:
     assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
     # Nor can it have run if somebody counted the requests.
     refused = _one(accelerators=1, tp=1, hardware="l4").skipped
-    assert refused == "cannot have run: weights need 70.6 GB of the 24.2 GB there are"
+    assert refused == "cannot have run: weights need 72.7 GB of the 24.2 GB there are"
 
 
 @pytest.mark.parametrize("load", ["batch", "concurrency", "rate", "saturated"])
