@@ -34,7 +34,7 @@ STREAMED = [(1, 1, 1.0, 1), (4, 1, 0.5, 4), (4, 2, 0.5, 4), (8, 1, 0.25, 8)]
 
 @pytest.mark.parametrize(("tp", "pp", "share", "chips"), STREAMED)
 def test_a_step_takes_no_less_than_its_weights(tp: float, pp: float, share: float, chips: float) -> None:
-    # Embeddings of 2 x 128,256 x 8,192 stay, in 16 bits; of the layers' 68.5 GB a share comes over 64 GB/s: 1.07 s for all.
+    # Embeddings of 2 x 128,256 x 8,192 stay in 16 bits; of the layers' 68.5 GB a share comes over 64 GB/s: 1.07 s.
     setup, plan = _setup(share), _plan(tp, pp)
     embeddings = 2 * 128_256 * 8192 * 2.0
     layers = memory.weight_bytes(setup.model, setup.precision) - embeddings

@@ -52,7 +52,8 @@ def groups(*loads: str, pools: bool = False) -> Iterator[list[Prediction]]:
         if row.load in loads and (row.decode is not None) == pools and (pools or row.tp is not None):
             facts = deployed.facts_of(row)
             bare = replace(
-                row, id="", days=None, ran="", engine_version=facts.version if facts else "", dataset="", source="", concurrency=None, requests_per_second=None,
+                row, id="", days=None, ran="", engine_version=facts.version if facts else "",
+                dataset="", source="", concurrency=None, requests_per_second=None,
                 spread=None, ttft_seconds=None, tpot_seconds=None, request_seconds=None,
                 output_tokens_per_second_per_accelerator=None, input_tokens_per_second_per_accelerator=None,
                 total_tokens_per_second_per_accelerator=None, ttft_limit_seconds=None, tpot_limit_seconds=None,
