@@ -181,4 +181,4 @@ def test_few_rows_are_printed_as_few() -> None:
     layout = known.errors["layout"]["ttft"]
     assert (layout.own, layout.rows) == (15, 234)
     traffic = known.errors["traffic"]["ttft"]
-    assert (traffic.own, traffic.rows) == (None, 15)
+    assert (traffic.own, traffic.rows) == (15, 234)

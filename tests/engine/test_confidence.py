@@ -81,7 +81,7 @@ def test_the_errors_are_those_that_the_question_is_unlike_in() -> None:
         margin(hopper, "ttft", 0.9, [asked, asked._replace(layout=layout)]) for layout in ("tp4", "tp4pp7")
     )
     assert measured is not None and unmeasured is not None
-    assert 1.0 < measured < unmeasured
+    assert 1.0 < measured <= unmeasured
     assert hopper.calibration is not None
     spread = hopper.calibration.errors["layout"]["ttft"].quantiles
-    assert unmeasured == pytest.approx(math.exp(np.interp(0.9, LEVELS, spread)))
+    assert unmeasured >= math.exp(np.interp(0.9, LEVELS, spread)) * (1.0 - 1e-9)

@@ -11,9 +11,9 @@ import numpy as np
 
 from inference_econ.answers.launching import holding
 from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
-from inference_econ.engine import Speculation, attention_groups, has_experts, step_seconds
+from inference_econ.engine import Setup, Speculation, attention_groups, has_experts, step_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import ModelSpec, Precision, ServingEngine, catalog
+from inference_econ.inputs import Precision, ServingEngine, catalog
 from inference_econ.serving import Service
 
 #: Sequences up to which each engine captures graphs by itself [1].
@@ -55,7 +55,7 @@ def written(
             f"{engine.label} does not run on {service.setup.hardware.name}: it has {' and '.join(launch.vendors)}"
         )
     degrees = Degrees.of(service)
-    _check(engine, service.setup.model, degrees)
+    _check(engine, service.setup, degrees)
     given = _format(engine, service, own_weights=own_weights)
     arguments, file = _TABLES[engine.name](engine, service, degrees, limits, model, given)
     of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
@@ -111,9 +111,12 @@ def _trtllm_role(role: Role, limits: Limits) -> dict[str, Any]:
     return {**ahead, "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}}
 
 
-def _check(engine: Engine, model: ModelSpec, degrees: Degrees) -> None:
-    """Refuse layouts that no engine has."""
-    if degrees.dp > 1 and not has_experts(model):
+def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
+    """Refuse groups of attention ranks that would be replicas."""
+    model, facts = setup.model, catalog.engine(engine.name).at(engine.options.version)
+    support = facts.support(model.architecture, setup.hardware.family)
+    cut = "dense_layers" not in facts.replicated_under_attention_dp
+    if degrees.dp > 1 and not has_experts(model) and not (support is not None and support.attention_dp and cut):
         raise InputError(
             f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
             f"replica; ask again with --dp 1, and replicas come by themselves"
