@@ -26,7 +26,7 @@ def is_repository(name: str) -> bool:
 
 def _check(name: str) -> str:
     if not is_repository(name):
-        problem = f"{name!r} is no name of weights; write ORGANISATION/NAME in {REPOSITORY_LETTERS}"
+        problem = f"write ORGANISATION/NAME in {REPOSITORY_LETTERS}"
         raise PydanticCustomError("repository", "{problem}", {"problem": problem})
     return name
 
