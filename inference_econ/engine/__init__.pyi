@@ -34,6 +34,7 @@ from .layouts.plans import attention_groups as attention_groups
 from .layouts.plans import dealt as dealt
 from .layouts.plans import has_experts as has_experts
 from .layouts.space import Space as Space
+from .layouts.startable import groups_share_work as groups_share_work
 from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds
 from .mixed import saved_seconds as saved_seconds

@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ.answers.launching import holding
 from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
-from inference_econ.engine import Setup, Speculation, attention_groups, has_experts, step_seconds
+from inference_econ.engine import Setup, Speculation, attention_groups, groups_share_work, has_experts, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, ServingEngine, catalog
 from inference_econ.serving import Service
@@ -114,9 +114,8 @@ def _trtllm_role(role: Role, limits: Limits) -> dict[str, Any]:
 def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
     """Refuse groups of attention ranks that would be replicas."""
     model, facts = setup.model, catalog.engine(engine.name).at(engine.options.version)
-    support = facts.support(model.architecture, setup.hardware.family)
-    cut = "dense_layers" not in facts.replicated_under_attention_dp
-    if degrees.dp > 1 and not has_experts(model) and not (support is not None and support.attention_dp and cut):
+    shared = has_experts(model) or groups_share_work(facts, model, setup.hardware.family)
+    if degrees.dp > 1 and not shared:
         raise InputError(
             f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
             f"replica; ask again with --dp 1, and replicas come by themselves"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans, has_experts
-from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
+from inference_econ.inputs import EngineFacts, ModelSpec, ServingEngine, TensorLayout
 
 #: Rules that forbid layouts, by code.
 RuleCode = Literal[
@@ -79,6 +79,16 @@ def rules_of(
     return list(_rules(engine, model, family, plans, cut))
 
 
+def groups_share_work(facts: EngineFacts, model: ModelSpec, family: str) -> bool:
+    """Whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
+
+    They share work only in experts, or where the engine cuts dense parts over all of them.
+    """
+    support = facts.support(model.architecture, family)
+    cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
+    return support is not None and support.attention_dp and cut
+
+
 def _rules(engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout) -> Iterator[Rule]:
     """The same, one by one."""
     facts, stage, ranks = engine.facts, np.asarray(plans.stage), np.asarray(plans.attention_ranks)
@@ -87,9 +97,7 @@ def _rules(engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, c
         yield Rule("model", np.ones((), dtype=bool))
         return
     yield Rule("cut", np.asarray(cut != "1d"))
-    # Groups share work only in experts, or where the engine cuts dense parts over all of them.
-    shared = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
-    if not (support.attention_dp and shared):
+    if not groups_share_work(facts, model, family):
         yield Rule("replicas", apart)
     elif facts.attention_groups == "single_ranks":
         yield Rule("single_ranks", apart & (ranks != 1))
