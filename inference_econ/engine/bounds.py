@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from inference_econ._types import Array
 from inference_econ.engine.uncertainty import Instances, Interval, Subject, interval, unlike_layouts
 from inference_econ.inputs import Calibration, Quantity, Range
 
@@ -16,6 +17,9 @@ Follows = Mapping[str, tuple[Quantity, int]]
 Factors = tuple[float | None, float | None]
 #: Factors of columns [1].
 Ends = Mapping[str, Factors]
+#: The same of each of some points, shape (n,).
+ArrayFactors = tuple["Array | None", "Array | None"]
+ArrayEnds = Mapping[str, ArrayFactors]
 #: Of a decode step with its batch.
 STEP: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),

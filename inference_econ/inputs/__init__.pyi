@@ -81,6 +81,7 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import UNSCALED as UNSCALED
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
+from .dtype import check_dtype as check_dtype
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
 from .engine_capacity import divided as divided

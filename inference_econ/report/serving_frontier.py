@@ -170,8 +170,6 @@ def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
 
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
-    (instances,) = front.subjects()
-    factors = front.ends()
     return {
         **facts(
             front.setup,
@@ -181,9 +179,11 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
         "promises": targets_record(front.promises),
-        "calibration": caveats.calibration_record(instances, SERVED),
+        "calibration": {
+            instances.label: caveats.calibration_record(instances, SERVED) for instances in front.subjects()
+        },
         "summary": summary_record(front),
-        "points": [caveats.bounded(point.record(), factors) for point in front.points()],
+        "points": [record for record, _ in front.bounded_points()],
         "sources": source_records(sources(front)),
     }
 
@@ -249,16 +249,18 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
 
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
     """What hovering over each point says: its deployment, its times and its cost, with their ends."""
-    points, ends = front.points(), front.ends()
+    points = front.points()
+    ends = [front.ends_at(index) for index in range(len(points))]
+    both = list(zip(points, ends, strict=True))
     details = deployed(points)
     details |= {
+        "recipe": [point.practice for point in points],
         "in flight": [point.concurrency for point in points],
         "batch": [point.batch for point in points],
-        "TTFT ms": [between(1e3 * point.ttft_seconds, ends["ttft_seconds"]) for point in points],
-        "TPOT ms": [between(1e3 * point.tpot_seconds, ends["tpot_seconds"]) for point in points],
+        "TTFT ms": [between(1e3 * point.ttft_seconds, end["ttft_seconds"]) for point, end in both],
+        "TPOT ms": [between(1e3 * point.tpot_seconds, end["tpot_seconds"]) for point, end in both],
     }
-    costs = [point.dollars_per_million_output_tokens for point in points]
-    return details | priced(costs, ends["dollars_per_million_output_tokens"])
+    return details | priced(front.dollars, front.ends()["dollars_per_million_output_tokens"])
 
 
 def _steps(front: ServiceFrontier) -> Steps | None:

@@ -110,6 +110,9 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         label += " 2d"
     if "draft_tokens" in layout:
         label += f" +{layout['draft_tokens']} drafted"
+    if "prefill" in layout:
+        instances = f"{size(float(layout['prefill_instances']))}P{size(float(layout['decode_instances']))}D"
+        label = f"{instances} {layout['prefill']} + {label}"
     return label
 
 
