@@ -140,6 +140,8 @@ from .prices import HourPrice as HourPrice
 from .priors import Family as Family
 from .priors import Lognormal as Lognormal
 from .priors import Priors as Priors
+from .recipes import Practice as Practice
+from .recipes import practices as practices
 from .recorded_offers import recorded_offers as recorded_offers
 from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .repository import is_repository as is_repository
