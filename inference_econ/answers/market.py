@@ -14,7 +14,7 @@ from inference_econ.answers.offer import offer
 from inference_econ.answers.slots import with_slots
 from inference_econ.engine import Setup, Space, Speculation
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Practice, Requests, engines_for, practices
+from inference_econ.inputs import Practice, Precision, Requests, engines_for, practices
 
 #: Whether instances read prompts and decode, or pools do one of both, or either.
 Arrangement = Literal["both", "together", "apart"]
@@ -42,7 +42,7 @@ def market(
     ----------
     setup : Setup
         What is served, on what, how. Where it leaves the engine open, every engine that can serves under its own
-        profile; where it has no assumptions of its own, each with the formats of cache and the proposers of its recipes.
+        profile; without assumptions of its own, each with the formats of cache and the proposers of its recipes.
     requests : Requests
         Lengths and cached tokens.
     space : Space, optional
@@ -72,9 +72,9 @@ def market(
 
     Examples
     --------
-    >>> setup = Setup.of("llama_3_8b", "h100_sxm")
-    >>> [c.engine for c in market(setup, Requests(isl=1000, osl=200), Space(max_accelerators=2), arrangement="together")]
-    ['sglang 0.5.23', 'trtllm 1.3.0rc25', 'vllm 0.33.0']
+    >>> setup, requests = Setup.of("llama_3_8b", "h100_sxm"), Requests(isl=1000, osl=200)
+    >>> [each.label for each in market(setup, requests, Space(max_accelerators=2), arrangement="together")]
+    ['sglang 0.5.23 (bf16 cache)', 'trtllm 1.3.0rc20 (bf16 cache)', 'vllm 0.33.0 (bf16 cache)']
     """
     tried = Space() if space is None else space
     reasons: list[InputError | NothingFitsError] = []
@@ -107,10 +107,12 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
     if not engines:
         yield setup, proposed
         return
+    published = Precision.of(setup.model).of_weights == setup.precision.of_weights
+    weights = None if published else setup.precision.weights
     for engine in engines:
         own = setup.run_by(engine)
         seen: set[tuple[str, Speculation | None]] = set()
-        for practice in practices(engine.name, setup.model, setup.hardware, setup.precision.weights):
+        for practice in practices(engine.name, setup.model, setup.hardware, weights):
             try:
                 cached = own.with_cache(practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.candidates import Candidate, Seen
+from inference_econ.answers.disaggregated.compare import NOTICED
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
 from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
 from inference_econ.answers.promises import Targets
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 Metric = Literal["cost", "blended", "throughput", "power"]
 METRICS: tuple[Metric, ...] = ("cost", "blended", "throughput", "power")
 _MEGAWATT = 1e6
+#: Where frontiers end that nobody promises anything on: slower services are not sold [s], and pools that cost more than
+#: so many times what the cheapest service does are not deployed [1].
+_SLOWEST, _DEAREST = 0.1, 10.0
 Mask = npt.NDArray[np.bool_]
 
 
@@ -134,7 +138,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     @property
     def shown(self) -> list[int]:
         """The candidates that have a point, by number."""
-        return np.unique(self.which).tolist()
+        return sorted(set(self.which.tolist()))
 
     def candidate(self, index: int) -> Candidate:
         """Who serves a point."""
@@ -316,10 +320,10 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         for index, point in enumerate(self.points()):
             yield bounds.bounded(point.record(), self.ends_at(index)), point.layout
 
-    def ends(self) -> bounds.ArrayEnds:
+    def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
         known = self._known_ends()
-        factors: dict[str, bounds.ArrayFactors] = {}
+        factors: dict[str, bounds.Factors] = {}
         for name in bounds.FULL:
             pairs = [known[number][name] for number in self.which.tolist()]
             low, high = (np.array([math.nan if pair[end] is None else pair[end] for pair in pairs]) for end in (0, 1))
@@ -412,7 +416,9 @@ def requests_of(traffic: Traffic | Requests) -> Requests:
     return Requests.build({"isl": traffic.isl, "osl": traffic.osl}, origin="traffic")
 
 
-def service_frontier(candidates: Sequence[Candidate], promises: Targets | None = None) -> ServiceFrontier:
+def service_frontier(
+    candidates: Sequence[Candidate], promises: Targets | None = None, *, ends: bool = True
+) -> ServiceFrontier:
     """The frontier over all layouts and batches of candidates, each in the steady state of continuous batching.
 
     Parameters
@@ -421,11 +427,14 @@ def service_frontier(candidates: Sequence[Candidate], promises: Targets | None =
         Of one model on one chip (:func:`inference_econ.answers.market.market`).
     promises : Targets, optional
         Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
+    ends : bool
+        Without a promised TPOT, leave out what nobody sells: a TPOT above 100 ms where some are below.
 
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches.
+        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and cost at most ten times
+        what the cheapest service does.
 
     Raises
     ------
@@ -441,9 +450,12 @@ def service_frontier(candidates: Sequence[Candidate], promises: Targets | None =
     promised = check_mean(promises)
     seen = [candidate.means(promised.given) for candidate in candidates]
     kept = [kept_states(times, promised) for times in seen]
+    if ends and "tpot" not in promised.given:
+        usual = [mask & (each["tpot"] <= _SLOWEST) for mask, each in zip(kept, seen, strict=True)]
+        kept = usual if any(mask.any() for mask in usual) else kept
     if not any(each.any() for each in kept):
         raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
-    best = _undominated(candidates, kept)
+    best = _undominated(candidates, kept, _DEAREST if ends else math.inf)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
     waits = np.empty(which.size)
     for number in np.unique(which).tolist():
@@ -456,15 +468,21 @@ def service_frontier(candidates: Sequence[Candidate], promises: Targets | None =
     )
 
 
-def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
-    """The states that nothing beats, the slowest first: candidate, layout and batch."""
+def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask], dearest: float) -> list[tuple[int, int, int]]:
+    """The states that nothing beats, the slowest first: candidate, layout and batch.
+
+    Pools have to be cheaper by :data:`NOTICED`, and cost at most so many times what the cheapest state does [1].
+    """
     places, seconds, chips = [], [], []
-    for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
-        rows, columns = np.nonzero(mask)
+    costs = [candidate.seen.accelerators / candidate.seen.requests_per_second for candidate in candidates]
+    least = min(float(cost[mask].min()) for cost, mask in zip(costs, kept, strict=True) if mask.any())
+    for number, (candidate, cost, mask) in enumerate(zip(candidates, costs, kept, strict=True)):
+        apart = candidate.pools is not None
+        shown = mask & (cost <= dearest * least) if apart else mask
+        rows, columns = np.nonzero(shown)
         places += list(zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True))
-        seen = candidate.seen
-        seconds.append(seen.tpot_seconds[mask])
-        chips.append(seen.accelerators[mask] / seen.requests_per_second[mask])
+        seconds.append(candidate.seen.tpot_seconds[shown])
+        chips.append(cost[shown] * (1.0 + NOTICED if apart else 1.0))
     best = pareto.undominated(np.concatenate(seconds), np.concatenate(chips))[::-1]
     return [places[index] for index in best.tolist()]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -187,7 +187,7 @@ class Setup:
         price: float | str | None = None,
         context: float = 0.0,
         changes: Iterable[str] = (),
-        engine: str | None = None,
+        engine: str | Sequence[str] | None = None,
     ) -> Setup:
         """A setup from names, formats, a preset, a price and what-ifs.
 
@@ -209,9 +209,10 @@ class Setup:
             Tokens in the cache of each sequence, for what asks for single steps [tokens].
         changes : iterable of str
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
-        engine : str, optional
-            ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; ``any``: all layouts. By
-            default those that at least one known engine can start, where one is known for model, chip and formats.
+        engine : str or sequence of str, optional
+            ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
+            of them can; ``any``: all layouts. By default those that at least one known engine can start, where one is
+            known for model, chip and formats.
 
         Returns
         -------
@@ -240,7 +241,7 @@ class Setup:
         chip = (
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
-        own = None if engine in (None, ANY_LAYOUT) else str(engine).partition("@")[0]
+        own = engine.partition("@")[0] if isinstance(engine, str) and engine != ANY_LAYOUT else None
         opinions = _without_exceptions(
             profiles.assumed(assumptions, chip, own, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
         )
@@ -256,7 +257,10 @@ class Setup:
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
-        engines = engines_for(served, chip, precision, asked)
+        if asked is None or isinstance(asked, str):
+            engines = engines_for(served, chip, precision, asked)
+        else:
+            engines = tuple(one for name in asked for one in engines_for(served, chip, precision, name))
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
         setup = cls(served, chip, precision, context, opinions, rate, engines=engines)

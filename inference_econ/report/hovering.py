@@ -8,7 +8,6 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.serving_frontier import ServicePoint
-from inference_econ.engine.bounds import ArrayFactors
 from inference_econ.report.caveats import Factors
 from inference_econ.report.table import amount, layout_label
 from inference_econ.search import Point
@@ -34,14 +33,16 @@ def between(value: float, factors: Factors) -> str:
     ('20.0 (18.0 to 24.0)', '20.0')
     """
     low, high = factors
-    return amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, low, high)})"
+    return (
+        amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, float(low), float(high))})"
+    )
 
 
 def _ends(value: float, low: float, high: float) -> str:
     return f"{amount(value * low)} to {amount(value * high)}"
 
 
-def priced(costs: Sequence[float] | Array, factors: Factors | ArrayFactors) -> dict[str, list[float | str]]:
+def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[float | str]]:
     """Costs and where measured ones probably lie, as numbers: what is proportional to the price of a chip.
 
     Parameters

@@ -124,7 +124,7 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
 
 
 def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
-    """Who is the cheapest to serve the common settings at a speed, or at the fastest: members differ in nothing else."""
+    """Who serves the common settings the cheapest at a speed, or at the fastest: all members are served so."""
     try:
         front = frontier_of(settings)
     except NothingFitsError:

@@ -89,7 +89,7 @@ class LayoutCurves:
 
     @cached_property
     def _speeds(self) -> Array:
-        return 1.0 / self.candidate.seen.tpot_seconds
+        return np.asarray(1.0 / self.candidate.seen.tpot_seconds)
 
     @cached_property
     def _flights(self) -> Array:

@@ -39,8 +39,9 @@ class SteadyPools:
     Notes
     -----
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.recommend.FILLED`, so that prompts wait little. Of all ratios of at most 16 instances of a kind the least one that
-    is enough is taken, coarser ones where a group would have more chips than are deployed together.
+    :data:`inference_econ.answers.recommend.FILLED`, so that prompts wait little. Of all ratios of at most 16 instances
+    of a kind the least one that is enough is taken, coarser ones where a group would have more chips than are deployed
+    together.
     """
 
     pools: Pools
@@ -98,7 +99,7 @@ class SteadyPools:
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
         """Mean TTFT of some states, waits for other prompts included [s]; NaN where no pools can."""
-        prefill, readers, decoders = (chosen[rows, columns] for chosen in self._chosen)
+        prefill, readers, _ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
         for group in set(zip(prefill.tolist(), rows.tolist(), readers.tolist(), strict=True)):
