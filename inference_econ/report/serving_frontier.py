@@ -19,9 +19,26 @@ from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
-from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.startable import (
+    nobody_starts,
+    saving_note,
+    startable_notes,
+    with_engines,
+    with_notes,
+    with_recipes,
+)
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
+from inference_econ.report.table import (
+    PART_NAMES,
+    Table,
+    amount,
+    assumptions_label,
+    dollars,
+    layout_label,
+    remarks,
+    size,
+    warnings,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,20 +149,21 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *nobody_starts([front.setup]),
+        *nobody_starts(front.setups),
         *caveats.warnings(front.subjects(points)),
         *warnings(front.setup),
     )
     why = (
-        f"{MEANS} Assumptions: {front.setup.assumptions.name}.",
+        f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",
         *summary_notes(front),
-        *startable_notes([front.setup]),
+        *startable_notes(front.setups),
         *caveats.remarks(front.subjects(points), SERVED),
         *remarks(front.setup),
     )
-    least = ("in flight", "engine", "TPOT ms")
+    least = ("in flight", "TPOT ms")
     table = Table(service_frontier_title(front), columns, tuple(lines), notes, why, least)
-    return with_engines(table, [point.layout for point in points], [front.setup])
+    table = with_engines(table, [point.layout for point in points], front.setups)
+    return with_recipes(table, [point.practice for point in points])
 
 
 def _metric_cell(value: float, y: Metric) -> str:
@@ -161,10 +179,10 @@ def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
     """The same of several that are compared."""
     return heading(
         SERVICES,
-        [front.setup for front in fronts],
+        [setup for front in fronts for setup in front.setups],
         [lengths_label(front.requests) for front in fronts],
         promises=[front.promises for front in fronts],
-        speculations=[front.speculation for front in fronts],
+        speculations=[front.candidates[number].speculation for front in fronts for number in front.shown],
     )
 
 

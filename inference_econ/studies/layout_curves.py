@@ -96,7 +96,7 @@ class LayoutCurves:
         """Requests in flight for each instance that decodes, shape (n, k) [1]."""
         rows, columns = np.indices(self._speeds.shape)
         decoders = self.candidate.decoders(rows.ravel(), columns.ravel())
-        return self.candidate.seen.concurrency / np.reshape(decoders, np.shape(decoders) and self._speeds.shape)
+        return self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape)
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:
         """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.
@@ -145,9 +145,15 @@ class LayoutCurves:
         tpot = np.array([1.0 / held.tokens_per_second])
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
-    def record(self, layout: LayoutKey) -> Mapping[str, float | str]:
-        """The degrees of a layout under the names that people use, and the engines that can start it."""
-        return self.candidate.layouts(self._rows(layout)[:1], np.zeros(1, dtype=np.intp))[0]
+    def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
+        """The degrees of a layout under the names that people use, and the engines that can start it.
+
+        Of pools those of the batch that is nearest to so many requests in flight of an instance that decodes [1].
+        """
+        row = self._rows(layout)[:1]
+        with np.errstate(invalid="ignore"):
+            nearest = np.nanargmin(np.abs(np.log(self._flights[row[0]] / concurrency)))
+        return self.candidate.layouts(row, np.array([nearest]))[0]
 
     def _rows(self, layout: LayoutKey | None) -> npt.NDArray[np.intp]:
         return np.array([row for row, key in enumerate(self.keys) if layout in (None, key)], dtype=np.intp)

@@ -242,7 +242,8 @@ def what_if_of(
         if progress is not None:
             progress(index / len(varied), each.label)
         effects.append(_effect(asked, each))
-    return WhatIf(front, at, best, curves.record(best[0].layout), span, tuple(effects))
+    layout = curves.record(best[0].layout, best[0].concurrency)
+    return WhatIf(front, at, best, layout, span, tuple(effects))
 
 
 class _Asked(NamedTuple):
@@ -310,14 +311,22 @@ def _effect(asked: _Asked, each: Input) -> Effect:
         tuple(math.nan if one is None else one.fastest(answer.dollars) for one in map(curves, values)),
         tuple(Held() if one is None else one.held(answer.layout, answer.concurrency) for one in map(curves, values)),
         tuple(
-            Step(kind, each.value * low, each.value * high, _record(curves(high), after), _record(curves(low), before))
+            Step(
+                kind,
+                each.value * low,
+                each.value * high,
+                _record(curves(high), after, answer.concurrency),
+                _record(curves(low), before, answer.concurrency),
+            )
             for kind, low, high, before, after in _steps(lambda ratio: at(ratio, asked.speeds[0]), values, sharp)
         ),
     )
 
 
-def _record(curves: LayoutCurves | None, layout: LayoutKey | None) -> Mapping[str, float | str] | None:
-    return None if curves is None or layout is None else curves.record(layout)
+def _record(
+    curves: LayoutCurves | None, layout: LayoutKey | None, concurrency: float
+) -> Mapping[str, float | str] | None:
+    return None if curves is None or layout is None else curves.record(layout, concurrency)
 
 
 def _varied(asked: _Asked, each: Input, ratio: float) -> LayoutCurves | None:

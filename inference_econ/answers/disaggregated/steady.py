@@ -13,7 +13,7 @@ from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import MOST_INSTANCES
-from inference_econ.answers.recommend import FILLED
+from inference_econ.answers.together import FILLED
 from inference_econ.serving import Steady
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
@@ -39,7 +39,7 @@ class SteadyPools:
     Notes
     -----
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.recommend.FILLED`, so that prompts wait little. Of all ratios of at most 16 instances
+    :data:`inference_econ.answers.together.FILLED`, so that prompts wait little. Of all ratios of at most 16 instances
     of a kind the least one that is enough is taken, coarser ones where a group would have more chips than are deployed
     together.
     """
