@@ -13,7 +13,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.answers.promised import kept_states, means
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.formulas import money
+from inference_econ.formulas import money, pareto
 
 #: Chips, pipeline stages, chips that share attention, expert-parallel ranks [1]: what tells layouts apart.
 LayoutKey = tuple[float, float, float, float]
@@ -84,17 +84,17 @@ class LayoutCurves:
         """
         rows, states = self._rows(layout), self.front.deployments.states
         speeds, flights, costs = states.tokens_per_second[rows], states.concurrency[rows], self._dollars[rows]
-        costs_of_both = np.hstack([np.where(speeds >= speed, costs, np.nan), _crossed(speeds, costs, speed)])
-        if not np.isfinite(costs_of_both).any():
+        cheapest = pareto.least_from(speeds, costs, speed)
+        if cheapest is None:
             return Best()
-        row, column = np.unravel_index(int(np.nanargmin(costs_of_both)), costs_of_both.shape)
-        flight = np.hstack([flights, _crossed(speeds, flights, speed)])[row, column]
-        return Best(float(costs_of_both[row, column]), self.keys[rows[row]], float(flight))
+        dollars, row, column = cheapest
+        flight = np.hstack([flights, pareto.crossed(speeds, flights, speed)])[row, column]
+        return Best(dollars, self.keys[rows[row]], float(flight))
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
         speeds, costs = self.front.deployments.states.tokens_per_second, self._dollars
-        whole, between = np.where(costs <= dollars, speeds, np.nan), _crossed(costs, speeds, dollars)
+        whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
         best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
         return float(max(best)) if max(best) > 0.0 else np.nan
 
@@ -124,13 +124,3 @@ class LayoutCurves:
 
     def _rows(self, layout: LayoutKey | None) -> npt.NDArray[np.intp]:
         return np.array([row for row, key in enumerate(self.keys) if layout in (None, key)], dtype=np.intp)
-
-
-def _crossed(x: Array, y: Array, at: float) -> Array:
-    """Values of y where x passes ``at`` between two neighbouring states, as a power of x; NaN where it does not."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left, right = np.log(x[:, :-1]), np.log(x[:, 1:])
-        share = (np.log(at) - left) / (right - left)
-        low, high = np.log(y[:, :-1]), np.log(y[:, 1:])
-    passed = (share >= 0.0) & (share <= 1.0)
-    return np.exp(np.where(passed, low + np.where(passed, share, 0.0) * (high - low), np.nan))
