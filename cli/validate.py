@@ -44,7 +44,8 @@ def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
             validation.dataset(argument)
         before = argument
     if not arguments:
-        return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
+        usual = [name for name, dataset in validation.DATASETS.items() if not dataset.on_request]
+        return list(validation.SERVERS), [(name, None) for name in usual]
     return servers, others
 
 
@@ -57,13 +58,16 @@ _HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output",
 _LISTED = "\n".join(
     [
         *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
-        *(f"  {name}: {dataset.description}" for name, dataset in validation.DATASETS.items()),
+        *(
+            f"  {name}: {dataset.description}{' (only if named)' if dataset.on_request else ''}"
+            for name, dataset in validation.DATASETS.items()
+        ),
     ]
 )
 _HELP = f"""Hold predictions against measurements: errors, coverage, and the rows that could not be compared.
 
 \b
-DATASET is one of these; all of them by default:
+DATASET is one of these; all of them by default, but those that take long:
 {_LISTED}
 
 FILE is one of your own: servers, with the columns of a shipped file (.csv), or results of vllm bench serve, SGLang's

@@ -32,7 +32,11 @@ from .spread import joined as joined
 from .subjects import days_of as days_of
 from .subjects import layout_of as layout_of
 from .validation import ComparedPoint as ComparedPoint
+from .validation import Form as Form
 from .validation import Report as Report
+from .validation._costs import CostPoint as CostPoint
+from .validation._costs import CostScore as CostScore
+from .validation._costs import cost_score as cost_score
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
 from .validation.overheads import Overhead as Overhead

@@ -137,6 +137,70 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
     return np.unique(np.searchsorted(time, limits, side="right") - 1)
 
 
+def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
+    """Values where curves pass an abscissa between two of their points: y as a power of x between neighbours.
+
+    Parameters
+    ----------
+    x, y : array_like, shape (n, k)
+        Points of n curves in the order in which they are joined, both positive: for example speed [tokens/s] and cost
+        [USD per 1e6 tokens].
+    at : float
+        The abscissa, in the unit of x.
+
+    Returns
+    -------
+    ndarray, shape (n, k - 1)
+        In the unit of y; NaN where two neighbours do not have the abscissa between them, or one of their values is NaN.
+
+    Notes
+    -----
+    y = y_0 (x / x_0)^b with b = ln(y_1 / y_0) / ln(x_1 / x_0): a straight line in logarithms.
+
+    Examples
+    --------
+    >>> crossed([[1.0, 4.0, 16.0]], [[1.0, 2.0, 8.0]], 8.0)
+    array([[nan,  4.]])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        abscissae, ordinates = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
+        left, right = abscissae[..., :-1], abscissae[..., 1:]
+        share = (np.log(at) - left) / (right - left)
+    low, high = ordinates[..., :-1], ordinates[..., 1:]
+    passed = (share >= 0.0) & (share <= 1.0)
+    return np.exp(np.where(passed, low + np.where(passed, share, 0.0) * (high - low), np.nan))
+
+
+def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, int, int] | None:
+    """The least value of some curves at an abscissa or beyond it, between their points as well (:func:`crossed`).
+
+    Parameters
+    ----------
+    x, y : array_like, shape (n, k)
+        Points of n curves in the order in which they are joined, both positive; a value that does not count is NaN.
+    at : float
+        The abscissa, in the unit of x.
+
+    Returns
+    -------
+    (float, int, int) or None
+        The value, its curve, and its place: of a point its column, of a place after a point k more than the column of
+        that point. None if no curve goes so far.
+
+    Examples
+    --------
+    >>> value, curve, place = least_from([[1.0, 4.0, 16.0]], [[1.0, 2.0, 8.0]], 8.0)
+    >>> round(value, 12), curve, place
+    (4.0, 0, 4)
+    """
+    points, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    both = np.hstack([np.where(points >= at, values, np.nan), crossed(points, values, at)])
+    if not np.isfinite(both).any():
+        return None
+    curve, place = np.unravel_index(int(np.nanargmin(both)), both.shape)
+    return float(both[curve, place]), int(curve), int(place)
+
+
 def summarised_cost(
     tokens_per_second: npt.ArrayLike, slow_dollars: float, top_tokens_per_second: float, exponent: float
 ) -> Array:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inference_econ.calibration import Accuracy, ComparedPoint, Report, Servers, Violation, by_group, panels
+from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, Servers, Violation, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
 from inference_econ.errors import InputError
-from inference_econ.report import by_engine, servers
+from inference_econ.report import by_engine, costs, servers
 from inference_econ.report.page import Block, Page, Remarks
 from inference_econ.report.table import Table, spreadsheet_cell
 
@@ -148,37 +148,45 @@ def _with_notes(table: Table) -> list[str]:
 
 
 def tables(report: Report) -> tuple[Table, ...]:
-    """What a report says: each row, or errors by assumptions and by kind of row; and what could not be compared."""
-    shown = [_listed(report)]
-    if not report.listed:
-        shown = [_overall(report), *(_by_series(report, name) for name in report.assumptions)]
+    """What a report says, by its form; and what could not be compared."""
+    shown = _SHOWN[report.form](report)
     missing = _missing(report)
     return (*shown, missing) if missing.rows else tuple(shown)
 
 
+def _errors(report: Report) -> Sequence[Table]:
+    """Errors by assumptions and by kind of row."""
+    return [_overall(report), *(_by_series(report, name) for name in report.assumptions)]
+
+
 def record(report: Report) -> dict[str, object]:
     """A report as plain data."""
+    columns = _columns(report.points)
+    return {
+        "dataset": report.dataset,
+        "title": report.title,
+        "errors": costs.record(report) if report.form == "costs" else _errors_record(report),
+        "points": [dict(zip(columns, _values(report, point, columns), strict=True)) for point in report.points],
+        "notes": list(report.notes),
+    }
+
+
+def _errors_record(report: Report) -> dict[str, object]:
     errors: dict[str, object] = {}
     for name in report.assumptions:
         points = [point for point in report.points if point.assumptions == name]
         by_series = {series: accuracy.record() for series, accuracy in _of_series(points).items()}
         of_parts = {which: _accuracy(part).record() for which, part in _parts(points)}
         errors[name] = {**of_parts, "series": by_series}
-    return {
-        "dataset": report.dataset,
-        "title": report.title,
-        "errors": errors,
-        "points": [dict(zip(_COLUMNS, _values(report, point), strict=True)) for point in report.points],
-        "notes": list(report.notes),
-    }
+    return errors
 
 
 def points_table(reports: Iterable[Report]) -> Table:
     """Every row of some reports: what CSV files hold."""
-    rows = tuple(
-        tuple(spreadsheet_cell(v) for v in _values(report, point)) for report in reports for point in report.points
-    )
-    return Table("Predictions beside measurements", _COLUMNS, rows)
+    pairs = [(report, point) for report in reports for point in report.points]
+    columns = _columns([point for _, point in pairs])
+    rows = tuple(tuple(map(spreadsheet_cell, _values(report, point, columns))) for report, point in pairs)
+    return Table("Predictions beside measurements", columns, rows)
 
 
 def document(reports: Sequence[Report], command: str) -> str:
@@ -275,6 +283,14 @@ def _listed(report: Report) -> Table:
     return Table(report.title, columns, tuple(rows), (reading,), (f"Stated for: {'; '.join(subjects)}.",), ("remark",))
 
 
+#: What a report shows, by its form.
+_SHOWN: Mapping[Form, Callable[[Report], Sequence[Table]]] = {
+    "errors": _errors,
+    "listed": lambda report: [_listed(report)],
+    "costs": costs.tables,
+}
+
+
 def _missing(report: Report) -> Table:
     reasons: dict[str, list[ComparedPoint]] = {}
     for point in report.points:
@@ -325,10 +341,15 @@ def _percent(accuracy: Accuracy) -> str:
     return f"{100 * math.expm1(accuracy.median or 0.0):.0f} %"
 
 
-def _values(report: Report, point: ComparedPoint) -> tuple[object, ...]:
-    number, series, subject, assumptions, unit, measured, predicted, fitted, note = astuple(point)
-    error = point.log_error
-    return report.dataset, number, series, subject, assumptions, fitted, unit, measured, predicted, error, note
+def _columns(points: Iterable[ComparedPoint]) -> tuple[str, ...]:
+    """What all points have, and what some kinds of them have beside it."""
+    names = [field.name for kind in dict.fromkeys(map(type, points)) for field in fields(kind)]
+    return tuple(dict.fromkeys((*_COLUMNS, *names)))
+
+
+def _values(report: Report, point: ComparedPoint, columns: Sequence[str]) -> tuple[object, ...]:
+    """The cells of a point; None where its kind has no such column."""
+    return tuple(report.dataset if name == "dataset" else getattr(point, name, None) for name in columns)
 
 
 def _digits(value: float) -> str:

@@ -15,6 +15,7 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.promised import kept_states
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.token_parts import step_parts
+from inference_econ.formulas import pareto
 
 #: Chips, pipeline stages, chips that share attention, expert-parallel ranks [1]: what tells layouts apart.
 LayoutKey = tuple[float, float, float, float]
@@ -105,17 +106,17 @@ class LayoutCurves:
         """
         rows = self._rows(layout)
         speeds, flights, costs = self._speeds[rows], self._flights[rows], self._dollars[rows]
-        costs_of_both = np.hstack([np.where(speeds >= speed, costs, np.nan), _crossed(speeds, costs, speed)])
-        if not np.isfinite(costs_of_both).any():
+        cheapest = pareto.least_from(speeds, costs, speed)
+        if cheapest is None:
             return Best()
-        row, column = np.unravel_index(int(np.nanargmin(costs_of_both)), costs_of_both.shape)
-        flight = np.hstack([flights, _crossed(speeds, flights, speed)])[row, column]
-        return Best(float(costs_of_both[row, column]), self.keys[rows[row]], float(flight))
+        dollars, row, column = cheapest
+        flight = np.hstack([flights, pareto.crossed(speeds, flights, speed)])[row, column]
+        return Best(dollars, self.keys[rows[row]], float(flight))
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
         speeds, costs = self._speeds, self._dollars
-        whole, between = np.where(costs <= dollars, speeds, np.nan), _crossed(costs, speeds, dollars)
+        whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
         best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
         return float(max(best)) if max(best) > 0.0 else np.nan
 
@@ -157,13 +158,3 @@ class LayoutCurves:
 
     def _rows(self, layout: LayoutKey | None) -> npt.NDArray[np.intp]:
         return np.array([row for row, key in enumerate(self.keys) if layout in (None, key)], dtype=np.intp)
-
-
-def _crossed(x: Array, y: Array, at: float) -> Array:
-    """Values of y where x passes ``at`` between two neighbouring states, as a power of x; NaN where it does not."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left, right = np.log(x[:, :-1]), np.log(x[:, 1:])
-        share = (np.log(at) - left) / (right - left)
-        low, high = np.log(y[:, :-1]), np.log(y[:, 1:])
-    passed = (share >= 0.0) & (share <= 1.0)
-    return np.exp(np.where(passed, low + np.where(passed, share, 0.0) * (high - low), np.nan))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Form, Report
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import catalog
 
-__all__ = ["DATASETS", "SERVERS", "ComparedPoint", "Dataset", "Report", "dataset", "validate"]
+__all__ = ["DATASETS", "SERVERS", "ComparedPoint", "Dataset", "Form", "Report", "dataset", "validate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,71 +20,89 @@ class Dataset:
 
     Attributes
     ----------
-    file : str
-        The file that comes with the package, without its suffix.
+    files : tuple of str
+        The files that come with the package, without their suffix.
     assumptions : tuple of str
         Presets or models of collectives that are compared if none are named.
     description : str
         For people.
     report : callable
-        Reads a file and predicts its rows under each of some assumptions.
+        Reads the files and predicts their rows under each of some assumptions.
+    on_request : bool
+        It takes long, and is compared only where it is named or the report is written.
     """
 
-    file: str
+    files: tuple[str, ...]
     assumptions: tuple[str, ...]
     description: str
-    report: Callable[[Path, Sequence[str]], Report]
+    report: Callable[[Sequence[Path], Sequence[str]], Report]
+    on_request: bool = False
 
 
-def _report_collectives(path: Path, names: Sequence[str]) -> Report:
+def _report_collectives(paths: Sequence[Path], names: Sequence[str]) -> Report:
     from inference_econ.calibration.validation._collectives import report
 
-    return report(path, names)
+    return report(paths[0], names)
 
 
-def _report_memory(path: Path, names: Sequence[str]) -> Report:
+def _report_memory(paths: Sequence[Path], names: Sequence[str]) -> Report:
     from inference_econ.calibration.validation._memory import report
 
-    return report(path, names)
+    return report(paths[0], names)
 
 
-def _report_specdec(path: Path, names: Sequence[str]) -> Report:
+def _report_specdec(paths: Sequence[Path], names: Sequence[str]) -> Report:
     from inference_econ.calibration.validation._specdec import report
 
-    return report(path, names)
+    return report(paths[0], names)
 
 
-def _report_load(path: Path, names: Sequence[str]) -> Report:
+def _report_load(paths: Sequence[Path], names: Sequence[str]) -> Report:
     from inference_econ.calibration.validation._load import report
 
-    return report(path, names)
+    return report(paths[0], names)
 
 
-def _report_pool_pairs(path: Path, names: Sequence[str]) -> Report:
+def _report_pool_pairs(paths: Sequence[Path], names: Sequence[str]) -> Report:
     from inference_econ.calibration.validation._pool_pairs import report
 
-    return report(path, names)
+    return report(paths[0], names)
+
+
+def _report_costs(paths: Sequence[Path], names: Sequence[str]) -> Report:
+    from inference_econ.calibration.validation._costs import report
+
+    return report(paths, names)
 
 
 #: By the name that the command line takes. What predicts is loaded when it is used.
 DATASETS = {
     "collectives": Dataset(
-        "collectives",
+        ("collectives",),
         ("deployable", "nccl_2_23", "nccl_2_19"),
         "all-reduces and their like: NCCL, kernels of engines, DeepEP",
         _report_collectives,
     ),
-    "memory": Dataset("memory_points", ("deployable",), "weights and KV cache that engines reported", _report_memory),
+    "memory": Dataset(
+        ("memory_points",), ("deployable",), "weights and KV cache that engines reported", _report_memory
+    ),
     "load": Dataset(
-        "poisson_load_a100",
+        ("poisson_load_a100",),
         ("deployable",),
         "closed forms of 'load': vLLM and SGLang under Poisson arrivals",
         _report_load,
     ),
     "pool_pairs": Dataset(
-        "pool_pairs", ("profile",), "what disaggregated pools gain over aggregated serving", _report_pool_pairs
+        ("pool_pairs",), ("profile",), "what disaggregated pools gain over aggregated serving", _report_pool_pairs
     ),
-    "specdec": Dataset("specdec", ("deployable",), "speed-ups of speculative decoding", _report_specdec),
+    "specdec": Dataset(("specdec",), ("deployable",), "speed-ups of speculative decoding", _report_specdec),
+    "costs": Dataset(
+        ("serving_points", "inferencemax_aggregated"),
+        ("profile",),
+        "costs at the speed of the best measured servers",
+        _report_costs,
+        on_request=True,
+    ),
 }
 
 
@@ -125,7 +143,7 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
     name : str
         A key of :data:`DATASETS`.
     file : path or str, optional
-        A CSV file with the columns of the shipped one, instead of it.
+        A CSV file with the columns of a shipped one, instead of them.
     assumptions : sequence of str
         Presets by name or path, or names of models of collectives, side by side; by default those of the dataset.
 
@@ -140,5 +158,5 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
         If a name is unknown, or the file cannot be used.
     """
     measured = dataset(name)
-    path = catalog.measured_files()[measured.file] if file is None else Path(file)
-    return measured.report(path, tuple(dict.fromkeys(assumptions)) or measured.assumptions)
+    paths = [catalog.measured_files()[name] for name in measured.files] if file is None else [Path(file)]
+    return measured.report(paths, tuple(dict.fromkeys(assumptions)) or measured.assumptions)

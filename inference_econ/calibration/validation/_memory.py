@@ -136,7 +136,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
     lines = read(path, COLUMNS)
     assumed = {name: preset(name) for name in names}
     points = [_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items()]
-    return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, listed=True)
+    return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, form="listed")
 
 
 def _point(line: Line, lines: Sequence[Line], name: str, assumed: Assumptions) -> ComparedPoint:

@@ -36,7 +36,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, answered under each of some assumptions."""
     points = [_point(line, name) for line in read(path, COLUMNS) for name in names]
     title = f"Pools over aggregated serving: {path.name}, answered and published"
-    return Report("pool_pairs", title, tuple(points), NOTES, listed=True)
+    return Report("pool_pairs", title, tuple(points), NOTES, form="listed")
 
 
 def _point(line: Line, name: str) -> ComparedPoint:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+#: How the rows of a set are shown: errors by kind of row; one by one, where they are few and unlike each other; or how
+#: often the best measured servers cost less than what is answered.
+Form = Literal["errors", "listed", "costs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +64,19 @@ class Report:
         Name of the set.
     title : str
         For people.
-    points : tuple of ComparedPoint
+    points : sequence of ComparedPoint
         One for each row and each of the assumptions.
     notes : tuple of str
         How rows were read and predicted.
-    listed : bool
-        Rows are few and unlike each other, so that each is shown and no average is.
+    form : str
+        How the rows are shown, see :data:`Form`.
     """
 
     dataset: str
     title: str
-    points: tuple[ComparedPoint, ...]
+    points: Sequence[ComparedPoint]
     notes: tuple[str, ...] = ()
-    listed: bool = False
+    form: Form = "errors"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

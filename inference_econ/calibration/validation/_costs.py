@@ -1,0 +1,445 @@
+"""What the best measured servers cost at their speed, beside what is answered to be the least for that speed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.market import market
+from inference_econ.calibration import measurements
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.rows import calibration_behind, was_fitted
+from inference_econ.calibration.subjects import layout_of
+from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation.bound import EXPLAINED
+from inference_econ.engine import Instances, Setup, bounds, layout_keys
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money, pareto
+from inference_econ.inputs import Requests, catalog, profiles
+from inference_econ.serving import Services
+
+#: What stands for the profiles that belong to a chip and its engines.
+OWN = "profile"
+#: Any price: the chips of both sides are alike [USD/h].
+_PRICE = 1.0
+#: Servers of a combination from which on their best ones say something [1].
+_ENOUGH = 3
+#: Dearer or cheaper by more than this share is a wrong answer [1].
+NOTICED = 0.25
+#: Why a point has no answer.
+FASTEST, OUT_OF_REACH = "the fastest measured server; no candidate is as fast", "out of reach: no candidate is as fast"
+#: Kinds of points: how the measured server was deployed, and whether it speculated.
+SERIES = {
+    (False, False): "together",
+    (False, True): "together, speculating",
+    (True, False): "apart",
+    (True, True): "apart, speculating",
+}
+
+NOTES = (
+    "Measured: servers of one combination of model, weights, chip and lengths under a constant number of requests, of "
+    "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
+    "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
+    "lengths and price per chip, of all candidates of a default frontier: for servers without speculation of those "
+    "without, for instances that do both of such instances; between two batches of a layout cost is taken as a power of speed, between layouts nothing is.",
+    "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
+    "both are known.",
+    "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
+    "combination, if no candidate is as fast, is not compared: half of the fastest ones would be beyond an answer that "
+    "is right.",
+    "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Of measured layouts' are points "
+    "whose answer is a layout that some server of the combination had.",
+    "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
+    "whole frontier as pictures draw it.",
+)
+
+
+class Combination(NamedTuple):
+    """What is compared with the same: a model in a format, a chip, and lengths."""
+
+    model: str
+    """Name in the catalogue."""
+    hardware: str
+    """Name in the catalogue."""
+    weights: str | None
+    """Number format; None: as published."""
+    isl: float
+    """Mean prompt [tokens]."""
+    osl: float
+    """Mean answer [tokens]."""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        weights = "" if self.weights is None else f" {self.weights}"
+        return f"{self.model}{weights} on {self.hardware}, {self.isl:.4g}/{self.osl:.4g}"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The layouts of one engine with one recipe at every batch, as a market offers them.
+
+    Attributes
+    ----------
+    services : Services
+        The layouts that do both, or those that decode, under the setup of the engine.
+    tokens_per_second, dollars : ndarray, shape (n, k)
+        Speed of a user [tokens/s] and the whole bill over output tokens [USD per 1e6 tokens] by layout and batch, at
+        any price that all candidates share.
+    accelerators, concurrency : ndarray, shape (n, k)
+        Of what is deployed together, and requests in flight in it [1].
+    apart : bool
+        Prompts are read by a pool of their own.
+    """
+
+    services: Services
+    tokens_per_second: Array
+    dollars: Array
+    accelerators: Array
+    concurrency: Array
+    apart: bool = False
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> Curves:
+        """Those of a candidate of the market."""
+        seen = candidate.seen
+        rows, columns = np.indices(seen.tpot_seconds.shape)
+        decoders = np.reshape(candidate.decoders(rows.ravel(), columns.ravel()) + np.zeros(rows.size), rows.shape)
+        return cls(
+            candidate.services,
+            np.asarray(1.0 / seen.tpot_seconds),
+            candidate.dollars,
+            np.asarray(seen.accelerators / decoders),
+            np.asarray(seen.concurrency / decoders),
+            candidate.pools is not None,
+        )
+
+    @property
+    def speculates(self) -> bool:
+        """Whether tokens are proposed and verified."""
+        return self.services.speculation is not None
+
+    @cached_property
+    def layouts(self) -> list[str]:
+        """Names of the layouts."""
+        return layout_keys(self.services.plans, self.services.setup.assumptions.layout)
+
+    @property
+    def engine(self) -> str:
+        """The engine with its version; that of all if several can serve so."""
+        engines = self.services.setup.engines
+        return engines[0].label if len(engines) == 1 else "any engine"
+
+
+#: All that a default answer chooses from, for a combination and under some assumptions (None: the profiles that belong
+#: to it).
+Market = Callable[[Combination, str | None], Sequence[Curves]]
+
+
+def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
+    """What the default frontier of a model on a chip is made of, and every practice without speculation.
+
+    Raises
+    ------
+    InputError
+        If something of the combination is not known.
+    NothingFitsError
+        If no layout fits.
+    """
+    setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=assumptions, price=_PRICE)
+    requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
+    plain = market(setup, requests, speculation=None)
+    return [
+        Curves.of(candidate) for candidate in {each.label: each for each in (*plain, *market(setup, requests))}.values()
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPoint(ComparedPoint):
+    """The cost of a measured server that no other one beats, beside the least that is answered for its speed.
+
+    Attributes
+    ----------
+    combination : str
+        Model, weights, chip and lengths.
+    engine, chips : str
+        Of the measured server: its engine, and the generation of its chip.
+    tokens_per_second : float
+        Speed of a user [tokens/s].
+    fastest : bool
+        No measured server of the combination that it is compared with is faster.
+    answer : str
+        Engine and layout of what is answered; empty if nothing is as fast.
+    tried : bool
+        Some measured server of the combination had that layout.
+    low, high : float or None
+        Ends of the 80 % interval of the cost at the speed; None where nobody knows errors, or an end is not as fast.
+    inside : bool or None
+        The measured cost is in that interval; None where nobody knows errors.
+    """
+
+    combination: str
+    engine: str
+    chips: str
+    tokens_per_second: float
+    fastest: bool
+    answer: str = ""
+    tried: bool = False
+    low: float | None = None
+    high: float | None = None
+    inside: bool | None = None
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether no candidate is as fast, though some measured server is faster still."""
+        return self.predicted is None and not self.fastest
+
+
+class CostScore(NamedTuple):
+    """How far answers are from the best measured servers; None of nothing."""
+
+    servers: int
+    """Points: servers that no other one beats [1]."""
+    compared: int
+    """Of these, with an answer [1]."""
+    ratio: float | None
+    """Median of answered over measured cost [1]."""
+    median: float | None
+    """Median of |ln(answered / measured)| [1]."""
+    dearer: float | None
+    """Share of the points that are compared or out of reach, whose answer is dearer by more than a quarter [1]."""
+    cheaper: float | None
+    """The same of those whose answer is cheaper by more than a quarter [1]."""
+    out_of_reach: float | None
+    """The same of those that no candidate is as fast as [1]."""
+    inside: float | None
+    """Share inside of their 80 % interval, of those that have one [1]."""
+    tried: int
+    """Compared, with an answer whose layout was measured [1]."""
+    tried_median: float | None
+    """Median of |ln(answered / measured)| of these [1]."""
+
+
+def cost_score(points: Iterable[CostPoint]) -> CostScore:
+    """How far the answers of some points are from what was measured."""
+    judged = list(points)
+    logs = [(point.log_error, point.tried) for point in judged]
+    errors = [error for error, _ in logs if error is not None]
+    tried = [abs(error) for error, measured in logs if measured and error is not None]
+    held = [point.inside for point in judged if point.inside is not None]
+    out = sum(point.out_of_reach for point in judged)
+    number, limit = len(errors) + out, math.log1p(NOTICED)
+    return CostScore(
+        servers=len(judged),
+        compared=len(errors),
+        ratio=math.exp(statistics.median(errors)) if errors else None,
+        median=statistics.median(map(abs, errors)) if errors else None,
+        dearer=sum(error > limit for error in errors) / number if number else None,
+        cheaper=sum(error < -limit for error in errors) / number if number else None,
+        out_of_reach=out / number if number else None,
+        inside=sum(held) / len(held) if held else None,
+        tried=len(tried),
+        tried_median=statistics.median(tried) if tried else None,
+    )
+
+
+def report(paths: Sequence[Path], names: Sequence[str], offered: Market = default_market) -> Report:
+    """The best servers of all combinations of some files, beside what is answered under each of some assumptions.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of measured servers.
+    names : sequence of str
+        Presets by name or path; :data:`OWN` for the profiles that belong to a combination.
+    offered : callable
+        What answers choose from: by default what default answers do. One that leaves out what was measured of the
+        combination (levels, profiles) says how answers do where nothing was.
+
+    Returns
+    -------
+    Report
+        Of :class:`CostPoint`.
+    """
+    rows = [row for path in paths for row in measurements.read(path)]
+    usable = [row for row in rows if isinstance(row, Measurement)]
+    groups = combinations(usable)
+    points = [
+        point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, offered)
+    ]
+    return Report("costs", "Cost at the speed of the best measured servers", points, NOTES, form="costs")
+
+
+def combinations(rows: Sequence[Measurement]) -> dict[Combination, list[Measurement]]:
+    """Servers under a constant number of requests whose speed and cost are known, by combination, if they are enough.
+
+    Repeats, spoilt runs, series that are faster than physics allows, servers that may or may not have speculated and
+    pools whose workers are not known are left out.
+    """
+    groups: dict[Combination, list[Measurement]] = {}
+    for row in measurements.distinct(list(rows)):
+        if not _usable(row):
+            continue
+        assert row.isl is not None and row.osl is not None
+        groups.setdefault(Combination(row.model, row.hardware, row.weights, row.isl, row.osl), []).append(row)
+    return {asked: servers for asked, servers in groups.items() if len(servers) >= _ENOUGH}
+
+
+def _usable(row: Measurement) -> bool:
+    lengths = (row.isl or 0.0) >= 1.0 and (row.osl or 0.0) > 1.0
+    rated = row.output_tokens_per_second_per_accelerator or (row.ttft_seconds and row.concurrency)
+    doubtful = row.spoilt or row.unknown or row.speculation == "suspected"
+    wrong = any(explained.applies(row) for explained in EXPLAINED)
+    known = lengths and rated and row.tpot_seconds and row.accelerators
+    return bool(row.load == "concurrency" and known and not doubtful and not wrong)
+
+
+def dollars_of(row: Measurement) -> float:
+    """The whole bill of a measured server over its output tokens, at :data:`_PRICE` [USD per 1e6 tokens].
+
+    Without a measured rate it is that of a closed loop: each of the requests in flight takes its mean TTFT, and its
+    mean TPOT for every token after the first.
+    """
+    rate = row.output_tokens_per_second_per_accelerator
+    if rate is None:
+        assert row.concurrency and row.ttft_seconds and row.tpot_seconds and row.osl and row.accelerators
+        seconds = row.ttft_seconds + (row.osl - 1.0) * row.tpot_seconds
+        rate = row.concurrency * row.osl / seconds / row.accelerators
+    return float(money.dollars_per_million_tokens(1.0, 1.0, rate, _PRICE))
+
+
+def _best(servers: Sequence[Measurement]) -> list[Measurement]:
+    """Servers that no other one beats in both speed and cost, the fastest first."""
+    seconds = [float(row.tpot_seconds or math.inf) for row in servers]
+    return [servers[index] for index in pareto.undominated(seconds, [dollars_of(row) for row in servers])]
+
+
+def _points(asked: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
+    try:
+        curves, why = candidates(asked, None if name == OWN else name), ""
+    except (InputError, NothingFitsError) as error:
+        curves, why = [], str(error)
+    tried = {layout_of(row) for row in servers}
+    for apart, speculates in SERIES:
+        alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
+        offered = [each for each in curves if (speculates or not each.speculates) and (apart or not each.apart)]
+        for place, row in enumerate(_best(alike)):
+            if row.speculates == speculates:
+                blank = _blank(asked, row, name, fastest=place == 0)
+                yield replace(blank, note=why) if why else _answered(blank, row, offered, tried)
+
+
+def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) -> CostPoint:
+    assert row.tpot_seconds is not None
+    layout = layout_of(row) or "layout not recorded"
+    speed = 1.0 / row.tpot_seconds
+    return CostPoint(
+        id=row.id,
+        series=SERIES[row.decode is not None, row.speculates],
+        subject=f"{asked.text}: {row.engine} {row.engine_version} {layout} at {speed:.1f} tokens/s".replace("  ", " "),
+        assumptions=name,
+        unit="USD per 1e6 output tokens at 1 USD per accelerator-hour",
+        measured=dollars_of(row),
+        combination=asked.text,
+        engine=row.engine,
+        chips=profiles.generation_of(catalog.hardware(row.hardware).family),
+        tokens_per_second=speed,
+        fastest=fastest,
+    )
+
+
+def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: set[str]) -> CostPoint:
+    speed = blank.tokens_per_second
+    least = _least(offered, speed)
+    judged = _in_band(blank, offered, least or _fastest(offered))
+    if least is None:
+        return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH)
+    layout = least.layout
+    return replace(
+        judged,
+        predicted=least.dollars,
+        fitted=bool(was_fitted(row, calibration_behind(least.curves.services.setup.assumptions))),
+        answer=f"{least.curves.engine} {layout}{' apart' if least.curves.apart else ''}",
+        # Measured layouts are told apart without their expert ranks.
+        tried=not least.curves.apart and layout.partition("ep")[0] in tried,
+    )
+
+
+class _State(NamedTuple):
+    """A layout of a candidate at a batch."""
+
+    dollars: float
+    """[USD per 1e6 tokens]"""
+    curves: Curves
+    """Whose it is."""
+    row: int
+    """Its layout."""
+    column: int
+    """Its batch, or the next one below."""
+
+    @property
+    def layout(self) -> str:
+        """The name of the layout."""
+        return self.curves.layouts[self.row]
+
+    @property
+    def instances(self) -> Instances:
+        """What errors depend on."""
+        curves, at = self.curves, (self.row, self.column)
+        requests = curves.services.requests
+        return Instances(
+            curves.services.setup,
+            [float(curves.accelerators[at])],
+            [float(curves.concurrency[at])],
+            requests.isl.mean,
+            requests.osl.mean,
+            speculates=curves.speculates,
+            layouts=[self.layout],
+        )
+
+
+def _least(offered: Sequence[Curves], speed: float) -> _State | None:
+    """The least cost of any candidate at or above a speed; None where none is as fast."""
+    states = []
+    for curves in offered:
+        least = pareto.least_from(curves.tokens_per_second, curves.dollars, speed)
+        if least is not None:
+            dollars, row, place = least
+            states.append(_State(dollars, curves, row, place % curves.dollars.shape[1]))
+    return min(states, key=lambda state: state.dollars, default=None)
+
+
+def _fastest(offered: Sequence[Curves]) -> _State:
+    """The fastest state of any candidate."""
+    curves = max(offered, key=lambda each: float(np.nanmax(each.tokens_per_second)))
+    speeds = curves.tokens_per_second
+    row, column = (int(place) for place in np.unravel_index(int(np.nanargmax(speeds)), speeds.shape))
+    return _State(float(curves.dollars[row, column]), curves, row, column)
+
+
+def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> CostPoint:
+    """A point with the interval of 80 % of its cost, by the errors of a state; as it is where nobody knows them.
+
+    Errors of speed and of cost go together: the cheap end is that of a frontier that is faster and cheaper by the good
+    ends of both intervals, the dear end that of one that is slower and dearer by the bad ones.
+    """
+    ends = bounds.ends(state.instances, bounds.FULL)
+    slow, fast = ends["tokens_per_second_per_user"]
+    good, bad = ends["dollars_per_million_output_tokens"]
+    if slow is None or fast is None or good is None or bad is None or point.measured is None:
+        return point
+    speed = point.tokens_per_second
+    cheap, dear = _least(offered, speed / fast), _least(offered, speed / slow)
+    low = None if cheap is None else good * cheap.dollars
+    high = None if dear is None else bad * dear.dollars
+    inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
+    return replace(point, low=low, high=high, inside=inside)
