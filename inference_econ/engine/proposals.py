@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -327,6 +327,18 @@ class Speculation:
             "acceptance": list(self.acceptance),
             "shortest_draft": self.shortest,
         }
+
+
+def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
+    """The speculation of a :meth:`Speculation.record`, of whoever proposes without a model of its own.
+
+    Raises
+    ------
+    InputError
+        If it cannot be.
+    """
+    rates = tuple(float(rate) for rate in record["acceptance"])
+    return Speculation(record["proposer"], rates, None, record["draft_weights"], int(record["shortest_draft"]))
 
 
 def _check_proposer(name: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.market import market
+from inference_econ.answers.market import Arrangement, market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.rows import calibration_behind, was_fitted
@@ -49,8 +49,9 @@ NOTES = (
     "Measured: servers of one combination of model, weights, chip and lengths under a constant number of requests, of "
     "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
     "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
-    "lengths and price per chip, of all candidates of a default frontier: for servers without speculation of those "
-    "without, for instances that do both of such instances; between two batches of a layout cost is taken as a power of speed, between layouts nothing is.",
+    "lengths and price per chip, of all candidates of a default frontier; for servers without speculation of those "
+    "without, for instances that do both of such instances. Between two batches of a layout cost is taken as a power "
+    "of speed, between layouts nothing is.",
     "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
     "both are known.",
     "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
@@ -113,7 +114,7 @@ class Curves:
         """Those of a candidate of the market."""
         seen = candidate.seen
         rows, columns = np.indices(seen.tpot_seconds.shape)
-        decoders = np.reshape(candidate.decoders(rows.ravel(), columns.ravel()) + np.zeros(rows.size), rows.shape)
+        decoders = np.broadcast_to(candidate.decoders(rows.ravel(), columns.ravel()), rows.size).reshape(rows.shape)
         return cls(
             candidate.services,
             np.asarray(1.0 / seen.tpot_seconds),
@@ -141,12 +142,12 @@ class Curves:
 
 
 #: All that a default answer chooses from, for a combination and under some assumptions (None: the profiles that belong
-#: to it).
-Market = Callable[[Combination, str | None], Sequence[Curves]]
+#: to it), of instances that do both or of pools as well.
+Market = Callable[[Combination, str | None, Arrangement], Sequence[Curves]]
 
 
-def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
-    """What the default frontier of a model on a chip is made of, and every practice without speculation.
+def default_market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
+    """What the default frontier of a model on a chip is made of; every engine without speculation among it.
 
     Raises
     ------
@@ -157,10 +158,10 @@ def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
     """
     setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=assumptions, price=_PRICE)
     requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
-    plain = market(setup, requests, speculation=None)
-    return [
-        Curves.of(candidate) for candidate in {each.label: each for each in (*plain, *market(setup, requests))}.values()
-    ]
+    candidates = market(setup, requests, arrangement=arrangement)
+    if all(candidate.speculation for candidate in candidates):
+        candidates += market(setup, requests, speculation=None, arrangement=arrangement)
+    return [Curves.of(candidate) for candidate in candidates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,8 +325,9 @@ def _best(servers: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _points(asked: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
+    arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "together"
     try:
-        curves, why = candidates(asked, None if name == OWN else name), ""
+        curves, why = candidates(asked, None if name == OWN else name, arrangement), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
     tried = {layout_of(row) for row in servers}
@@ -438,8 +440,8 @@ def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> Cost
     if slow is None or fast is None or good is None or bad is None or point.measured is None:
         return point
     speed = point.tokens_per_second
-    cheap, dear = _least(offered, speed / fast), _least(offered, speed / slow)
-    low = None if cheap is None else good * cheap.dollars
-    high = None if dear is None else bad * dear.dollars
+    cheap, dear = _least(offered, speed / float(fast)), _least(offered, speed / float(slow))
+    low = None if cheap is None else float(good) * cheap.dollars
+    high = None if dear is None else float(bad) * dear.dollars
     inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
     return replace(point, low=low, high=high, inside=inside)
