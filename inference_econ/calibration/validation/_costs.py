@@ -17,7 +17,7 @@ from inference_econ.answers.offer import offer
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.rows import calibration_behind, was_fitted
-from inference_econ.calibration.subjects import layout_of
+from inference_econ.calibration.subjects import instance_chips, layout_of, requests_per_accelerator
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.calibration.validation.bound import EXPLAINED
 from inference_econ.engine import Instances, Setup, Speculation, bounds, layout_keys
@@ -36,6 +36,8 @@ _ENOUGH = 3
 NOTICED = 0.25
 #: Why a point has no answer.
 FASTEST, OUT_OF_REACH = "the fastest measured server; no candidate is as fast", "out of reach: no candidate is as fast"
+#: Requests of an instance that are so many times as many, or as few, as were measured are about as many [1].
+_ABOUT = math.sqrt(2.0)
 #: Kinds of points: how the measured server was deployed, and whether it speculated.
 SERIES = {
     (False, False): "together",
@@ -55,8 +57,9 @@ NOTES = (
     "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
     "combination, if no candidate is as fast, is not compared: half of the fastest ones would be beyond an answer that "
     "is right.",
-    "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Of measured layouts' are points "
-    "whose answer is a layout that some server of the combination had.",
+    "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Measured layouts' are points whose "
+    "answer is a layout that some server of the combination had, with no fewer requests than its emptiest and no more "
+    "than its fullest server, by a factor of 1.4.",
     "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
     "whole frontier as pictures draw it.",
 )
@@ -171,7 +174,7 @@ class CostPoint(ComparedPoint):
     answer : str
         Engine and layout of what is answered; empty if nothing is as fast.
     tried : bool
-        Some measured server of the combination had that layout.
+        Measured servers of the combination had that layout, with about as many requests or with fewer and with more.
     low, high : float or None
         Ends of the 80 % interval of the cost at the speed; None where nobody knows errors, or an end is not as fast.
     inside : bool or None
@@ -260,10 +263,21 @@ def report(paths: Sequence[Path], names: Sequence[str], market: Market = default
     -------
     Report
         Of :class:`CostPoint`.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used, or has no combination with enough servers.
     """
     rows = [row for path in paths for row in measurements.read(path)]
     usable = [row for row in rows if isinstance(row, Measurement)]
     groups = combinations(usable)
+    if not groups:
+        raise InputError(
+            f"{', '.join(path.name for path in paths)}: nothing to compare: costs need {_ENOUGH} or more servers of one "
+            "model, weights, chip and lengths, each under a constant number of requests and with a TPOT and a TTFT (or "
+            "output tokens/s)"
+        )
     points = [
         point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, market)
     ]
@@ -319,7 +333,7 @@ def _points(asked: Combination, servers: Sequence[Measurement], name: str, marke
         curves, why = market(asked, None if name == OWN else name), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
-    tried = {layout_of(row) for row in servers}
+    tried = _tried(servers)
     for apart, speculates in SERIES:
         alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
         offered = [each for each in curves if speculates or not each.speculates]
@@ -348,7 +362,23 @@ def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) ->
     )
 
 
-def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: set[str]) -> CostPoint:
+#: The fewest and the most requests that instances of a layout had, by its name.
+_Tried = dict[str, tuple[float, float]]
+
+
+def _tried(servers: Sequence[Measurement]) -> _Tried:
+    """Layouts of instances that do both, with the fewest and the most requests that were measured."""
+    ranges: _Tried = {}
+    for row in servers:
+        each, chips = requests_per_accelerator(row), instance_chips(row)
+        if row.decode is None and each is not None and chips is not None:
+            requests, layout = each * chips, layout_of(row)
+            low, high = ranges.get(layout, (math.inf, 0.0))
+            ranges[layout] = min(low, requests), max(high, requests)
+    return ranges
+
+
+def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: _Tried) -> CostPoint:
     speed = blank.tokens_per_second
     least = _least(offered, speed)
     judged = _in_band(blank, offered, least or _fastest(offered))
@@ -360,8 +390,7 @@ def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tri
         predicted=least.dollars,
         fitted=bool(was_fitted(row, calibration_behind(least.curves.services.setup.assumptions))),
         answer=f"{least.curves.engine} {layout}{' apart' if least.curves.apart else ''}",
-        # Measured layouts are told apart without their expert ranks.
-        tried=not least.curves.apart and layout.partition("ep")[0] in tried,
+        tried=least.is_among(tried),
     )
 
 
@@ -396,6 +425,15 @@ class _State(NamedTuple):
             speculates=curves.speculates,
             layouts=[self.layout],
         )
+
+    def is_among(self, tried: _Tried) -> bool:
+        """Whether servers were measured that had the layout with about as many requests, or with fewer and with more.
+
+        Measured layouts are told apart without their expert ranks, which are not always recorded.
+        """
+        low, high = tried.get(self.layout.partition("ep")[0], (math.inf, 0.0))
+        requests = float(self.curves.concurrency[self.row, self.column])
+        return not self.curves.apart and low / _ABOUT <= requests <= high * _ABOUT
 
 
 def _least(offered: Sequence[Curves], speed: float) -> _State | None:
