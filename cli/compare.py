@@ -10,7 +10,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import counted, options, prices, proposals, provenance, show
+from . import counted, market, options, prices, proposals, provenance, show
 from .help import Command
 from .parameters import POSITIVE, Name
 
@@ -63,6 +63,7 @@ Examples:
 @options.domain
 @options.workload
 @proposals.proposer
+@market.competing
 @counted.choices
 @options.picture()
 @options.yes
@@ -104,12 +105,13 @@ def settings(choices: options.Choices) -> dict[str, Any]:
 
     options.context_or_lengths(choices)
     steps = counted.decode_steps(choices)
-    apart = ("domain", "any_layout", "token_budget", *(() if steps else ("decode_only",)))
+    apart = ("domain", "any_layout", "token_budget", "together", "apart", *(() if steps else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }
     others["engine"] = (*choices["engine"], *([ANY_LAYOUT] if choices["any_layout"] else []))
-    return {**others, "changes": checked_changes(options.what_ifs(choices))}
+    arranged = {} if market.arrangement(choices) == "both" else {"arrangement": market.arrangement(choices)}
+    return {**others, **arranged, "changes": checked_changes(options.what_ifs(choices))}
 
 
 def prices_of(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:

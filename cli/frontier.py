@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import counted, decode_frontier, options, proposals, serving_frontier
+from . import counted, decode_frontier, market, options, proposals, serving_frontier
 from .help import Command, example
 
 
@@ -17,6 +17,7 @@ from .help import Command, example
 @options.domain
 @options.workload
 @proposals.proposer
+@market.competing
 @counted.choices
 @click.option(
     "--y",

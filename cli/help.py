@@ -33,7 +33,20 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     ),
     "Promises": ("ttft", "tpot", "e2e", "percentile", "confidence"),
     "Model, chip and price": (
-        *("weights", "activations", "kv", "price", "rent", "engine", "any_layout", "assumptions", "changes", "domain"),
+        *(
+            "weights",
+            "activations",
+            "kv",
+            "price",
+            "rent",
+            "engine",
+            "together",
+            "apart",
+            "any_layout",
+            "assumptions",
+            "changes",
+            "domain",
+        ),
     ),
     "Layout": (
         *("grid", "tp", "dp", "pp", "ep", "redundant_experts", "dcp", "batch", "instance_gpus"),
@@ -41,7 +54,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     ),
     "Speculation": (
         *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
-        *("draft_length",),
+        *("draft_length", "no_speculation"),
     ),
     "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help"),
 }

@@ -145,7 +145,7 @@ def _recommended(choices: options.Choices) -> Answer:
     model = Name("models").convert(choices["answer"], None, click.get_current_context())
     named = {"model": model, "hardware": choices["hardware"]}
     asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
-    engine = asked.get("engine") or choices["to"]
+    engine = options.one_engine({"any_layout": False, "engine": asked.get("engine")}) or choices["to"]
     if engine.partition("@")[0] != choices["to"]:
         raise InputError(
             f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other"

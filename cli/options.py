@@ -77,8 +77,10 @@ manner = apply(
     prices.option,
     click.option(
         "--engine",
+        "engine",
+        multiple=True,
         metavar="NAME[@VERSION]",
-        help="Layouts that it can start, under its profile: vllm, sglang, trtllm; by default those of any of them.",
+        help="Layouts that it can start, under its profile: vllm, sglang, trtllm; repeatable; by default all of them.",
     ),
     click.option("--any-layout", is_flag=True, help="Layouts that no engine can start, too: the bound of all."),
     click.option(
@@ -232,8 +234,8 @@ def setup(choices: Choices, hardware: str | None = None) -> Setup:
     return replace(resolved, rent=choices.get("rent", "gpu"))
 
 
-def engine(choices: Choices) -> str | None:
-    """The engine that layouts are asked of: that named, any layout, or all that are known (None).
+def engine(choices: Choices) -> str | tuple[str, ...] | None:
+    """The engines that layouts are asked of: those named, any layout, or all that are known (None).
 
     Raises
     ------
@@ -242,9 +244,27 @@ def engine(choices: Choices) -> str | None:
     """
     from inference_econ.inputs import ANY_LAYOUT
 
-    if choices["any_layout"] and choices["engine"] is not None:
+    named = choices["engine"] or ()
+    if choices["any_layout"] and named:
         raise InputError("give either --engine or --any-layout, not both")
-    return ANY_LAYOUT if choices["any_layout"] else choices["engine"]
+    if choices["any_layout"]:
+        return ANY_LAYOUT
+    names = (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
+    return names[0] if len(names) == 1 else names or None
+
+
+def one_engine(choices: Choices) -> str | None:
+    """The same where a question is of one engine, or leaves it open.
+
+    Raises
+    ------
+    InputError
+        If several are named.
+    """
+    named = engine(choices)
+    if isinstance(named, tuple):
+        raise InputError(f"give --engine once here, got {', '.join(named)}; 'compare' holds several against each other")
+    return named
 
 
 def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> Answer | None:

@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, provenance, show
+from . import market, options, proposals, provenance, show
 from .help import Command, example
 from .parameters import COUNT
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @options.scheduler
 @options.layout
 @proposals.proposer
+@market.competing
 @click.option("--replicas", type=COUNT, help="Instances; by default the fewest that keep up.")
 @click.option(
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
@@ -40,7 +41,7 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
     from inference_econ.report.price import PricePage
 
     requests, targets = options.requests(choices), options.targets(choices)
-    layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
+    layouts = market.candidates(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
@@ -50,7 +51,7 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    page = PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, len(layouts)))
+    page = PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, sum(map(len, layouts))))
     show.emit(page, output, provenance.asked())
 
 

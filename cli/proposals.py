@@ -12,6 +12,7 @@ from . import options
 from .parameters import Name
 
 if TYPE_CHECKING:
+    from inference_econ.answers.market import Proposer
     from inference_econ.engine import Speculation
     from inference_econ.inputs import ProposerName
 
@@ -34,6 +35,11 @@ proposer = options.apply(
         type=click.IntRange(1, 64),
         help="Longest draft, of which each batch has the best [as many as have a probability, or as in the recipe of "
         "the engine, or as published].",
+    ),
+    click.option(
+        "--no-speculation",
+        is_flag=True,
+        help="Nobody proposes tokens [in 'frontier', 'recommend' and 'price' recipes of engines say who does].",
     ),
     click.option(
         "--draft-length", type=click.IntRange(1, 64), help="Proposals of every round, as engines run it, pay or not."
@@ -68,6 +74,20 @@ def speculation(choices: options.Choices, hardware: str | None = None) -> Specul
     return speculation if choices["draft_length"] is None else speculation.of_one_length()
 
 
+def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
+    """Who proposes tokens where that may be left to recipes: whoever is asked for, nobody, or whom recipes have.
+
+    Raises
+    ------
+    InputError
+        See :func:`speculation`.
+    """
+    from inference_econ.answers.market import RECIPE
+
+    named = speculation(choices, hardware)
+    return named if named is not None or choices.get("no_speculation") else RECIPE
+
+
 def settings(choices: options.Choices) -> dict[str, Any]:
     """What was chosen, with what the options of :data:`proposer` ask for as fields of ``Settings``.
 
@@ -76,9 +96,10 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     InputError
         If they contradict each other, or cannot be used.
     """
-    others = {name: value for name, value in choices.items() if name not in (*_PROPOSERS, *_DETAILS)}
+    own = (*_PROPOSERS, *_DETAILS, "no_speculation")
+    others = {name: value for name, value in choices.items() if name not in own}
     if _only_proposer(choices) is None:
-        return others
+        return {**others, "speculate": False} if choices.get("no_speculation") else others
     named = {
         name: choices[name] for name in (*_PROPOSERS, "draft_weights", "max_draft", "draft_length") if choices[name]
     }
@@ -91,6 +112,8 @@ def _only_proposer(choices: options.Choices) -> ProposerName | None:
     if len(named) > 1:
         listed = " and ".join(f"--{name}" for name in named)
         raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}")
+    if named and choices.get("no_speculation"):
+        raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out")
     stray = next((name for name in _DETAILS if choices[name] is not None), None)
     if not named and stray is not None:
         text = stray.replace("_", "-")

@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, prices, proposals, provenance, show
+from . import market, options, prices, proposals, provenance, show
 from .help import Command, example
 from .parameters import Name
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @options.scheduler
 @options.layout
 @proposals.proposer
+@market.competing
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
 @click.option("--choices", "most", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
 @options.picture("Write a picture of cost against latency, the cheapest marked: .svg, .png, .pdf or .html.")
@@ -40,14 +41,13 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     within the promises, aggregated and disaggregated.
     """
     from inference_econ.answers.burstiness import burstiness_at
-    from inference_econ.answers.recommend import recommend
+    from inference_econ.answers.recommend import Choice, recommend
     from inference_econ.report.recommend import RecommendationPage
 
     options.check_sizes(choices)
     requests, targets = options.requests(choices), options.targets(choices)
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
-    speculation = proposals.speculation(choices, choices["hardware"])
     means = options.given_means(choices)
     if means is not None:
         from . import most_traffic
@@ -55,19 +55,23 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         if output.picture is not None:
             raise InputError("--plot draws deployments at a request rate; what --gpus or --budget carry has no picture")
         with show.progress_bar(quiet=output.quiet):
-            offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
+            offers = market.of_chips(choices, requests, chips)
         most_traffic.run(choices, offers, means, most, output)
         return
     rate = options.request_rate(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
 
         def answer(asked: options.Choices) -> Recommendation:
-            offers = [options.offer(asked, requests, chip, speculation) for chip in chips]
+            offers = market.of_chips(asked, requests, chips)
             scv = choices["arrival_scv"]
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
         best, scv = deployments[0], choices["arrival_scv"]
-        bursts = burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=scv)
+        bursts = (
+            burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=scv)
+            if isinstance(best, Choice)
+            else None
+        )
     page = RecommendationPage(deployments, targets, started[0] if started else None, deployments.layouts, bursts)
     show.emit(page, output, provenance.asked())

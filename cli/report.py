@@ -127,7 +127,7 @@ def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
         page = show.taken(lambda: command.invoke(context)).page
     assert page is not None  # all of COMMANDS show one
     engine, burstiness = context.params.get("engine"), context.params.get("arrival_scv")
-    named = engine.partition("@")[0] if isinstance(engine, str) else None
+    named = engine[0].partition("@")[0] if engine else None
     return Asked(page, shlex.join([_PROGRAM, *words]), (), burstiness or 1.0, to or named)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import options, proposals, provenance, show
+from . import market, options, provenance, show
 
 if TYPE_CHECKING:
     from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -21,8 +21,7 @@ def run(choices: options.Choices, output: options.Output) -> None:
     promises = options.targets({**choices, "percentile": "mean"})
 
     def answer(asked: options.Choices) -> ServiceFrontier:
-        layouts = options.offer(asked, requests, speculation=proposals.speculation(asked))
-        return service_frontier(layouts, promises)
+        return service_frontier(market.candidates(asked, requests, ttft_seconds=promises.ttft_seconds), promises)
 
     with show.progress_bar(quiet=output.quiet):
         front, started = answer(choices), options.among_startable(choices, answer)

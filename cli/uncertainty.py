@@ -94,8 +94,7 @@ def _asked(
     context = click.get_current_context()
     model = Name("models").convert(names[0], None, context)
     chips = [Name("hardware").convert(name, None, context) for name in names[1:]]
-    engines = (choices["engine"],) if choices["engine"] else ()
-    settings = compare.settings({**choices, "engine": engines})
+    settings = compare.settings(choices)
     price = compare.prices_of(settings.pop("price", None), chips)
     return one_line.asked(model, chips, _varied(vary), price, own, settings)
 

@@ -80,6 +80,6 @@ def _settings(choices: options.Choices) -> Settings:
     from inference_econ.inputs import Settings
 
     price = prices.of_chip(prices.of_chips(choices["price"], (choices["hardware"],)), choices["hardware"])
-    chosen = {**proposals.settings(choices), "price": price, "engine": options.engine(choices)}
+    chosen = {**proposals.settings(choices), "price": price, "engine": options.one_engine(choices)}
     named = {name: value for name, value in chosen.items() if name not in _APART and value is not None}
     return Settings.build({**named, "changes": options.what_ifs(choices)}, origin="command line")

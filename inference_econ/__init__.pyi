@@ -20,6 +20,7 @@ from .answers.intensity import Intensity as Intensity
 from .answers.intensity import intensity as intensity
 from .answers.load import LoadCurve as LoadCurve
 from .answers.load import load as load
+from .answers.market import market as market
 from .answers.means import Means as Means
 from .answers.most_traffic import MostTraffic as MostTraffic
 from .answers.most_traffic import most_traffic as most_traffic

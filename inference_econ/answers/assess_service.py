@@ -10,6 +10,7 @@ import numpy as np
 
 from inference_econ._types import Progress
 from inference_econ.answers.assessment import Assessment, Shortage
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.gaps import Gap, StepPart, gap
 from inference_econ.answers.offer import offer
 from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint
@@ -167,7 +168,7 @@ def assess_service(
         if progress is not None:
             progress(share, "frontiers")
         layouts = offer(setting, requests, space)
-        front = service_frontier(_with_measured(layouts, flight.concurrency))
+        front = service_frontier([Candidate(_with_measured(layouts, flight.concurrency))])
         curve = front.tokens_per_second, front.dollars
         return gap(measured, layouts.setup, front, curve, lambda index: _point_of(front, index), subject)
 
@@ -192,7 +193,7 @@ def _with_measured(layouts: Services, concurrency: float) -> Services:
 
 def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
     # Between decode steps and prompts there is nothing else in the time per token.
-    state = front.deployments
+    state = front.candidate(index)
     tpot, batch = float(front.tpot_seconds[index]), float(front.batch[index])
     plans = front.plan(index)
     step = evaluate(state.setup, plans, state.setup.assumptions.layout.tensor_layouts[0])

@@ -52,7 +52,7 @@ class ImpliedHour(Shown):
         cost = self.point.dollars_per_million_output_tokens / self.front.dollars_per_accelerator_hour
         return self.revenue / self.price_over_cost / cost
 
-    def subjects(self) -> tuple[Instances]:
+    def subjects(self) -> tuple[Instances, ...]:
         """The service as an instance that may be unlike what was measured."""
         return self.front.subjects([self.point])
 

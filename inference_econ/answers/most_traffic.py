@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Indices
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.disaggregated.budget import largest
+from inference_econ.answers.disaggregated.compare import NOTICED
+from inference_econ.answers.disaggregated.load import Fleet
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import FILLED, Choice, Recommendation
+from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, as_candidates
 from inference_econ.answers.relax import nothing_kept
-from inference_econ.errors import NothingFitsError
+from inference_econ.answers.together import FILLED, Choice
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Service, Services, is_unproven, loaded, served
 
 #: Halvings of the range between a rate that is kept and one that is not [1].
@@ -43,18 +49,19 @@ class MostTraffic(Recommendation):
 
 
 def most_traffic(
-    offers: Sequence[Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
+    offers: Sequence[Candidate | Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
 ) -> MostTraffic:
-    """The deployments that carry the most requests with some means, best first; one per size and kind of chip.
+    """The deployments that carry the most requests with some means, best first.
 
     Parameters
     ----------
-    offers : sequence of Services
-        Layouts to choose from, of one kind of chip each (:func:`inference_econ.answers.offer.offer`).
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`,
+        :func:`inference_econ.answers.offer.offer`).
     means : Means
         Chips, or money, for one kind of chip.
     targets : Targets
-        What is promised. Where it is nothing, instances are filled to :data:`inference_econ.answers.recommend.FILLED`.
+        What is promised. Where it is nothing, instances are filled to :data:`inference_econ.answers.together.FILLED`.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
@@ -64,7 +71,8 @@ def most_traffic(
     -------
     MostTraffic
         Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
-        what a little more would break. Descending in the rate; of equal ones the cheaper first.
+        what a little more would break. Descending in the rate; of equal ones the cheaper first. One per practice and
+        size of instances that do both, and one per practice of pools that carry 5 % more than these.
 
     Raises
     ------
@@ -76,6 +84,44 @@ def most_traffic(
     Layouts are tried in the order of the rates that steady states promise, which no load exceeds; each has first to
     keep the best rate found for its size.
     """
+    candidates = as_candidates(offers)
+    failure, choices = None, list[AnyChoice]()
+    try:
+        both = [candidate.services for candidate in candidates if candidate.pools is None]
+        choices += _together(both, means, targets, arrival_scv, most) if both else []
+    except NothingFitsError as error:
+        failure = error
+    least = (1.0 + NOTICED) * max(map(_rate, choices), default=0.0)
+    apart = [PooledChoice(fleet) for fleet in _fleets(candidates, means, targets, arrival_scv, least)]
+    ranked = sorted([*choices, *apart], key=_rank)[:most]
+    if not ranked:
+        raise failure or NothingFitsError(f"{means.text}: no pools keep the promises")
+    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), means)
+
+
+def _fleets(
+    candidates: Sequence[Candidate], means: Means, targets: Targets, arrival_scv: float, least: float
+) -> Iterator[Fleet]:
+    """The fleet of every practice with pools that carries the most, if it is more than the least rate [1/s]."""
+    if "e2e" in targets.given:
+        return
+    terms = Terms(targets, arrival_scv, fullest(targets))
+    for candidate in candidates:
+        if candidate.pools is None:
+            continue
+        try:
+            fleet = largest(candidate.pools.pools, means, terms, least=least)
+        except (NothingFitsError, InputError):
+            # Too few chips, promises that no pools keep, or no link between them.
+            continue
+        if fleet is not None:
+            yield fleet
+
+
+def _together(
+    offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
+) -> list[Choice]:
+    """The same of instances that do both; one per offer and size."""
     within, replicas = _affordable(offers, means)
     bounds = sorted(
         (
@@ -100,7 +146,7 @@ def most_traffic(
     carrying = [choice for choice in best if choice is not None]
     if not carrying:
         raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
-    return MostTraffic(tuple(sorted(carrying, key=_rank)), targets, sum(map(len, within)), means)
+    return carrying
 
 
 def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
@@ -109,11 +155,11 @@ def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
     return choice is not None and _played(choice, targets, arrival_scv) is not None
 
 
-def _rank(choice: Choice) -> tuple[float, float]:
+def _rank(choice: AnyChoice) -> tuple[float, float]:
     return -_rate(choice), choice.dollars_per_hour
 
 
-def _rate(choice: Choice) -> float:
+def _rate(choice: AnyChoice) -> float:
     return choice.replicas * choice.load.requests_per_second
 
 

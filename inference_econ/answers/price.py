@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import natural_rate, recommend
+from inference_econ.answers.recommend import PooledChoice, as_candidates, recommend
 from inference_econ.answers.subjects import under_load
+from inference_econ.answers.together import natural_rate
 from inference_econ.engine import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
@@ -44,6 +47,9 @@ class Sheet(Shown):
     marginal : dict of str to float
         The same on instances whose slots are all taken: what further tokens cost once they need further instances
         [USD per 1e6 tokens].
+    fleet : Fleet or None
+        Where pools prefill and decode apart, both of them; the service is an instance that decodes then, and the load
+        that of the fleet.
     """
 
     service: Service
@@ -53,15 +59,18 @@ class Sheet(Shown):
     tokens_per_hour: Mapping[str, float]
     average: Mapping[str, float]
     marginal: Mapping[str, float]
+    fleet: Fleet | None = None
 
     @property
     def accelerators(self) -> int:
         """Chips of all instances [1]."""
-        return self.replicas * self.service.accelerators
+        return self.replicas * self.service.accelerators if self.fleet is None else sum(self.fleet.accelerators)
 
     @property
     def rented(self) -> int:
         """Chips of the machines that hold them [1]."""
+        if self.fleet is not None:
+            return sum(self.fleet.rented)
         return int(self.service.setup.rented(self.replicas, self.service.accelerators))
 
     @property
@@ -76,7 +85,8 @@ class Sheet(Shown):
 
     def subjects(self) -> tuple[Instances, ...]:
         """An instance under its load."""
-        return under_load([(self.service, self.load)])
+        load = self.load if self.fleet is None else PooledChoice(self.fleet).instance_load
+        return under_load([(self.service, load)])
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
@@ -132,6 +142,48 @@ def sheet(
     )
 
 
+def fleet_sheet(fleet: Fleet) -> Sheet:
+    """Price the tokens of a traffic on two pools.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        Both pools under their load.
+
+    Returns
+    -------
+    Sheet
+        Averages add up to the bill exactly.
+
+    Notes
+    -----
+    Output tokens pay for the chips that decode, input tokens for those that read prompts: cached ones what their
+    presence adds to a prompt. Idle time is borne by whom it is of.
+    """
+    pools, requests = fleet.pools, fleet.pools.requests
+    reader, writer = pools.prefill.services.service(fleet.prefill), pools.decode.services.service(fleet.decode)
+    reading, decoding = fleet.accelerators
+    prompts = fleet.dollars_per_hour * reading / (reading + decoding)
+    fresh = reader.uncached_share
+    shares = (prompts * fresh, prompts * (1.0 - fresh), fleet.dollars_per_hour - prompts)
+    each = (requests.new_tokens, requests.cached, requests.osl.mean)
+    hourly = fleet.load.completed_per_second * _HOUR
+    tokens = dict(zip(KINDS, (hourly * count for count in each), strict=True))
+    # With pools that are never idle.
+    busy = shares[0] * fleet.prefill_utilization, shares[1] * fleet.prefill_utilization
+    full = [share / hourly for share in (*busy, shares[2] * fleet.decode_utilization)]
+    return Sheet(
+        writer,
+        1,
+        fleet.load,
+        fleet.dollars_per_hour,
+        tokens,
+        _unit_costs(shares, tokens.values()),
+        _unit_costs(full, each),
+        fleet,
+    )
+
+
 def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> dict[str, float]:
     """Dollars per million tokens of each kind."""
     pairs = zip(KINDS, dollars, tokens, strict=True)
@@ -149,7 +201,7 @@ def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, fl
 
 
 def price(
-    layouts: Services,
+    offers: Services | Sequence[Candidate | Services],
     requests_per_second: float | None = None,
     *,
     targets: Targets | None = None,
@@ -161,10 +213,11 @@ def price(
 
     Parameters
     ----------
-    layouts : Services
-        To choose from (:func:`inference_econ.answers.offer.offer`).
+    offers : Services, or sequence of Candidate or Services
+        What competes, on one kind of chip (:func:`inference_econ.answers.market.market`,
+        :func:`inference_econ.answers.offer.offer`).
     requests_per_second : float, optional
-        The whole traffic [1/s]; by default :func:`inference_econ.answers.recommend.natural_rate`.
+        The whole traffic [1/s]; by default :func:`inference_econ.answers.together.natural_rate`.
     targets : Targets, optional
         Promises that the deployment must keep.
     replicas : int, optional
@@ -188,19 +241,32 @@ def price(
         If no layout keeps the promises.
     """
     promised = Targets() if targets is None else targets
+    candidates = as_candidates([offers] if isinstance(offers, Services) else offers)
     if replicas is None:
-        rate = natural_rate([layouts], promised) if requests_per_second is None else requests_per_second
-        best = recommend([layouts], rate, promised, arrival_scv=arrival_scv, most=1, progress=progress)[0]
+        best = recommend(candidates, requests_per_second, promised, arrival_scv=arrival_scv, most=1, progress=progress)[
+            0
+        ]
+        if isinstance(best, PooledChoice):
+            return fleet_sheet(best.fleet)
+        rate = best.load.requests_per_second * best.replicas
         return sheet(best.service, rate, replicas=best.replicas, load=best.load)
     if not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
-    rates = promised_rates(layouts, promised)
-    rate = requests_per_second or replicas * natural_rate([layouts], promised)
+    # So many instances: those that do both.
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
+    rate = requests_per_second or replicas * natural_rate(both, promised)
     # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
     # if none does.
+    rates, bills = (
+        np.concatenate(values)
+        for values in (
+            [promised_rates(layouts, promised) for layouts in both],
+            [layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators) for layouts in both],
+        )
+    )
     enough = replicas * rates > rate
-    bills = layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators)
     smallest = enough & (bills == bills[enough].min()) if enough.any() else bills > 0
     index = int(np.argmax(np.where(smallest, rates, -1.0)))
-    service = layouts.service(index)
+    layouts, row = [(layouts, row) for layouts in both for row in range(len(layouts))][index]
+    service = layouts.service(row)
     return sheet(service, rate, replicas=int(replicas), load=served(service, arrival_scv)(rate / replicas))

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
-from inference_econ.inputs import Requests
-from inference_econ.serving import Steady
 
 
 def check_mean(promises: Targets | None) -> Targets:
@@ -33,15 +31,13 @@ def check_mean(promises: Targets | None) -> Targets:
     return promises
 
 
-def means(states: Steady, requests: Requests) -> dict[str, npt.NDArray[np.float64]]:
-    """Mean TTFT, TPOT and time to the last token of states, by name as in promises; shape (n, k) each [s]."""
-    ttft, tpot = states.ttft_seconds, states.tpot_seconds
-    return {"ttft": ttft, "tpot": tpot, "e2e": ttft + requests.decode_steps * tpot}
-
-
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
-    """Which states keep the promises as a mean, shape (n, k); what is seen is that of :func:`means`."""
-    return np.asarray(np.logical_and.reduce([seen[name] <= limit for name, limit in promises.every.items()]))
+    """Which states keep the promises as a mean, shape (n, k); what is seen are means by name, that of TPOT among them.
+
+    Where there is no state, the TPOT is NaN, and nothing is kept.
+    """
+    kept = [seen[name] <= limit for name, limit in promises.given.items()]
+    return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:

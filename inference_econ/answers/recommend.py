@@ -1,83 +1,97 @@
-"""The cheapest deployment that keeps its promises at a traffic."""
+"""The cheapest deployment that keeps its promises at a traffic: every engine's practice, together or apart."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from typing import overload
-
-import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.relax import nothing_kept
-from inference_econ.errors import NothingFitsError
-from inference_econ.formulas import money
-from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
-
-#: Share of what an instance can do that it is filled to where no request rate is given [1].
-FILLED = 0.8
-#: What costs more than so many times the cheapest of a chip is no choice [1].
-_DEAREST = 4.0
-#: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
-#: forms say [1].
-_FINEST, _MOST_MORE = 16, 8
-#: Layouts that are played at most; the next ones that would have to be are not chosen [1].
-_MOST_PLAYED = 12
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.disaggregated.compare import NOTICED
+from inference_econ.answers.disaggregated.fleets import smallest
+from inference_econ.answers.disaggregated.load import Fleet
+from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.together import FILLED as FILLED
+from inference_econ.answers.together import Choice as Choice
+from inference_econ.answers.together import cheapest, natural_rate
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.serving import Loaded, Service, Services
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One deployment that keeps its promises.
+class PooledChoice:
+    """A fleet of prefill and decode instances that keeps its promises, in the words of :class:`Choice`.
 
     Attributes
     ----------
-    service : Service
-        One instance.
-    replicas : int
-        Fewest instances that keep the promises [1].
-    load : Loaded
-        Of one instance.
-    dollars_per_hour : float
-        Of all [USD/h].
-    binding : str
-        What one instance less would break: capacity, ttft or tpot; or ``instance``, if there is only one.
+    fleet : Fleet
+        Both pools under their load.
     """
 
-    service: Service
-    replicas: int
-    load: Loaded
-    dollars_per_hour: float
-    binding: str
+    fleet: Fleet
+
+    @property
+    def service(self) -> Service:
+        """One instance that decodes."""
+        return self.fleet.pools.decode.services.service(self.fleet.decode)
+
+    @property
+    def replicas(self) -> int:
+        """Fleets [1]."""
+        return 1
+
+    @property
+    def load(self) -> Loaded:
+        """Of the whole fleet."""
+        return self.fleet.load
+
+    @property
+    def instance_load(self) -> Loaded:
+        """The same, with the requests in flight of one instance that decodes."""
+        return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
+
+    @property
+    def dollars_per_hour(self) -> float:
+        """Of both pools [USD/h]."""
+        return self.fleet.dollars_per_hour
 
     @property
     def accelerators(self) -> int:
-        """Chips of all instances [1]."""
-        return self.replicas * self.service.accelerators
+        """Chips of both pools [1]."""
+        return sum(self.fleet.accelerators)
 
     @property
     def rented(self) -> int:
         """Chips of the machines that hold them [1]."""
-        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
+        return sum(self.fleet.rented)
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
-        tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
-        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
+        return self.fleet.dollars_per_million_output_tokens
+
+    @property
+    def binding(self) -> str:
+        """Which pool has less to spare."""
+        fleet = self.fleet
+        return "prefill" if fleet.prefill_utilization > fleet.decode_utilization else "decode"
+
+
+#: Instances that do both, or pools that do one of both.
+AnyChoice = Choice | PooledChoice
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Recommendation(Shown, Sequence[Choice]):
+class Recommendation(Shown, Sequence[AnyChoice]):
     """Deployments that keep some promises, the best first.
 
     Attributes
     ----------
-    choices : tuple of Choice
+    choices : tuple of Choice or PooledChoice
         The deployments; the answer itself is a sequence of them.
     targets : Targets
         What is promised.
@@ -85,7 +99,7 @@ class Recommendation(Shown, Sequence[Choice]):
         Layouts that were tried [1].
     """
 
-    choices: tuple[Choice, ...]
+    choices: tuple[AnyChoice, ...]
     targets: Targets
     layouts: int
 
@@ -93,198 +107,112 @@ class Recommendation(Shown, Sequence[Choice]):
         return len(self.choices)
 
     @overload
-    def __getitem__(self, index: int) -> Choice: ...
+    def __getitem__(self, index: int) -> AnyChoice: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Choice, ...]: ...
-    def __getitem__(self, index: int | slice) -> Choice | tuple[Choice, ...]:
+    def __getitem__(self, index: slice) -> tuple[AnyChoice, ...]: ...
+    def __getitem__(self, index: int | slice) -> AnyChoice | tuple[AnyChoice, ...]:
         return self.choices[index]
 
 
 def recommend(
-    offers: Sequence[Services],
+    offers: Sequence[Candidate | Services],
     requests_per_second: float | None,
     targets: Targets,
     *,
     arrival_scv: float = 1.0,
     most: int = 5,
-    play: bool = True,
     progress: Progress | None = None,
 ) -> Recommendation:
-    """The cheapest deployments that keep some promises, best first; one per size of instance and kind of chip.
+    """The cheapest deployments that keep some promises, best first.
 
     Parameters
     ----------
-    offers : sequence of Services
-        Layouts to choose from, of one kind of chip each (:func:`inference_econ.answers.offer.offer`).
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`,
+        :func:`inference_econ.answers.offer.offer`).
     requests_per_second : float or None
-        The whole traffic [1/s]; None for what fills one instance of the cheapest layout (:func:`natural_rate`).
+        The whole traffic [1/s]; None for what fills one instance of the cheapest layout
+        (:func:`inference_econ.answers.together.natural_rate`).
     targets : Targets
         What is promised.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
-        Choices wanted, shared evenly among the kinds of chips [1].
-    play : bool
-        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+        Choices wanted, of instances that do both shared evenly among the kinds of chips [1].
     progress : callable, optional
         Told the share of the work done.
 
     Returns
     -------
     Recommendation
-        Ascending in cost; at equal cost the quicker first.
+        Ascending in cost; one per practice and size of instances that do both, and one per practice of pools that are
+        cheaper than these by 5 %.
 
     Raises
     ------
     InputError
         If the rate is not positive.
     NothingFitsError
-        If no layout keeps the promises even with a single request in flight, with the best that can be reached.
-
-    Notes
-    -----
-    The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
-    found so far are put under load: by closed forms, and, where these choose a layout but are not proven, by playing
-    the load and adding instances until the promises hold.
+        If nothing keeps the promises even with a single request in flight, with the best that can be reached.
     """
-    if requests_per_second is None:
-        requests_per_second = natural_rate(offers, targets)
-    check_rate(requests_per_second)
-    bounds = []
-    for which, layouts in enumerate(offers):
-        rates = promised_rates(layouts, targets)
-        replicas = np.ceil(np.divide(requests_per_second, rates, out=np.ones_like(rates), where=rates > 0.0))
-        sizes = layouts.plans.accelerators
-        cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
-        bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
-    kept: dict[tuple[int, int], Choice] = {}
-    most_each, played = max(1, most // len(offers)), 0
-    for number, (bound, which, index) in enumerate(sorted(bounds)):
-        if progress is not None:
-            progress(number / len(bounds), f"{len(bounds)} layouts")
-        layouts = offers[which]
-        key = which, int(layouts.plans.accelerators[index])
-        rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if rival == which)
-        limit = min(
-            kept[key].dollars_per_hour if key in kept else math.inf,
-            rivals[most_each - 1] if len(rivals) >= most_each else math.inf,
-        )
-        if bound > limit:
-            continue
-        service = layouts.service(index)
-        promised = targets.predicted(service)
-        choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
-        if choice is not None and key in kept and _rank(choice) >= _rank(kept[key]):
-            continue
-        if play and choice is not None and is_unproven(choice.service, choice.load):
-            played += 1
-            last = played > _MOST_PLAYED
-            choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
-        if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
-            kept[key] = choice
-    if not kept:
-        raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
-    listed: list[Choice] = []
-    for which in range(len(offers)):
-        ranked = sorted((choice for (rival, _), choice in kept.items() if rival == which), key=_rank)[:most_each]
-        listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
-    return Recommendation(tuple(sorted(listed, key=_rank)), targets, sum(map(len, offers)))
+    candidates = as_candidates(offers)
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
+    rate = natural_rate(both or [each.services for each in candidates], targets)
+    rate = rate if requests_per_second is None else requests_per_second
+    choices: list[AnyChoice] = []
+    failure = None
+    try:
+        choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, progress=progress) if both else []
+    except NothingFitsError as error:
+        failure = error
+    limit = min((choice.dollars_per_hour for choice in choices), default=math.inf) / (1.0 + NOTICED)
+    try:
+        choices += fleets(candidates, rate, targets, limit, arrival_scv)
+    except NothingFitsError as error:
+        failure = failure or error
+    if not choices:
+        assert failure is not None
+        raise failure
+    ranked = sorted(choices, key=_rank)[: max(most, len({each.service.setup.hardware.name for each in choices}))]
+    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)))
 
 
-def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
-    """What fills an instance of the layout whose requests are the cheapest, as far as is planned [1/s].
-
-    The share is :data:`FILLED` of what it can do within the promises.
-    """
-    best, rate = 0.0, FILLED
-    for layouts in offers:
-        rates = promised_rates(layouts, targets)
-        per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
-        index = int(np.argmax(per_dollar))
-        if per_dollar[index] > best:
-            best, rate = float(per_dollar[index]), FILLED * float(rates[index])
-    return rate
+def as_candidates(offers: Iterable[Candidate | Services]) -> list[Candidate]:
+    """Candidates; layouts of a single setup are one."""
+    return [offer if isinstance(offer, Candidate) else Candidate(offer) for offer in offers]
 
 
-def _rank(choice: Choice) -> tuple[float, float]:
+def _rank(choice: AnyChoice) -> tuple[float, float]:
     return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
 
 
-def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
-    """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+def fleets(
+    candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
+) -> Iterator[PooledChoice]:
+    """The cheapest fleet of every practice with pools that costs less than a limit [USD/h].
 
-    def shared(replicas: int) -> Loaded:
-        return loaded(service, rate / replicas, arrival_scv=arrival_scv)
+    None where a time to the last token is promised, of which pools know the mean only.
 
-    def bill(replicas: int) -> float:
-        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
-
-    low = high = max(1, math.ceil(rate / service.most_requests_per_second))
-    while targets.broken(shared(high)) is not None:
-        if bill(high) > limit or high > 1e9 or (high > low and rate / high < 1e-6):
-            return None
-        low, high = high + 1, 2 * high
-    # Between the last number that breaks something and one that does not.
-    fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
-    broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Choice(service, fewest, shared(fewest), bill(fewest), broken)
-
-
-def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
-    """Whether some number of instances keeps the promises."""
-    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
-    if choice is not None and play and is_unproven(service, choice.load):
-        choice = _played(choice, rate, targets, math.inf, arrival_scv)
-    return choice is not None
-
-
-def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
-    """A choice with as many instances as its load needs where it is played, at least those of closed forms.
-
-    None if these cost more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
+    Raises
+    ------
+    NothingFitsError
+        If there is no limit, and no fleet keeps the promises.
     """
-    service, fewest = choice.service, choice.replicas
-    play, grain = served(service, arrival_scv), -(-fewest // _FINEST)
-    tried = range(fewest, _MOST_MORE * (fewest + 1) + 1, grain)
-
-    def bill(replicas: int) -> float:
-        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
-
-    @cache
-    def shared(replicas: int) -> Loaded:
-        return play(rate / replicas)
-
-    def kept(place: int) -> bool:
-        return targets.broken(shared(tried[place])) is None
-
-    def likely(place: int) -> bool:
-        """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
-        closed = loaded(service, rate / tried[place], arrival_scv=arrival_scv)
-        return targets.like(choice.load, shared(fewest)).broken(closed) is None
-
-    affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
-    # Most that are dearer than others show it with as many instances as they could be.
-    if not affordable or (limit < math.inf and not kept(affordable - 1)):
-        return None
-    guess = 0 if kept(0) else bisect_left(range(1, affordable), True, key=likely) + 1
-    place = _first(kept, min(guess, affordable - 1), affordable)
-    if place is None:
-        return None
-    needed = tried[place]
-    binding = choice.binding if not place else targets.broken(shared(tried[place - 1])) or "capacity"
-    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
-
-
-def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
-    """The first of so many places that is kept, as all after it are, from where it may be; None if none is."""
-    low, high, step = -1, count, 1
-    if kept(guess):
-        high = guess
-        while low < (place := max(high - step, 0)) < high:
-            low, high, step = (low, place, 2 * step) if kept(place) else (place, high, step)
-    else:
-        low = guess
-        while low < (place := min(low + step, count - 1)) < high:
-            low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
-    place = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
-    return place if place < count else None
+    apart = [candidate for candidate in candidates if candidate.pools is not None]
+    if "e2e" in targets.given or not apart:
+        return
+    terms, failures, found = Terms(targets, arrival_scv), [], False
+    for candidate in apart:
+        assert candidate.pools is not None
+        try:
+            fleet = smallest(candidate.pools.pools, rate, terms, limit=limit)
+        except NothingFitsError as error:
+            failures.append(error)
+            continue
+        except (InputError, TooMuchError):
+            continue
+        if fleet is not None:
+            found = True
+            yield PooledChoice(fleet)
+    if math.isinf(limit) and failures and not found:
+        raise failures[0]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
-from inference_econ.answers.offer import offer
-from inference_econ.answers.promised import check_mean, kept_states, means, why_none_is_kept
+from inference_econ.answers.candidates import Candidate, Seen
+from inference_econ.answers.disaggregated.compare import NOTICED
+from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
+from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.slots import with_slots
-from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, recorded_key
+from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests, Traffic
 from inference_econ.search import Choosable
-from inference_econ.serving import Services
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 Metric = Literal["cost", "blended", "throughput", "power"]
 METRICS: tuple[Metric, ...] = ("cost", "blended", "throughput", "power")
 _MEGAWATT = 1e6
+#: Where frontiers end that nobody promises anything on: slower services are not sold [s], and pools that cost more than
+#: so many times what the cheapest service does are not deployed [1].
+_SLOWEST, _DEAREST = 0.1, 10.0
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,10 @@ class ServicePoint:
     requests_per_second, accelerators, concurrency, batch : float
         Of an instance: completed [1/s], its size, requests in flight, and those decoded together [1].
     layout : dict
-        Degrees, and the engines that can start it.
+        Degrees, and the engines that can start it; of pools those of instances that decode, and ``prefill``,
+        ``prefill_instances`` and ``decode_instances``.
+    practice : str
+        The format of the cache, and who proposes tokens.
     """
 
     tokens_per_second_per_user: float
@@ -69,6 +78,7 @@ class ServicePoint:
     concurrency: float
     batch: float
     layout: Mapping[str, float | str]
+    practice: str = ""
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
@@ -84,26 +94,30 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     Attributes
     ----------
-    deployments : Services
-        Where the points come from.
-    plans : Plans
-        Their layouts.
+    candidates : tuple of Candidate
+        Where the points come from: engines with their recipes, together or apart.
+    which, rows, states : ndarray of int
+        The candidate of each point, its layout in it, and its batch among those of the layout.
     tokens_per_second : ndarray
         Of a user: one over the TPOT, prefill of others included [tokens/s].
     ttft_seconds, tpot_seconds : ndarray
         Means, without a queue [s].
-    requests_per_second, concurrency, batch : ndarray
-        Completed by an instance [1/s]; in flight, and decoded together as one of them sees it [1].
+    requests_per_second, accelerators, concurrency, batch : ndarray
+        Completed by what is deployed together [1/s]; its chips; in flight, and decoded together as one of them sees
+        it [1].
     promises : Targets
         What every point keeps, as a mean and without a queue.
     """
 
-    deployments: Services
-    plans: Plans
+    candidates: tuple[Candidate, ...]
+    which: Indices
+    rows: Indices
+    states: Indices
     tokens_per_second: Array
     ttft_seconds: Array
     tpot_seconds: Array
     requests_per_second: Array
+    accelerators: Array
     concurrency: Array
     batch: Array
     promises: Targets
@@ -113,28 +127,37 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     @property
     def setup(self) -> Setup:
-        """What, on what, how."""
-        return self.deployments.setup
+        """What, on what, how the preferred point is served; model, chip, price and weights are those of all."""
+        return self.candidate(self.preferred_index()).setup
+
+    @property
+    def setups(self) -> list[Setup]:
+        """What, on what, how of every candidate that has a point."""
+        return [self.candidates[number].setup for number in self.shown]
+
+    @property
+    def shown(self) -> list[int]:
+        """The candidates that have a point, by number."""
+        return sorted(set(self.which.tolist()))
+
+    def candidate(self, index: int) -> Candidate:
+        """Who serves a point."""
+        return self.candidates[int(self.which[index])]
 
     @property
     def requests(self) -> Requests:
         """What users send."""
-        return self.deployments.requests
+        return self.candidates[0].requests
 
     @property
     def speculation(self) -> Speculation | None:
-        """Who proposes tokens, if anybody."""
-        return self.deployments.speculation
-
-    @property
-    def accelerators(self) -> Array:
-        """Of an instance [1]."""
-        return self.plans.accelerators
+        """Who proposes tokens to the preferred point, if anybody."""
+        return self.candidate(self.preferred_index()).speculation
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
         """The price of a chip [USD/h]."""
-        return self.setup.dollars_per_accelerator_hour
+        return self.candidates[0].setup.dollars_per_accelerator_hour
 
     def axes(self) -> tuple[Array, Array]:
         """Speed of a user [tokens/s] and cost [USD per 1e6 output tokens] of every point, shape (n,) each."""
@@ -143,12 +166,12 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     @property
     def e2e_seconds(self) -> Array:
         """Time to the last token, a mean [s]."""
-        return self.ttft_seconds + self.deployments.requests.decode_steps * self.tpot_seconds
+        return self.ttft_seconds + self.requests.decode_steps * self.tpot_seconds
 
     @property
     def e2e_seconds_per_output_token(self) -> Array:
         """The mean time to the last token over the mean number of output tokens [s]."""
-        return self.e2e_seconds / self.deployments.requests.osl.mean
+        return self.e2e_seconds / self.requests.osl.mean
 
     @property
     def output_tokens_per_second(self) -> Array:
@@ -165,40 +188,58 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     def dollars(self) -> Array:
         """The whole bill, prefill included, over output tokens [USD per 1e6 tokens]."""
         return money.dollars_per_million_tokens(
-            self.plans.accelerators,
+            self.accelerators,
             1.0,
             self.output_tokens_per_second,
-            self.setup.dollars_per_accelerator_hour,
+            self.dollars_per_accelerator_hour,
         )
 
     @property
     def tokens_per_second_per_accelerator(self) -> Array:
         """Output tokens [tokens/s]."""
-        return np.asarray(self.output_tokens_per_second / self.plans.accelerators)
+        return np.asarray(self.output_tokens_per_second / self.accelerators)
 
     @property
     def tokens_per_second_per_megawatt(self) -> Array | None:
         """Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts."""
-        watts = self.setup.hardware.watts
+        watts = self.candidates[0].setup.hardware.watts
         return (
             None
             if watts is None
-            else _MEGAWATT / money.joules_per_token(watts, self.plans.accelerators, self.output_tokens_per_second)
+            else _MEGAWATT / money.joules_per_token(watts, self.accelerators, self.output_tokens_per_second)
         )
 
-    def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances]:
-        """Every point as an instance that may be unlike what was measured, or some points of it."""
-        shown, requests = self.points() if points is None else points, self.requests
-        return (
-            Instances(
-                self.setup,
-                [point.accelerators for point in shown],
-                [point.concurrency for point in shown],
-                requests.isl.mean,
-                requests.osl.mean,
-                speculates=self.speculation is not None,
-                layouts=[recorded_key(point.layout) for point in shown],
-            ),
+    def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
+        """Points as instances that may be unlike what was measured, by candidate, labelled if there are several."""
+        chosen = np.arange(len(self)) if points is None else self._positions(points)
+        shown = np.unique(self.which[chosen]).tolist()
+        labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
+        return tuple(
+            self._instances(number, chosen[self.which[chosen] == number], label)
+            for number, label in zip(shown, labels, strict=True)
+        )
+
+    def preferred_subjects(self) -> tuple[Instances, ...]:
+        """The same of the preferred point."""
+        index = self.preferred_index()
+        return (self._instances(int(self.which[index]), np.array([index])),)
+
+    def _positions(self, points: Sequence[ServicePoint]) -> Indices:
+        """Where some points are; speeds tell them apart."""
+        return np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
+
+    def _instances(self, number: int, at: Indices, label: str = "") -> Instances:
+        """Points of a candidate as instances; of pools those that decode."""
+        candidate, rows = self.candidates[number], self.rows[at]
+        return Instances(
+            candidate.setup,
+            candidate.plans.accelerators[rows].tolist(),
+            (self.concurrency[at] / candidate.decoders(rows, self.states[at])).tolist(),
+            self.requests.isl.mean,
+            self.requests.osl.mean,
+            speculates=candidate.speculation is not None,
+            label=label,
+            layouts=candidate.keys(rows),
         )
 
     def metric(self, name: Metric) -> Array:
@@ -219,7 +260,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             return self.tokens_per_second_per_accelerator
         value = self.tokens_per_second_per_megawatt
         if value is None:
-            hardware = self.setup.hardware.name
+            hardware = self.candidates[0].setup.hardware.name
             raise InputError(f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'")
         return value
 
@@ -247,33 +288,58 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         columns = {name: values for name, values in self.columns().items() if values is not None}
         rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
         known = [{"tokens_per_second_per_megawatt": None, **dict(zip(columns, row, strict=True))} for row in rows]
-        return [ServicePoint(**row, layout=layout) for row, layout in zip(known, self._layouts(at), strict=True)]
+        practices = [self.candidate(index).practice for index in at.tolist()]
+        return [
+            ServicePoint(**row, layout=layout, practice=practice)
+            for row, layout, practice in zip(known, self._layouts(at), practices, strict=True)
+        ]
 
     def plan(self, index: int) -> Plans:
-        """The layout of a point, of shape (1,)."""
-        return self._plans(np.array([index]))
-
-    def _plans(self, at: Indices) -> Plans:
-        return replace(self.plans.at((at,)), batch=self.batch[at])
+        """The layout of a point, of shape (1,); of pools that of an instance that decodes."""
+        at = np.array([index])
+        return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
 
     def _layouts(self, at: Indices) -> list[dict[str, float | str]]:
         """The degrees of some points, under the names that people use."""
-        cut = self.setup.assumptions.layout.tensor_layouts[0]
-        columns = self.setup.layout_columns(self._plans(at), np.full(at.size, cut))
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        layouts: dict[int, dict[str, float | str]] = {}
+        for number in np.unique(self.which[at]).tolist():
+            mine = at[self.which[at] == number]
+            records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
+            layouts.update(zip(mine.tolist(), records, strict=True))
+        return [layouts[index] for index in at.tolist()]
 
     def to_frame(self) -> pd.DataFrame:
         """All points as a table, one row each, with low and high beside what is uncertain."""
         import pandas as pd
 
-        factors = self.ends()
-        rows = [(bounds.bounded(point.record(), factors), point.layout) for point in self.points()]
-        return pd.DataFrame([{**row, **layout} for row, layout in rows]).drop(columns="layout")
+        rows = [{**record, **layout} for record, layout in self.bounded_points()]
+        return pd.DataFrame(rows).drop(columns="layout")
+
+    def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
+        """Every point as plain data with low and high beside what is uncertain, and its layout."""
+        for index, point in enumerate(self.points()):
+            yield bounds.bounded(point.record(), self.ends_at(index)), point.layout
 
     def ends(self) -> bounds.Ends:
-        """Factors from columns to where measured values of any point probably lie [1]."""
-        (instances,) = self.subjects()
-        return bounds.ends(instances, bounds.FULL)
+        """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
+        known = self._known_ends()
+        factors: dict[str, bounds.Factors] = {}
+        for name in bounds.FULL:
+            pairs = [known[number][name] for number in self.which.tolist()]
+            low, high = (np.array([math.nan if pair[end] is None else pair[end] for pair in pairs]) for end in (0, 1))
+            factors[name] = (None, None) if np.isnan(low).any() else (low, high)
+        return factors
+
+    def ends_at(self, index: int) -> bounds.Ends:
+        """The same of one point."""
+        return self._known_ends()[int(self.which[index])]
+
+    def _known_ends(self) -> Mapping[int, bounds.Ends]:
+        """The factors of each candidate that has a point."""
+        return {
+            number: bounds.ends(self._instances(number, np.flatnonzero(self.which == number)), bounds.FULL)
+            for number in self.shown
+        }
 
 
 def frontier(
@@ -281,7 +347,8 @@ def frontier(
     traffic: Traffic | Requests,
     space: Space | None = None,
     *,
-    speculation: Speculation | None = None,
+    speculation: Proposer = RECIPE,
+    arrangement: Arrangement = "both",
     promises: Targets | None = None,
     slots: int | None = None,
 ) -> ServiceFrontier:
@@ -290,13 +357,16 @@ def frontier(
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how (``inference_econ.frontier``).
+        What is served, on what, how (``inference_econ.frontier``); where it leaves the engine open, the best practice
+        of every engine that can.
     traffic : Traffic or Requests
         Lengths; with cached and shared tokens as requests.
     space : Space, optional
         Which instances are tried; by default every whole-number one.
-    speculation : Speculation, optional
-        Who proposes tokens, on the same chips.
+    speculation : Speculation, None or 'recipe'
+        Who proposes tokens, on the same chips; nobody if None; by default as engines' recipes have it.
+    arrangement : {'both', 'together', 'apart'}
+        Whether instances read prompts and decode, or pools do one of both.
     promises : Targets, optional
         Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
     slots : int, optional
@@ -321,8 +391,12 @@ def frontier(
     >>> front.fastest().accelerators
     2.0
     """
-    layouts = offer(setup, requests_of(traffic), space, speculation)
-    return service_frontier(layouts if slots is None else with_slots(layouts, slots), promises)
+    promised = check_mean(promises)
+    offered = market(
+        setup, requests_of(traffic), space, speculation=speculation, arrangement=arrangement, slots=slots,
+        ttft_seconds=promised.ttft_seconds,
+    )  # fmt: skip
+    return service_frontier(offered, promised)
 
 
 def requests_of(traffic: Traffic | Requests) -> Requests:
@@ -342,20 +416,25 @@ def requests_of(traffic: Traffic | Requests) -> Requests:
     return Requests.build({"isl": traffic.isl, "osl": traffic.osl}, origin="traffic")
 
 
-def service_frontier(layouts: Services, promises: Targets | None = None) -> ServiceFrontier:
-    """The frontier over all layouts and batches of an offer, each in the steady state of continuous batching.
+def service_frontier(
+    candidates: Sequence[Candidate], promises: Targets | None = None, *, ends: bool = True
+) -> ServiceFrontier:
+    """The frontier over all layouts and batches of candidates, each in the steady state of continuous batching.
 
     Parameters
     ----------
-    layouts : Services
-        What a model on a chip can offer (:func:`inference_econ.answers.offer.offer`).
+    candidates : sequence of Candidate
+        Of one model on one chip (:func:`inference_econ.answers.market.market`).
     promises : Targets, optional
         Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
+    ends : bool
+        Without a promised TPOT, leave out what nobody sells: a TPOT above 100 ms where some are below.
 
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches.
+        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and cost at most ten times
+        what the cheapest service does.
 
     Raises
     ------
@@ -365,27 +444,49 @@ def service_frontier(layouts: Services, promises: Targets | None = None) -> Serv
     NothingFitsError
         If no point keeps the promises, with the least that would have to be promised.
     """
-    if not layouts.requests.decode_steps > 0:
-        raise InputError(f"osl must be more than 1 token for a speed, got {layouts.requests.osl.mean:g}")
+    requests = candidates[0].requests
+    if not requests.decode_steps > 0:
+        raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
     promised = check_mean(promises)
-    states = layouts.states
-    seen = means(states, layouts.requests)
-    kept = kept_states(seen, promised)
-    if not kept.any():
-        raise NothingFitsError(why_none_is_kept(layouts.setup, seen, promised))
-    chips = layouts.plans.accelerators[:, None] / states.requests_per_second
-    among = np.flatnonzero(kept.ravel())
-    best = among[pareto.undominated(states.tpot_seconds.ravel()[among], chips.ravel()[among])[::-1]]
-    rows, columns = np.unravel_index(best, chips.shape)
-    at = (rows, columns)
+    seen = [candidate.means(promised.given) for candidate in candidates]
+    kept = [kept_states(times, promised) for times in seen]
+    if ends and "tpot" not in promised.given:
+        usual = [mask & (each["tpot"] <= _SLOWEST) for mask, each in zip(kept, seen, strict=True)]
+        kept = usual if any(mask.any() for mask in usual) else kept
+    if not any(each.any() for each in kept):
+        raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
+    best = _undominated(candidates, kept, _DEAREST if ends else math.inf)
+    which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
+    waits = np.empty(which.size)
+    for number in np.unique(which).tolist():
+        mine = which == number
+        waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
+    states = [Seen(*(values[row, column] for values in candidates[number].seen)) for number, row, column in best]
+    tpot, rate, chips, flight, batch = (np.array(column) for column in zip(*states, strict=True))
     return ServiceFrontier(
-        layouts,
-        layouts.plans.at((rows,)),
-        states.tokens_per_second[at],
-        states.ttft_seconds[at],
-        states.tpot_seconds[at],
-        states.requests_per_second[at],
-        states.concurrency[at],
-        np.broadcast_to(states.batch, chips.shape)[at],
-        promised,
+        tuple(candidates), which, rows, columns, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, promised
     )
+
+
+def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask], dearest: float) -> list[tuple[int, int, int]]:
+    """The states that nothing beats, the slowest first: candidate, layout and batch.
+
+    Pools have to be cheaper by :data:`NOTICED`, and cost at most so many times what the cheapest state does [1].
+    """
+    places, seconds, chips = [], [], []
+    costs = [candidate.seen.accelerators / candidate.seen.requests_per_second for candidate in candidates]
+    least = min(float(cost[mask].min()) for cost, mask in zip(costs, kept, strict=True) if mask.any())
+    for number, (candidate, cost, mask) in enumerate(zip(candidates, costs, kept, strict=True)):
+        apart = candidate.pools is not None
+        shown = mask & (cost <= dearest * least) if apart else mask
+        rows, columns = np.nonzero(shown)
+        places += list(zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True))
+        seconds.append(candidate.seen.tpot_seconds[shown])
+        chips.append(cost[shown] * (1.0 + NOTICED if apart else 1.0))
+    best = pareto.undominated(np.concatenate(seconds), np.concatenate(chips))[::-1]
+    return [places[index] for index in best.tolist()]
+
+
+def _joined(seen: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """What is seen of all candidates, as one list of states."""
+    return {name: np.concatenate([times[name].ravel() for times in seen]) for name in seen[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import ModelSpec, Source, SourcedSpec, catalog, prices
 from inference_econ.search import Frontier
 
@@ -39,8 +39,15 @@ class UsedSource:
 
 def sources(front: Frontier | ServiceFrontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
-    draft = None if front.speculation is None else front.speculation.model
-    return priced_sources(front.setup, draft)
+    if isinstance(front, Frontier):
+        return priced_sources(front.setup, _draft(front.speculation))
+    shown = [front.candidates[number] for number in front.shown]
+    every = (used for candidate in shown for used in priced_sources(candidate.setup, _draft(candidate.speculation)))
+    return tuple(dict.fromkeys(every))
+
+
+def _draft(speculation: Speculation | None) -> ModelSpec | None:
+    return None if speculation is None else speculation.model
 
 
 def priced_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:

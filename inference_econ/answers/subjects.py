@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inference_econ.answers.candidates import label_of
 from inference_econ.engine import Instances, layout_keys
 from inference_econ.serving import Loaded, Service
 
@@ -19,12 +20,17 @@ def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]
     Returns
     -------
     tuple of Instances
-        One entry per kind of chip, labelled if there are several.
+        One entry per kind of chip and practice, labelled if there are several.
     """
-    kinds: dict[str, list[tuple[Service, Loaded]]] = {}
+    kinds: dict[tuple[str, str], list[tuple[Service, Loaded]]] = {}
     for service, load in shown:
-        kinds.setdefault(service.setup.hardware.name, []).append((service, load))
-    return tuple(_alike(pairs, kind if len(kinds) > 1 else "") for kind, pairs in kinds.items())
+        practice = label_of(service.setup, service.speculation, apart=False)
+        kinds.setdefault((service.setup.hardware.name, practice), []).append((service, load))
+    several = [len({kind[part] for kind in kinds}) > 1 for part in (0, 1)]
+    return tuple(
+        _alike(pairs, ", ".join(name for name, shown in zip(kind, several, strict=True) if shown))
+        for kind, pairs in kinds.items()
+    )
 
 
 def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from inference_econ._types import Array
+from inference_econ._types import Array, Indices
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import evaluate
 
@@ -29,11 +30,23 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
         Seconds by part, that add up to the time per output token [s]; nothing if points speculate, as rounds of
         proposals take the place of steps there.
     """
-    if front.speculation is not None:
+    if any(front.candidates[number].speculation is not None for number in front.shown):
         return {}
+    parts: dict[str, Array] = {}
+    for number in front.shown:
+        at = np.flatnonzero(front.which == number)
+        of_points = step_parts(front.candidates[number], front.rows[at], front.batch[at], front.tpot_seconds[at])
+        for name, seconds in of_points.items():
+            parts.setdefault(name, np.zeros(len(front)))[at] = seconds
+    return parts
+
+
+def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
+    """The same of some layouts of a candidate that does not speculate, by their batch [1] and TPOT [s]."""
+    setup, plans = candidate.setup, candidate.plans.at((rows,))
     # Every stage has a sequence.
-    plans = replace(front.plans, batch=np.maximum(front.batch, front.plans.pp))
-    steps = [evaluate(front.setup, plans, cut) for cut in front.setup.assumptions.layout.tensor_layouts]
+    plans = replace(plans, batch=np.maximum(batch, plans.pp))
+    steps = [evaluate(setup, plans, cut) for cut in setup.assumptions.layout.tensor_layouts]
     best = np.argmin([step.seconds for step in steps], axis=0)
     parts = {name: np.choose(best, [step.parts[name] for step in steps]) for name in steps[0].parts}
-    return {**parts, PROMPTS: np.maximum(front.tpot_seconds - np.sum(list(parts.values()), axis=0), 0.0)}
+    return {**parts, PROMPTS: np.maximum(tpot_seconds - np.sum(list(parts.values()), axis=0), 0.0)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from inference_econ._types import Array
 from inference_econ.engine.uncertainty import Instances, Interval, Subject, interval, unlike_layouts
 from inference_econ.inputs import Calibration, Quantity, Range
 
@@ -12,8 +13,8 @@ from inference_econ.inputs import Calibration, Quantity, Range
 LEVEL = 0.8
 #: Columns that follow from a quantity, and the power of it that they are proportional to [1].
 Follows = Mapping[str, tuple[Quantity, int]]
-#: From a value to where measured ones probably lie; None where nobody knows [1].
-Factors = tuple[float | None, float | None]
+#: From a value, or from each of n, to where measured ones probably lie; None where nobody knows [1].
+Factors = tuple["float | Array | None", "float | Array | None"]
 #: Factors of columns [1].
 Ends = Mapping[str, Factors]
 #: Of a decode step with its batch.
@@ -123,7 +124,7 @@ def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
     return beside
 
 
-def _times(value: Any, factor: float | None) -> Any:
+def _times(value: Any, factor: float | Array | None) -> Any:
     if isinstance(value, Mapping):
         return {name: _times(number, factor) for name, number in value.items()}
     return None if value is None or factor is None else value * factor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -40,8 +40,10 @@ from inference_econ.inputs import (
     TensorLayout,
     catalog,
     check_cache_dtype,
+    check_dtype,
     engines_for,
     known_engines,
+    lacks,
     math_unit,
     math_units,
     profiles,
@@ -65,6 +67,28 @@ _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
 _SIXTEEN_BIT = ("bf16", "fp16")
 #: Times that the format of a maths unit is half as wide, from 16 bits on [1].
 _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What a question leaves to the market: who serves, and in which format the cache is kept.
+
+    Attributes
+    ----------
+    engine : bool
+        Any engine may serve, each under its own profile.
+    cache : bool
+        The cache may have the format of the engine's recipe.
+    changes : tuple of str
+        What-ifs of assumptions, which hold under every profile.
+    assumptions : Assumptions
+        What the setup was resolved under; whoever replaces it means no profile of an engine.
+    """
+
+    engine: bool
+    cache: bool
+    changes: tuple[str, ...]
+    assumptions: Assumptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +123,8 @@ class Setup:
         file knows no machines is billed by the accelerator.
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
+    left_open : Open or None
+        What :mod:`inference_econ.answers.market` may choose; nothing if None.
 
     Raises
     ------
@@ -118,6 +144,7 @@ class Setup:
     contexts: Contexts = ()
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
+    left_open: Open | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -160,7 +187,7 @@ class Setup:
         price: float | str | None = None,
         context: float = 0.0,
         changes: Iterable[str] = (),
-        engine: str | None = None,
+        engine: str | Sequence[str] | None = None,
     ) -> Setup:
         """A setup from names, formats, a preset, a price and what-ifs.
 
@@ -182,9 +209,10 @@ class Setup:
             Tokens in the cache of each sequence, for what asks for single steps [tokens].
         changes : iterable of str
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
-        engine : str, optional
-            ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; ``any``: all layouts. By
-            default those that at least one known engine can start, where one is known for model, chip and formats.
+        engine : str or sequence of str, optional
+            ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
+            of them can; ``any``: all layouts. By default those that at least one known engine can start, where one is
+            known for model, chip and formats.
 
         Returns
         -------
@@ -213,11 +241,10 @@ class Setup:
         chip = (
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
-        own = None if engine in (None, ANY_LAYOUT) else str(engine).partition("@")[0]
-        opinions = profiles.assumed(assumptions, chip, own, changes=what_ifs["assumptions"])
-        # What is asked for is not what a family of chips is an exception from.
-        names = [change.partition("=")[0].strip() for change in what_ifs["assumptions"]]
-        opinions = opinions.without_exceptions([name for name in names if not name.startswith("per_family")])
+        own = engine.partition("@")[0] if isinstance(engine, str) and engine != ANY_LAYOUT else None
+        opinions = _without_exceptions(
+            profiles.assumed(assumptions, chip, own, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
+        )
         rate = hour_price(chip, price)
         copies = opinions.experts.redundant
         if copies and not has_experts(served):
@@ -230,10 +257,58 @@ class Setup:
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
-        engines = engines_for(served, chip, precision, asked)
+        if asked is None or isinstance(asked, str):
+            engines = engines_for(served, chip, precision, asked)
+        else:
+            engines = tuple(one for name in asked for one in engines_for(served, chip, precision, name))
         if own is not None and engines:
-            opinions = with_engine(opinions, engines[0].facts, chip, names)
-        return cls(served, chip, precision, context, opinions, rate, engines=engines)
+            opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
+        setup = cls(served, chip, precision, context, opinions, rate, engines=engines)
+        if assumptions is not None:
+            return setup
+        left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
+        return replace(setup, left_open=left_open)
+
+    @property
+    def has_recipes(self) -> bool:
+        """Whether it is served as engines' recipes have it: under their own profiles, and no other assumptions."""
+        return self.left_open is not None and self.left_open.assumptions == self.assumptions
+
+    def with_cache(self, kv: str | None) -> Setup:
+        """The same with the cache in the format of a recipe, where the question leaves that open.
+
+        Raises
+        ------
+        InputError
+            If the chip, or an engine, cannot hold the cache so.
+        """
+        if kv is None or self.left_open is None or not self.left_open.cache or kv == self.precision.kv:
+            return self
+        check_dtype(kv, "kv")
+        precision = replace(self.precision, kv=kv)
+        missing = [lacks(engine, self.model, self.hardware, precision) for engine in self.engines]
+        if any(missing):
+            raise InputError(str(missing[0]))
+        return replace(self, precision=precision)
+
+    def run_by(self, engine: ServingEngine) -> Setup:
+        """The same as one engine runs it: under its profile and its rules, in layouts that it can start.
+
+        Where any layout is asked for, any layout under its profile.
+
+        Raises
+        ------
+        InputError
+            If a what-if cannot be used.
+        """
+        if self.left_open is None or not self.left_open.engine:
+            return self
+        changes = self.left_open.changes
+        opinions = profiles.for_hardware(self.hardware, engine.name, changes=changes)
+        opinions = with_engine(_without_exceptions(opinions, changes), engine.facts, self.hardware, _changed(changes))
+        able = (engine,) if self.engines else ()
+        one = replace(self, assumptions=opinions, engines=able)
+        return replace(one, left_open=replace(self.left_open, engine=False, assumptions=one.assumptions))
 
     @property
     def held_steps(self) -> float:
@@ -534,3 +609,13 @@ class Setup:
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
         return names_of_able(self.engines, self.model, self.hardware.family, plans)
+
+
+def _changed(changes: Iterable[str]) -> list[str]:
+    """The fields that what-ifs change."""
+    return [change.partition("=")[0].strip() for change in changes]
+
+
+def _without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
+    """What is asked for is not what a family of chips is an exception from."""
+    return opinions.without_exceptions([name for name in _changed(changes) if not name.startswith("per_family")])

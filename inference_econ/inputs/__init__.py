@@ -4,8 +4,9 @@ What belongs here: specifications of hardware, models, engines, assumptions, tra
 reads or writes YAML and Hugging Face configs; names and where files are (``catalog``), which profile belongs to a chip
 (``profiles``), units, number formats, what-ifs. The only package with pydantic and YAML.
 
-What others use stands in ``__init__.pyi``; ``catalog`` reads anything by name. Not for others: ``_base``, ``_spec``
-and ``_yaml``, of which specifications are made, and the readers inside ``huggingface``. Nothing here knows a formula.
+What others use stands in ``__init__.pyi``; ``catalog`` reads anything by name. Not for others: ``_base``,
+``_described``, ``_spec`` and ``_yaml``, of which specifications are made, and the readers inside ``huggingface``.
+Nothing here knows a formula.
 """
 
 import lazy_loader

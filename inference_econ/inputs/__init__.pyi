@@ -81,6 +81,7 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import UNSCALED as UNSCALED
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
+from .dtype import check_dtype as check_dtype
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
 from .engine_capacity import divided as divided
@@ -139,6 +140,8 @@ from .prices import HourPrice as HourPrice
 from .priors import Family as Family
 from .priors import Lognormal as Lognormal
 from .priors import Priors as Priors
+from .recipes import Practice as Practice
+from .recipes import practices as practices
 from .recorded_offers import recorded_offers as recorded_offers
 from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .repository import is_repository as is_repository

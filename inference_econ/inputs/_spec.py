@@ -7,13 +7,14 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 
 from inference_econ.errors import SpecError
+from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 
 if typing.TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from pydantic_core import CoreSchema, ErrorDetails
 
 
 class Spec(BaseModel):
@@ -25,7 +26,8 @@ class Spec(BaseModel):
         With every mistake in the values given.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # Of the many that are known, a command reads few: the others are never made ready.
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     #: Where fields are that were elsewhere once, so that who uses the old name is told the new one, or several with
     #: " or " between them.
@@ -61,6 +63,13 @@ class Spec(BaseModel):
             return change
         known = {key: getattr(before, key) for key in before.model_fields_set}
         return {**known, **{key: before._nested(key, value) for key, value in change.items()}}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The JSON schema, where docstrings below fields are their descriptions."""
+        schema = handler(core_schema)
+        describe(cls, handler.resolve_ref_schema(schema).get("properties", {}))
+        return schema
 
     @classmethod
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:

@@ -48,13 +48,14 @@ GridName = Literal["paper", "whole"]
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
+ArrangementName = Literal["both", "together", "apart"]
 ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 #: Settings that say who proposes tokens.
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
 #: Settings that mean something for services only, and for decode steps alone only.
-SERVICES_ONLY = ("ttft", "tpot", "e2e", "cached", "shared_prefix", "slots")
+SERVICES_ONLY = ("ttft", "tpot", "e2e", "cached", "shared_prefix", "slots", "arrangement", "speculate")
 DECODE_STEPS_ONLY = ("context", "batch", "max_tokens_per_second", "sampling")
 #: Settings that are gone, and what they are now.
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
@@ -83,6 +84,11 @@ class Settings(Spec):
     engine: str | None = None
     """``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its profile; ``any``: all layouts; by default those
     that any known engine can start."""
+    arrangement: ArrangementName | None = None
+    """Of services: whether instances read prompts and decode (``together``), pools do one of both (``apart``), or the
+    better of the two (``both``), which is the default."""
+    speculate: bool | None = None
+    """Of services: false where nobody may propose tokens; by default recipes of engines say who does."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
     """What-ifs, ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None
@@ -171,6 +177,8 @@ class Settings(Spec):
         proposers = [name for name in PROPOSERS if getattr(self, name)]
         if len(proposers) > 1:
             raise ValueError(f"give one of {', '.join(PROPOSERS)}, got {' and '.join(proposers)}")
+        if proposers and self.speculate is False:
+            raise ValueError(f"speculate: false and {proposers[0]} contradict each other; leave one of them out")
         if self.max_draft is not None and self.draft_length is not None:
             raise ValueError("give either max_draft or draft_length, not both")
         return self

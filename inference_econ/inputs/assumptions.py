@@ -7,11 +7,13 @@ difference of two YAML files. The ``paper`` preset is ``scenarios/assumptions/pa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, create_model
 
 from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._described import describe_as
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
 from inference_econ.inputs.dtype import Dtype, EmbeddingFormat
@@ -406,7 +408,7 @@ def _exceptions(group: type[Spec]) -> Any:
             (*field.metadata, Field(discriminator=field.discriminator)) if field.discriminator else field.metadata
         )
         inner: Any = Annotated[field.annotation, *metadata] if metadata else field.annotation
-        fields[name] = (inner | None, Field(default=None, description=field.description))
+        fields[name] = (inner | None, Field(default=None, json_schema_extra=partial(describe_as, group, name)))
     return create_model(f"{group.__name__}Exceptions", __base__=Spec, __doc__=group.__doc__, **fields)
 
 

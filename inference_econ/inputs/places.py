@@ -55,7 +55,7 @@ def names(kind: Kind) -> tuple[str, ...]:
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/"),
         "assumptions": tuple(f"{part}/" for part in get_args(Part)),
-        "engines": ("launch/", "options/"),
+        "engines": ("launch/", "options/", "recipes/"),
     }.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 

@@ -72,7 +72,7 @@ def engines_for(
     able = tuple(engine for engine in known_engines() if lacks(engine, model, hardware, precision) is None)
     if wanted is None:
         return able
-    chosen = _named(wanted)
+    chosen = named(wanted)
     missing = lacks(chosen, model, hardware, precision)
     if missing is not None:
         others = ", ".join(engine.label for engine in able) or "none"
@@ -115,8 +115,14 @@ def known_engines() -> tuple[ServingEngine, ...]:
     return tuple(engine for engine in engines if engine.facts.chips)
 
 
-def _named(wanted: str) -> ServingEngine:
-    """An engine as people name it, with a version behind an @."""
+def named(wanted: str) -> ServingEngine:
+    """An engine as people name it, with a version behind an @.
+
+    Raises
+    ------
+    InputError
+        If there is no such engine, or nothing is known of the version.
+    """
     name, _, version = wanted.partition("@")
     known = [engine.name for engine in known_engines()]
     if name not in known:

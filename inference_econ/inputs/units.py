@@ -1,7 +1,6 @@
 """Quantities as people write them ("3.35 TB/s") to floats in base units, and back.
 
-Parsing is done by pint on a private registry that holds nothing but the
-units of this field, so that "3 foot" is refused and the import stays quick.
+The units are those of this field and no others, so that "3 foot" is refused.
 """
 
 from __future__ import annotations
@@ -9,12 +8,8 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 from inference_econ.errors import UnitError
-
-if TYPE_CHECKING:
-    from pint import UnitRegistry
 
 #: Base unit of each kind of quantity, and how people usually write it.
 EXAMPLES = {
@@ -31,38 +26,36 @@ _LONG = 1e4
 #: Beyond, how far a prediction is off says nothing more; of the logarithm [1].
 _FAR = math.log(11.0)
 
-_DEFINITIONS = [
-    "byte = [data] = B",
-    "flop = [work] = FLOP",
-    "dollar = [money] = USD",
-    "second = [time] = s",
-    "minute = 60 * second = min",
-    "hour = 3600 * second = h",
-    "watt = [power] = W",
-    "nano- = 1e-9 = n-",
-    "micro- = 1e-6 = u- = µ- = \u03bc-",  # the micro sign, and the Greek letter that looks the same
-    "milli- = 1e-3 = m-",
-    "kilo- = 1e3 = k-",
-    "mega- = 1e6 = M-",
-    "giga- = 1e9 = G-",
-    "tera- = 1e12 = T-",
-    "peta- = 1e15 = P-",
-    "kibi- = 2**10 = Ki-",
-    "mebi- = 2**20 = Mi-",
-    "gibi- = 2**30 = Gi-",
-    "tebi- = 2**40 = Ti-",
-]
+#: Units by how they are written: what they measure, and how many of its base unit they are.
+_UNITS = {
+    **dict.fromkeys(("B", "byte", "bytes"), ("data", 1.0)),
+    **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), ("work", 1.0)),
+    **dict.fromkeys(("USD", "dollar", "dollars"), ("money", 1.0)),
+    **dict.fromkeys(("W", "watt", "watts"), ("power", 1.0)),
+    **dict.fromkeys(("s", "second", "seconds"), ("time", 1.0)),
+    **dict.fromkeys(("min", "minute", "minutes"), ("time", 60.0)),
+    **dict.fromkeys(("h", "hour", "hours"), ("time", 3600.0)),
+}
+_PREFIXES = {
+    "": 1.0,
+    **dict.fromkeys(("n", "nano"), 1e-9),
+    **dict.fromkeys(("u", "µ", "\u03bc", "micro"), 1e-6),  # the micro sign, and the Greek letter that looks the same
+    **dict.fromkeys(("m", "milli"), 1e-3),
+    **dict.fromkeys(("k", "kilo"), 1e3),
+    **dict.fromkeys(("M", "mega"), 1e6),
+    **dict.fromkeys(("G", "giga"), 1e9),
+    **dict.fromkeys(("T", "tera"), 1e12),
+    **dict.fromkeys(("P", "peta"), 1e15),
+    **dict.fromkeys(("Ki", "kibi"), 2.0**10),
+    **dict.fromkeys(("Mi", "mebi"), 2.0**20),
+    **dict.fromkeys(("Gi", "gibi"), 2.0**30),
+    **dict.fromkeys(("Ti", "tebi"), 2.0**40),
+}
+_UNIT = re.compile(f"({'|'.join(_PREFIXES)})({'|'.join(_UNITS)})")
 
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*((?:[A-Za-zµ\u03bc]+(?:/[A-Za-zµ\u03bc]+)?)?)\s*"
 )
-
-
-@cache
-def _registry() -> UnitRegistry[float]:
-    import pint
-
-    return pint.UnitRegistry(_DEFINITIONS)
 
 
 def parse_quantity(value: object, unit: str) -> float:
@@ -123,20 +116,25 @@ def _parse_text(text: str, unit: str) -> float:
     number, written = float(match[1]), match[2]
     if not written:
         return number
-    import pint
-
-    registry = _registry()
-    try:
-        factor = registry.parse_units(written)
-    except (pint.errors.PintError, ValueError, TypeError, SyntaxError) as error:
-        raise UnitError(f"{text!r}: unknown unit {written!r}; write for example {_example(unit)}") from error
-    target = registry.parse_units(unit)
-    if factor.dimensionality != target.dimensionality:
+    (given, factor), (needed, base) = _measured(written), _measured(unit)
+    if not given:
+        raise UnitError(f"{text!r}: unknown unit {written!r}; write for example {_example(unit)}")
+    if given != needed:
         raise UnitError(
-            f"{text!r} has the dimension {factor.dimensionality}, but {unit} ({target.dimensionality}) "
-            f"is needed; write for example {_example(unit)}"
+            f"{text!r} has the dimension {given}, but {unit} ({needed}) is needed; write for example {_example(unit)}"
         )
-    return float(registry.Quantity(number, factor).m_as(target))
+    return number * (factor / base)
+
+
+@cache
+def _measured(written: str) -> tuple[str, float]:
+    """The dimension of a unit, ``[data] / [time]``, or nothing if it is unknown, and its size in base units [1]."""
+    matches = [_UNIT.fullmatch(part) for part in written.split("/")]
+    units = [(*_UNITS[match[2]], _PREFIXES[match[1]]) for match in matches if match]
+    if len(units) < len(matches):
+        return "", 1.0
+    sizes = [size * prefix for _, size, prefix in units]
+    return " / ".join(f"[{dimension}]" for dimension, _, _ in units), sizes[0] / (sizes[1] if sizes[1:] else 1.0)
 
 
 def _example(unit: str) -> str:

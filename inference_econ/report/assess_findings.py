@@ -120,7 +120,7 @@ def _measured(assessment: Assessment) -> str:
 
 def _tried(assessment: Assessment) -> str:
     front = assessment.anywhere.frontier
-    sizes = front.deployments.plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
+    sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
     return f"Any size: deployments of up to {max(sizes):g} GPUs."
 
 

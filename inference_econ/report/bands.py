@@ -60,4 +60,5 @@ def around_line(x: Sequence[float], y: Sequence[float], ends: caveats.Factors) -
     low, high = ends
     if low is None or high is None:
         return None
-    return Band(x, [value * low for value in y], x, [value * high for value in y])
+    at = np.asarray(y)
+    return Band(x, (at * low).tolist(), x, (at * high).tolist())

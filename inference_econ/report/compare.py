@@ -207,7 +207,7 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
             caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
             for speed in speeds
         ]
-        best = caveats.bounded(front.preferred().record(), front.ends())
+        best = caveats.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {"title": curves_title(fronts), "series": series, "sources": source_records(result.sources)}

@@ -15,7 +15,7 @@ from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
-from inference_econ.answers.recommend import Choice
+from inference_econ.answers.together import Choice
 from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import comparison_record

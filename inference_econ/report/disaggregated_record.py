@@ -11,7 +11,7 @@ from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import Choice
+from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.promises import chances_record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
@@ -51,7 +51,7 @@ def heading(
     shown = list(setups)
     parts = (
         f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
-        _common((formats_title(setup) for setup in shown), "formats"),
+        _formats(shown),
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "promises"),
@@ -110,14 +110,26 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
 
 def formats_title(setup: Setup) -> str:
     """Number formats of weights, activations and cache."""
-    precision = setup.precision
-    return f"{formats_label(precision)}, activations {precision.activations}, KV {precision.kv}"
+    return f"{_weights_title(setup)}, KV {setup.precision.kv}"
+
+
+def _formats(setups: Sequence[Setup]) -> str:
+    """What all setups have in common of their formats; caches may differ by recipe."""
+    caches = dict.fromkeys(setup.precision.kv for setup in setups)
+    weights = dict.fromkeys(_weights_title(setup) for setup in setups)
+    if len(weights) > 1:
+        return _common((formats_title(setup) for setup in setups), "formats")
+    return f"{next(iter(weights))}, KV {' or '.join(caches)}"
+
+
+def _weights_title(setup: Setup) -> str:
+    return f"{formats_label(setup.precision)}, activations {setup.precision.activations}"
 
 
 def _common(texts: Iterable[str], what: str) -> str:
     """What all have in common, or that it differs."""
     distinct = list(dict.fromkeys(texts))
-    return distinct[0] if len(distinct) == 1 else f"{what} as in each series" if distinct else ""
+    return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from inference_econ._types import Array
 from inference_econ.answers.serving_frontier import ServicePoint
 from inference_econ.report.caveats import Factors
 from inference_econ.report.table import amount, layout_label
@@ -30,25 +33,27 @@ def between(value: float, factors: Factors) -> str:
     ('20.0 (18.0 to 24.0)', '20.0')
     """
     low, high = factors
-    return amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, low, high)})"
+    return (
+        amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, float(low), float(high))})"
+    )
 
 
 def _ends(value: float, low: float, high: float) -> str:
     return f"{amount(value * low)} to {amount(value * high)}"
 
 
-def priced(costs: Sequence[float], factors: Factors) -> dict[str, list[float | str]]:
+def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[float | str]]:
     """Costs and where measured ones probably lie, as numbers: what is proportional to the price of a chip.
 
     Parameters
     ----------
     costs : sequence of float
         [USD per 1e6 output tokens].
-    factors : tuple of float or None
-        To the ends [1].
+    factors : tuple of float, ndarray or None
+        To the ends, of all or of each [1].
     """
-    low, high = factors
-    named: dict[str, list[float | str]] = {"$/M output": list(costs)}
+    (low, high), known = factors, np.asarray(costs)
+    named: dict[str, list[float | str]] = {"$/M output": known.tolist()}
     if low is not None and high is not None:
-        named |= {"$/M low": [cost * low for cost in costs], "$/M high": [cost * high for cost in costs]}
+        named |= {"$/M low": (known * low).tolist(), "$/M high": (known * high).tolist()}
     return named

@@ -6,22 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.chances import fleet_chances
-from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import fullest
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import Choice
+from inference_econ.answers.recommend import AnyChoice
 from inference_econ.answers.subjects import under_load
 from inference_econ.formulas import money
 from inference_econ.report import caveats
-from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, planned_notes
-from inference_econ.report.recommend import choice_chances, choice_record
+from inference_econ.report.recommend import (
+    choice_chances,
+    choice_layout,
+    choice_record,
+    instances_label,
+    with_practices,
+)
 from inference_econ.report.record import flat_frame, targets_record
-from inference_econ.report.service import SEEN, layout_of, milliseconds, service_title
-from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
+from inference_econ.report.service import SEEN, milliseconds, service_title
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 from inference_econ.serving import Loaded
 
@@ -35,18 +38,15 @@ class MostTrafficPage(Page):
 
     Attributes
     ----------
-    choices : sequence of Choice
-        Aggregated ones, at least one, the one that carries most first.
-    apart : Fleet or None
-        The best disaggregated one.
+    choices : sequence of Choice or PooledChoice
+        At least one, the one that carries most first.
     means : Means
         Chips or a budget.
     targets : Targets
         The promises.
     """
 
-    choices: Sequence[Choice]
-    apart: Fleet | None
+    choices: Sequence[AnyChoice]
     means: Means
     targets: Targets
 
@@ -56,10 +56,7 @@ class MostTrafficPage(Page):
 
     def frame(self) -> pd.DataFrame:
         """One row per deployment, unrounded."""
-        record = most_traffic_record(self)
-        rows = [{"serving": "aggregated", **choice} for choice in record["choices"]]
-        apart = record["disaggregated"]
-        return flat_frame(rows if apart is None else [*rows, {"serving": "disaggregated", **apart}])
+        return flat_frame(most_traffic_record(self)["choices"])
 
     def record(self) -> object:
         """The means, the promises and every deployment."""
@@ -68,28 +65,20 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    targets, apart, which, given = page.targets, page.apart, page.targets.percentile, page.targets.given
+    targets, which, given = page.targets, page.targets.percentile, page.targets.given
     services = [choice.service for choice in page.choices]
-    if apart is not None:
-        services.append(apart.pools.decode.services.service(apart.decode))
-    chips = {service.setup.hardware.name for service in services}
-    several = len(chips) > 1
+    several = len({service.setup.hardware.name for service in services}) > 1
     kept = [choice_chances(choice, targets) for choice in page.choices]
-    rows = [
-        (choice.load.requests_per_second * choice.replicas, _row(choice, which), layout_of(choice.service))
-        for choice in page.choices
-    ]
-    if apart is not None:
-        kept.append(fleet_chances(apart, targets))
-        rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
     holds, cells = chances_column(targets, kept)
     columns = (
         *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
         "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
     )  # fmt: skip
-    rows = [(rate, (*row[:-1], *cell, row[-1]), layout) for (rate, row, layout), cell in zip(rows, cells, strict=True)]
-    rows.sort(key=lambda row: -row[0])
-    subjects = under_load((choice.service, choice.load) for choice in page.choices)
+    rows = [
+        (*_row(choice, which)[0 if several else 1 :], *cell, choice.binding)
+        for choice, cell in zip(page.choices, cells, strict=True)
+    ]
+    subjects = under_load((choice.service, choice.instance_load) for choice in page.choices)
     setups = [service.setup for service in services]
     notes = (
         f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
@@ -99,16 +88,14 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         *caveats.warnings(subjects),
     )
     why = (
-        f"tokens/s and $/M are of output, and $/M carries the whole bill{_pools_label(apart)}. "
-        f"Assumptions: {assumptions_label(setups)}.",
+        f"tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode instances, "
+        f"see 'disaggregate') the fuller pool binds. Assumptions: {assumptions_label(setups)}.",
         *startable_notes(setups),
         *caveats.remarks(subjects, SEEN),
     )
-    least = ("engine", "tokens/s", "instances", "busy %", "rented", "$/M output")
+    least = ("tokens/s", "busy %", "rented", "$/M output", "binding")
     title = service_title(f"Most requests for {page.means.text}", services, promises=page.targets)
-    lines = tuple(row if several else row[1:] for _, row, _ in rows)
-    table = Table(title, columns, lines, notes, why, least)
-    return with_engines(table, [layout for _, _, layout in rows], setups)
+    return with_practices(Table(title, columns, tuple(rows), notes, why, least), page.choices)
 
 
 def _within(targets: Targets) -> str:
@@ -118,42 +105,14 @@ def _within(targets: Targets) -> str:
     return f"{100 * fullest(targets):g} % of what is completed"
 
 
-def _pools_label(apart: Fleet | None) -> str:
-    """How a fleet of two pools is read, in words."""
-    if apart is None:
-        return ""
-    return (
-        f"; of xPyD (x prefill and y decode instances, see 'disaggregate') the fuller pool binds: {fuller_pool(apart)}"
-    )
-
-
-def _row(choice: Choice, which: str) -> tuple[str, ...]:
-    """An aggregated deployment, the name of its chip first."""
+def _row(choice: AnyChoice, which: str) -> tuple[str, ...]:
+    """A deployment, the name of its chip first."""
     service = choice.service
-    layout = layout_label(layout_of(service))
     return (
-        service.setup.hardware.name, str(choice.accelerators), str(choice.rented), str(choice.replicas), layout,
+        service.setup.hardware.name, str(choice.accelerators), str(choice.rented), instances_label(choice),
+        layout_label(choice_layout(choice)),
         *_numbers(choice.load, choice.replicas, service.requests.osl.mean, choice.dollars_per_hour, which),
-        choice.binding,
     )  # fmt: skip
-
-
-def _apart_row(fleet: Fleet, which: str) -> tuple[str, ...]:
-    """A disaggregated deployment, the name of the chip that decodes first."""
-    pools = fleet.pools
-    sides = ((pools.prefill, fleet.prefill), (pools.decode, fleet.decode))
-    layouts = " + ".join(layout_label(layout_of(pool.services.service(index))) for pool, index in sides)
-    instances = f"{fleet.prefill_instances}P{fleet.decode_instances}D"
-    return (
-        pools.decode.setup.hardware.name, str(sum(fleet.accelerators)), str(sum(fleet.rented)), instances, layouts,
-        *_numbers(fleet.load, 1, pools.requests.osl.mean, fleet.dollars_per_hour, which),
-        fuller_pool(fleet),
-    )  # fmt: skip
-
-
-def fuller_pool(fleet: Fleet) -> str:
-    """Which pool has less to spare."""
-    return "prefill" if fleet.prefill_utilization > fleet.decode_utilization else "decode"
 
 
 def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str) -> tuple[str, ...]:
@@ -172,14 +131,6 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
 
 def most_traffic_record(page: MostTrafficPage) -> dict[str, Any]:
     """Deployments as plain data."""
-    apart = None
-    if page.apart is not None:
-        tokens = page.apart.load.requests_per_second * page.apart.pools.requests.osl.mean
-        apart = {
-            **fleet_record(page.apart, page.targets),
-            "output_tokens_per_second": tokens,
-            "binding": fuller_pool(page.apart),
-        }
     return {
         "means": {"accelerators": page.means.accelerators, "dollars_per_hour": page.means.dollars_per_hour},
         "targets": targets_record(page.targets),
@@ -192,5 +143,4 @@ def most_traffic_record(page: MostTrafficPage) -> dict[str, Any]:
             }
             for choice in page.choices
         ],
-        "disaggregated": apart,
     }

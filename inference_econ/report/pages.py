@@ -83,7 +83,7 @@ _PAGES: Mapping[type, Callable[[Any], Page]] = {
     ImpliedHour: ImpliedHourPage,
     Inferred: InferencePage,
     LoadCurve: lambda answer: LoadPage(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick),
-    MostTraffic: lambda answer: MostTrafficPage(answer.choices, None, answer.means, answer.targets),
+    MostTraffic: lambda answer: MostTrafficPage(answer.choices, answer.means, answer.targets),
     Offloading: PrefixCachePage,
     PrefillWays: PrefillPage,
     Recommendation: lambda answer: RecommendationPage(answer.choices, answer.targets, layouts=answer.layouts),

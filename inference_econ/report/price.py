@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.chances import chances
+from inference_econ.answers.chances import Chances, chances, fleet_chances
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import PooledChoice
 from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_record, kept_with
+from inference_econ.report.recommend import choice_label, choice_record
 from inference_econ.report.record import flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
@@ -28,7 +30,6 @@ from inference_econ.report.service import (
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
-from inference_econ.serving import Loaded, Service
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,12 +63,8 @@ class PricePage(Page):
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        kept = kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets)
-        return (
-            with_notes(
-                price_table(self.sheet, self.api, self.targets), [*picked(self.sheet.service, self.pick), *kept]
-            ),
-        )
+        kept = kept_with(_chances(self.sheet, self.targets), self.targets)
+        return (with_notes(price_table(self.sheet, self.api, self.targets), [*_picked(self.sheet, self.pick), *kept]),)
 
     def frame(self) -> pd.DataFrame:
         """One row per kind of token, unrounded."""
@@ -75,7 +72,7 @@ class PricePage(Page):
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        kept = chances(self.sheet.service, self.sheet.load, self.targets)
+        kept = _chances(self.sheet, self.targets)
         promised = {"targets": targets_record(self.targets), **chances_record(kept)}
         return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
 
@@ -108,7 +105,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: T
     rows.append(tuple(total))
     setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}.",
+        f"{_label(sheet)}.",
         *load_notes(sheet.load, sheet.replicas),
         *([] if api is None else [break_even(sheet, api)]),
         *nobody_starts([setup]),
@@ -126,6 +123,28 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: T
     return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
 
 
+def _label(sheet: Sheet) -> str:
+    """What serves, in words."""
+    if sheet.fleet is None:
+        return fleet_label(sheet.service, sheet.replicas)
+    return choice_label(PooledChoice(sheet.fleet))
+
+
+def _picked(sheet: Sheet, pick: Pick | None) -> list[str]:
+    """How the deployment was chosen; a layout that somebody could take another of only where instances do both."""
+    if sheet.fleet is None or pick is None:
+        return picked(sheet.service, pick)
+    return [
+        f"{pick.rule[0].upper()}{pick.rule[1:]}, of {pick.layouts} layouts; --together takes instances that do both."
+    ]
+
+
+def _chances(sheet: Sheet, targets: Targets) -> Chances:
+    if sheet.fleet is not None:
+        return fleet_chances(sheet.fleet, targets)
+    return chances(sheet.service, sheet.load, targets)
+
+
 def price_waterfall(sheet: Sheet) -> Waterfall:
     """The bill of an hour by kinds of tokens, to be drawn."""
     rate = sheet.load.completed_per_second * sheet.replicas
@@ -134,7 +153,7 @@ def price_waterfall(sheet: Sheet) -> Waterfall:
     title = (
         "Which tokens does the bill of an hour go to?\n"
         f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
-        f"{fleet_label(sheet.service, sheet.replicas)}"
+        f"{_label(sheet)}"
     )
     bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
     text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
@@ -148,29 +167,51 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     if revenue <= 0:
         return "These prices bring in nothing."
     needed = rate * sheet.dollars_per_hour / revenue
-    most = sheet.service.most_requests_per_second * sheet.replicas
+    most = _most(sheet)
     reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
+
+
+def _most(sheet: Sheet) -> float:
+    """Requests per second that all instances complete [1/s]."""
+    if sheet.fleet is None:
+        return sheet.service.most_requests_per_second * sheet.replicas
+    return sheet.load.requests_per_second / max(sheet.fleet.prefill_utilization, sheet.fleet.decode_utilization)
 
 
 def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
     record: dict[str, object] = {
-        **service_record(sheet.service, sheet.replicas, sheet.load),
+        **_serving_record(sheet),
         "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
         **_when_full(sheet),
-        **energy_record(sheet.service, sheet.replicas, sheet.load),
-        **bounded_load(sheet.service, sheet.load, sheet.replicas),
+        **energy_record(sheet.service.setup.hardware.watts, sheet.accelerators, _output_rate(sheet)),
     }
     if api is not None:
         revenue = sheet.revenue_per_hour(api)
         record["revenue_dollars_per_hour"] = revenue
         record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
     return record
+
+
+def _serving_record(sheet: Sheet) -> dict[str, object]:
+    """What serves, under its load."""
+    if sheet.fleet is not None:
+        return choice_record(PooledChoice(sheet.fleet), Targets())
+    return {
+        "serving": "together",
+        **service_record(sheet.service, sheet.replicas, sheet.load),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas),
+    }
+
+
+def _output_rate(sheet: Sheet) -> float:
+    """Output tokens of all instances [tokens/s]."""
+    return sheet.tokens_per_hour["output"] / 3600.0
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
@@ -195,10 +236,9 @@ def price_frame(sheet: Sheet) -> pd.DataFrame:
     )
 
 
-def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:
-    """Board power over the tokens; null where the hardware file has no watts."""
-    watts = service.setup.hardware.watts
+def energy_record(watts: float | None, accelerators: int, tokens_per_second: float) -> dict[str, object]:
+    """Board power [W] of some chips over their output tokens [tokens/s]; null where the hardware file has no watts."""
     if watts is None:
         return {"watts": None, "joules_per_output_token": None}
-    joules = money.joules_per_token(watts, service.accelerators, load.completed_per_second * service.requests.osl.mean)
-    return {"watts": watts * service.accelerators * replicas, "joules_per_output_token": float(joules)}
+    joules = money.joules_per_token(watts, accelerators, tokens_per_second)
+    return {"watts": watts * accelerators, "joules_per_output_token": float(joules)}

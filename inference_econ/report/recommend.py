@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import Burstiness
-from inference_econ.answers.chances import Chances, chances
+from inference_econ.answers.candidates import practice_of
+from inference_econ.answers.chances import Chances, chances, fleet_chances
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import Choice
+from inference_econ.answers.recommend import AnyChoice, PooledChoice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, chances_record, planned_notes
-from inference_econ.report.record import flat_frame, targets_record
+from inference_econ.report.record import HEAD, facts, flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
@@ -26,7 +28,14 @@ from inference_econ.report.service import (
     service_record,
     service_title,
 )
-from inference_econ.report.startable import nobody_starts, startable_notes, with_engines, with_notes
+from inference_econ.report.startable import (
+    nobody_starts,
+    startable_notes,
+    started,
+    with_engines,
+    with_notes,
+    with_recipes,
+)
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 
 if TYPE_CHECKING:
@@ -46,7 +55,7 @@ class RecommendationPage(Page):
 
     Attributes
     ----------
-    choices : sequence of Choice
+    choices : sequence of Choice or PooledChoice
         The cheapest first.
     targets : Targets
         The promises.
@@ -58,9 +67,9 @@ class RecommendationPage(Page):
         The cheapest under arrivals as assumed and under others.
     """
 
-    choices: Sequence[Choice]
+    choices: Sequence[AnyChoice]
     targets: Targets
-    startable: Choice | None = None
+    startable: AnyChoice | None = None
     layouts: int = 0
     bursts: Burstiness | None = None
 
@@ -111,25 +120,27 @@ def _rule(layouts: int) -> list[str]:
     ]
 
 
-def _distance(bound: Choice, startable: Choice | None) -> list[str]:
+def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
     """What any layout saves over the cheapest that an engine can start; nothing where that was not asked."""
     if startable is None:
         return []
     saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
     return [
-        f"The cheapest that can be started is {fleet_label(startable.service, startable.replicas)} at "
+        f"The cheapest that can be started is {choice_label(startable)} at "
         f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
     ]
 
 
-def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
+def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
     partly = any(choice.rented != choice.accelerators for choice in choices)
+    several = len({choice.service.setup.hardware.name for choice in choices}) > 1
     kept = [choice_chances(choice, targets) for choice in choices]
     holds, cells = chances_column(targets, kept)
     columns = (
-        "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
+        *(("hardware",) if several else ()), "GPUs", *(("rented",) if partly else ()), "instances", "layout",
+        "$ per hour", "$/M output",
         "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", *holds, "binding",
     )  # fmt: skip
     rows = []
@@ -137,24 +148,24 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         load, service = choice.load, choice.service
         rows.append(
             (
-                service.setup.hardware.name,
+                *((service.setup.hardware.name,) if several else ()),
                 str(choice.accelerators),
                 *((str(choice.rented),) if partly else ()),
-                str(choice.replicas),
-                layout_label(layout_of(service)),
+                instances_label(choice),
+                layout_label(choice_layout(choice)),
                 per_hour(choice.dollars_per_hour),
                 dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
                 milliseconds(load.ttft_seconds[which]),
                 milliseconds(load.tpot_seconds[which]),
-                f"{load.e2e_seconds[which]:.3g}",
+                f"{load.e2e_seconds[which]:.3g}" if which in load.e2e_seconds else "-",
                 *cell,
                 choice.binding,
             )
         )
     services = [choice.service for choice in choices]
     best, setups = choices[0], [service.setup for service in services]
-    subjects = under_load((choice.service, choice.load) for choice in choices)
+    subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     notes = (
         *_idle(best),
         *planned_notes(targets, kept),
@@ -167,12 +178,35 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         *startable_notes(setups),
         *caveats.remarks(subjects, SEEN),
     )
-    least = ("$/M output", "engine", "instances", "busy %", "rented")
+    least = ("$/M output", "busy %", "rented", f"E2E {which} s", "binding")
     table = Table(recommend_title(choices, targets), columns, tuple(rows), notes, why, least)
-    return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
+    return with_practices(table, choices)
 
 
-def recommend_title(choices: Sequence[Choice], targets: Targets) -> str:
+def with_practices(table: Table, choices: Sequence[AnyChoice]) -> Table:
+    """A table of choices, one row each, with the engine of each and its recipe where these differ."""
+    setups = [choice.service.setup for choice in choices]
+    table = with_engines(table, [choice_layout(choice) for choice in choices], setups)
+    return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
+
+
+def instances_label(choice: AnyChoice) -> str:
+    """How many instances there are; of pools ``4P2D``."""
+    if isinstance(choice, PooledChoice):
+        return f"{choice.fleet.prefill_instances}P{choice.fleet.decode_instances}D"
+    return str(choice.replicas)
+
+
+def choice_layout(choice: AnyChoice) -> dict[str, float | str]:
+    """The degrees of a deployment; of pools those that decode, and what reads prompts."""
+    layout = layout_of(choice.service)
+    if not isinstance(choice, PooledChoice):
+        return layout
+    fleet = choice.fleet
+    return {**layout, "prefill": fleet.pools.prefill.layouts[fleet.prefill]}
+
+
+def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
     """What is served, at which rate, with which promises, in one line."""
     rate = choices[0].load.requests_per_second * choices[0].replicas
     return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
@@ -182,16 +216,16 @@ def recommend_title(choices: Sequence[Choice], targets: Targets) -> str:
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 
-def recommend_charts(choices: Sequence[Choice], targets: Targets) -> list[Plot]:
+def recommend_charts(choices: Sequence[AnyChoice], targets: Targets) -> list[Plot]:
     """Dollars per hour over each latency: the cheapest by itself, the others by chip, the promises as lines."""
     return [_cost_over(name, choices, targets) for name in _WAITS]
 
 
-def _cost_over(name: str, choices: Sequence[Choice], targets: Targets) -> Plot:
+def _cost_over(name: str, choices: Sequence[AnyChoice], targets: Targets) -> Plot:
     which, limit = targets.percentile, targets.given.get(name)
     best, *others = choices
     chips = dict.fromkeys(choice.service.setup.hardware.name for choice in others)
-    series = [_points(f"the cheapest: {fleet_label(best.service, best.replicas)}", name, [best], which)]
+    series = [_points(f"the cheapest: {choice_label(best)}", name, [best], which)]
     for chip in chips:
         of_chip = [choice for choice in others if choice.service.setup.hardware.name == chip]
         series.append(_points(f"further: {chip}", name, of_chip, which))
@@ -199,13 +233,15 @@ def _cost_over(name: str, choices: Sequence[Choice], targets: Targets) -> Plot:
     return Plot(_WAITS[name], f"{name.upper()} {which} [ms]", "US dollars per hour", tuple(series), marks=marks)
 
 
-def _points(label: str, name: str, choices: Sequence[Choice], which: str) -> Series:
+def _points(label: str, name: str, choices: Sequence[AnyChoice], which: str) -> Series:
     """Deployments as points, with what they are to be told by hovering."""
     waits = [getattr(choice.load, f"{name}_seconds")[which] for choice in choices]
     details: dict[str, list[float | str]] = {
         "GPUs": [choice.accelerators for choice in choices],
-        "instances": [choice.replicas for choice in choices],
-        "layout": [layout_label(layout_of(choice.service)) for choice in choices],
+        "instances": [instances_label(choice) for choice in choices],
+        "layout": [layout_label(choice_layout(choice)) for choice in choices],
+        "engine": [str(choice_layout(choice).get("engine", "")) for choice in choices],
+        "recipe": [practice_of(choice.service.setup, choice.service.speculation) for choice in choices],
         "busy %": [f"{100 * choice.load.utilization:.0f}" for choice in choices],
         "binding": [choice.binding for choice in choices],
     }
@@ -213,7 +249,7 @@ def _points(label: str, name: str, choices: Sequence[Choice], which: str) -> Ser
     return Series(label, [1e3 * wait for wait in waits], costs, points=True, details=details)
 
 
-def _idle(best: Choice) -> list[str]:
+def _idle(best: AnyChoice) -> list[str]:
     """That a fleet hardly works, as what is promised is all but what an idle server reaches, in words."""
     if best.binding not in _PROMISES or best.load.utilization >= _IDLE:
         return []
@@ -223,7 +259,7 @@ def _idle(best: Choice) -> list[str]:
     ]
 
 
-def _played(choices: Sequence[Choice]) -> list[str]:
+def _played(choices: Sequence[AnyChoice]) -> list[str]:
     """Which choices do not rest on closed forms, in words."""
     rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
     if not rows:
@@ -232,19 +268,24 @@ def _played(choices: Sequence[Choice]) -> list[str]:
     return [f"{which}: played request by request, as closed forms are not within 10 % there."]
 
 
-def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
+def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
     return {"targets": targets_record(targets), "choices": [choice_record(choice, targets) for choice in choices]}
 
 
-def choice_chances(choice: Choice, targets: Targets) -> Chances:
+def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:
     """The probabilities that a deployment keeps what is promised."""
+    if isinstance(choice, PooledChoice):
+        return fleet_chances(choice.fleet, targets)
     return chances(choice.service, choice.load, targets)
 
 
-def choice_record(choice: Choice, targets: Targets) -> dict[str, object]:
-    """One deployment as plain data."""
+def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
+    """One deployment as plain data; of pools the layout is that of instances that decode."""
+    if isinstance(choice, PooledChoice):
+        return _pools_record(choice, targets)
     return {
+        "serving": "together",
         **service_record(choice.service, choice.replicas, choice.load),
         "dollars_per_hour": choice.dollars_per_hour,
         "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
@@ -252,3 +293,28 @@ def choice_record(choice: Choice, targets: Targets) -> dict[str, object]:
         **bounded_load(choice.service, choice.load, choice.replicas),
         **chances_record(choice_chances(choice, targets)),
     }
+
+
+def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:
+    """Pools as plain data, under the names of instances that do both as far as they have these."""
+    fleet, service = choice.fleet, choice.service
+    named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
+    return {
+        "serving": "apart",
+        **facts(service.setup, *HEAD, *named, requests=service.requests),
+        "speculation": None if service.speculation is None else service.speculation.record(),
+        "layout": layout_of(service),
+        "replicas": 1,
+        "binding": choice.binding,
+        **fleet_record(fleet, targets),
+        "in_flight_per_instance": choice.instance_load.in_flight,
+    }
+
+
+def choice_label(choice: AnyChoice) -> str:
+    """Instances, chips, layout and who can start it in words."""
+    if not isinstance(choice, PooledChoice):
+        return fleet_label(choice.service, choice.replicas)
+    chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
+    layout = choice_layout(choice)
+    return f"{instances_label(choice)} on {chips}, {layout_label(layout)}{started(layout)}"

@@ -19,9 +19,26 @@ from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
-from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.startable import (
+    nobody_starts,
+    saving_note,
+    startable_notes,
+    with_engines,
+    with_notes,
+    with_recipes,
+)
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
+from inference_econ.report.table import (
+    PART_NAMES,
+    Table,
+    amount,
+    assumptions_label,
+    dollars,
+    layout_label,
+    remarks,
+    size,
+    warnings,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,20 +149,21 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *nobody_starts([front.setup]),
+        *nobody_starts(front.setups),
         *caveats.warnings(front.subjects(points)),
         *warnings(front.setup),
     )
     why = (
-        f"{MEANS} Assumptions: {front.setup.assumptions.name}.",
+        f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",
         *summary_notes(front),
-        *startable_notes([front.setup]),
+        *startable_notes(front.setups),
         *caveats.remarks(front.subjects(points), SERVED),
         *remarks(front.setup),
     )
-    least = ("in flight", "engine", "TPOT ms")
+    least = ("in flight", "TPOT ms")
     table = Table(service_frontier_title(front), columns, tuple(lines), notes, why, least)
-    return with_engines(table, [point.layout for point in points], [front.setup])
+    table = with_engines(table, [point.layout for point in points], front.setups)
+    return with_recipes(table, [point.practice for point in points])
 
 
 def _metric_cell(value: float, y: Metric) -> str:
@@ -161,17 +179,15 @@ def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
     """The same of several that are compared."""
     return heading(
         SERVICES,
-        [front.setup for front in fronts],
+        [setup for front in fronts for setup in front.setups],
         [lengths_label(front.requests) for front in fronts],
         promises=[front.promises for front in fronts],
-        speculations=[front.speculation for front in fronts],
+        speculations=[front.candidates[number].speculation for front in fronts for number in front.shown],
     )
 
 
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
-    (instances,) = front.subjects()
-    factors = front.ends()
     return {
         **facts(
             front.setup,
@@ -181,9 +197,11 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
         "promises": targets_record(front.promises),
-        "calibration": caveats.calibration_record(instances, SERVED),
+        "calibration": {
+            instances.label: caveats.calibration_record(instances, SERVED) for instances in front.subjects()
+        },
         "summary": summary_record(front),
-        "points": [caveats.bounded(point.record(), factors) for point in front.points()],
+        "points": [record for record, _ in front.bounded_points()],
         "sources": source_records(sources(front)),
     }
 
@@ -249,16 +267,18 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
 
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
     """What hovering over each point says: its deployment, its times and its cost, with their ends."""
-    points, ends = front.points(), front.ends()
+    points = front.points()
+    ends = [front.ends_at(index) for index in range(len(points))]
+    both = list(zip(points, ends, strict=True))
     details = deployed(points)
     details |= {
+        "recipe": [point.practice for point in points],
         "in flight": [point.concurrency for point in points],
         "batch": [point.batch for point in points],
-        "TTFT ms": [between(1e3 * point.ttft_seconds, ends["ttft_seconds"]) for point in points],
-        "TPOT ms": [between(1e3 * point.tpot_seconds, ends["tpot_seconds"]) for point in points],
+        "TTFT ms": [between(1e3 * point.ttft_seconds, end["ttft_seconds"]) for point, end in both],
+        "TPOT ms": [between(1e3 * point.tpot_seconds, end["tpot_seconds"]) for point, end in both],
     }
-    costs = [point.dollars_per_million_output_tokens for point in points]
-    return details | priced(costs, ends["dollars_per_million_output_tokens"])
+    return details | priced(front.dollars, front.ends()["dollars_per_million_output_tokens"])
 
 
 def _steps(front: ServiceFrontier) -> Steps | None:

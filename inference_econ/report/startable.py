@@ -51,6 +51,16 @@ def with_engines(
     return replace(table, columns=(*table.columns[:place], "engine", *table.columns[place:]), rows=rows)
 
 
+def with_recipes(table: Table, practices: Sequence[str]) -> Table:
+    """A table with a column of recipes behind that of engines; as it is where all rows have the same."""
+    if len(set(practices)) == 1 or "engine" not in table.columns:
+        return table
+    place = table.columns.index("engine") + 1
+    rows = tuple((*row[:place], practice, *row[place:]) for row, practice in zip(table.rows, practices, strict=True))
+    columns = (*table.columns[:place], "recipe", *table.columns[place:])
+    return replace(table, columns=columns, rows=rows, least=("recipe", *table.least))
+
+
 def with_notes(table: Table, notes: Sequence[str]) -> Table:
     """A table with further remarks before its own."""
     return replace(table, notes=(*notes, *table.notes))

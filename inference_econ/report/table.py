@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -110,6 +111,12 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         label += " 2d"
     if "draft_tokens" in layout:
         label += f" +{layout['draft_tokens']} drafted"
+    if "prefill" in layout:
+        # As in a key, tp1 stands before other degrees.
+        label = f"{re.sub('^tp1(?=[a-z])', '', str(layout['prefill']))} + {label}"
+    if "prefill_instances" in layout:
+        instances = f"{size(float(layout['prefill_instances']))}P{size(float(layout['decode_instances']))}D"
+        label = f"{instances} {label}"
     return label
 
 
@@ -171,10 +178,11 @@ def scale_notes(setups: Iterable[Setup]) -> list[str]:
 
 def assumptions_label(setups: Iterable[Setup]) -> str:
     """Write the assumptions of some questions, by chip if they differ."""
-    names = {setup.hardware.name: setup.assumptions.name for setup in setups}
-    if len(set(names.values())) == 1:
-        return next(iter(names.values()))
-    return ", ".join(f"{name} ({chip})" for chip, name in names.items())
+    pairs = dict.fromkeys((setup.assumptions.name, setup.hardware.name) for setup in setups)
+    names = dict.fromkeys(name for name, _ in pairs)
+    if len({chip for _, chip in pairs}) == 1 or len(names) == 1:
+        return ", ".join(names)
+    return ", ".join(f"{name} ({', '.join(chip for other, chip in pairs if other == name)})" for name in names)
 
 
 def size(value: float) -> str:

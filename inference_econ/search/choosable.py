@@ -33,10 +33,10 @@ class Choosable(ABC, Generic[PointT]):
         """Every point with its layout, the fastest last; or some of them, by position."""
 
     @abstractmethod
-    def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances]:
+    def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
         """Every point as an instance that may be unlike what was measured, or some points of it."""
 
-    def preferred_subjects(self) -> tuple[Instances]:
+    def preferred_subjects(self) -> tuple[Instances, ...]:
         """The same of the preferred point."""
         return self.subjects([self.preferred()])
 
@@ -82,10 +82,14 @@ class Choosable(ABC, Generic[PointT]):
         InputError
             If no point is that fast.
         """
+        return self.point(self.place(tokens_per_second))
+
+    def place(self, tokens_per_second: float) -> int:
+        """Where the cheapest point at or above a speed is; see :meth:`cheapest`."""
         speeds, _ = self.axes()
-        fast_enough = np.flatnonzero(speeds >= tokens_per_second)
+        fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - 1e-9))
         if fast_enough.size == 0:
             raise InputError(
                 f"no deployment reaches {tokens_per_second:g} tokens/s per user; the fastest has {speeds[-1]:.1f}"
             )
-        return self.point(int(fast_enough[0]))
+        return int(fast_enough[0])

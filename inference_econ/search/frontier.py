@@ -181,6 +181,11 @@ class Frontier(Shown, Choosable[Point]):
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
+    def ends_at(self, index: int) -> bounds.Ends:
+        """The same of one point: as those of all."""
+        del index
+        return self.ends()
+
     def to_frame(self) -> pd.DataFrame:
         """All points as a table, one row each, with low and high beside speed and cost."""
         import pandas as pd

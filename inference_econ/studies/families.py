@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inference_econ._types import Progress
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.token_parts import PROMPTS, token_parts
+from inference_econ.answers.token_parts import PROMPTS
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import FamilyAsk, Settings, catalog, split_changes
@@ -86,6 +86,7 @@ def compare(ask: FamilyAsk, progress: Progress | None = None) -> Answer:
     """
     combinations = list(itertools.product(*(axis.choices for axis in ask.axes)))
     price = setup_of(ask.common).dollars_per_accelerator_hour
+    practice = _practice(ask.common, ask.speeds[0])
     left_out, members = [], []
     for index, choices in enumerate(combinations):
         labels = tuple(choice.label for choice in choices)
@@ -100,7 +101,7 @@ def compare(ask: FamilyAsk, progress: Progress | None = None) -> Answer:
             settings = settings.replace(price=cost)
         elif ask.equal_parameters is not False and index:
             settings = _of_equal_parameters(ask.common, settings, ", ".join(labels))
-        members.append(_member(labels, settings, ask.speeds))
+        members.append(_member(labels, settings, ask.speeds, practice))
     base = members[0] if members and members[0].labels == tuple(one.label for one in combinations[0]) else None
     if base is None:
         raise InputError(f"the first choices cost more than the budget of ${ask.budget:g}/h: nothing to compare with")
@@ -122,9 +123,19 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
     return settings.replace(changes=(*settings.changes, f"model.hidden_size={hidden}"))
 
 
-def _member(labels: tuple[str, ...], settings: Settings, speeds: Sequence[float]) -> Member:
+def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
+    """Who serves the common settings the cheapest at a speed, or at the fastest: all members are served so."""
     try:
         front = frontier_of(settings)
+    except NothingFitsError:
+        return ()
+    assert isinstance(front, ServiceFrontier)
+    return (front.candidate(front.place(min(speed, float(front.tokens_per_second[-1])))).label,)
+
+
+def _member(labels: tuple[str, ...], settings: Settings, speeds: Sequence[float], practice: tuple[str, ...]) -> Member:
+    try:
+        front = frontier_of(settings, practice)
     except NothingFitsError:
         return Member(labels, settings, None, tuple(math.nan for _ in speeds))
     except InputError as error:
@@ -193,8 +204,7 @@ def _part(name: str) -> str:
 
 def _parts(front: ServiceFrontier, layout: LayoutKey, concurrency: float) -> dict[str, float]:
     """The time per token of a deployment by part [s]; nothing where it is not possible."""
-    point = LayoutCurves(front).deployment(layout, concurrency)
-    return {} if point is None else {name: float(values[0]) for name, values in token_parts(point).items()}
+    return dict(LayoutCurves(front).parts(layout, concurrency))
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:

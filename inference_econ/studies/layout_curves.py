@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.answers.promised import kept_states, means
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.promised import kept_states
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.formulas import money, pareto
+from inference_econ.answers.token_parts import step_parts
+from inference_econ.formulas import pareto
 
 #: Chips, pipeline stages, chips that share attention, expert-parallel ranks [1]: what tells layouts apart.
 LayoutKey = tuple[float, float, float, float]
@@ -52,38 +54,58 @@ class Held:
 
 @dataclass(frozen=True)
 class LayoutCurves:
-    """Cost over speed of all layouts of a frontier of services.
+    """Cost over speed of all layouts of one practice: an engine with a recipe, together or apart.
 
     States are calculated for some batches of each layout, in equal ratios. Between two of them, cost is taken as a
     power of speed: the mean number of requests in flight can be any, and steady states are read between batches in the
     same way (:meth:`inference_econ.serving.steady.Steady.at`). Between layouts nothing is interpolated.
+
+    Attributes
+    ----------
+    front : ServiceFrontier
+        A frontier of which one candidate is looked at.
+    number : int
+        Which one.
     """
 
     front: ServiceFrontier
+    number: int = 0
+
+    @property
+    def candidate(self) -> Candidate:
+        """The practice."""
+        return self.front.candidates[self.number]
 
     @cached_property
     def _dollars(self) -> Array:
-        services = self.front.deployments
-        rate = services.states.requests_per_second * services.requests.osl.mean
-        price = services.setup.dollars_per_accelerator_hour
-        cost = money.dollars_per_million_tokens(services.plans.accelerators[:, None], 1.0, rate, price)
-        seen = means(services.states, services.requests)
-        return np.where(kept_states(seen, self.front.promises), cost, np.nan)
+        kept = kept_states(self.candidate.means(self.front.promises.given), self.front.promises)
+        return np.where(kept, self.candidate.dollars, np.nan)
 
     @cached_property
     def keys(self) -> list[LayoutKey]:
         """What tells the layouts apart."""
-        plans = self.front.deployments.plans
+        plans = self.candidate.plans
         columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
         return list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
+
+    @cached_property
+    def _speeds(self) -> Array:
+        return np.asarray(1.0 / self.candidate.seen.tpot_seconds)
+
+    @cached_property
+    def _flights(self) -> Array:
+        """Requests in flight for each instance that decodes, shape (n, k) [1]."""
+        rows, columns = np.indices(self._speeds.shape)
+        decoders = self.candidate.decoders(rows.ravel(), columns.ravel())
+        return self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape)
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:
         """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.
 
         Where all states of a layout are faster, its cheapest one counts; between two states, what is between them.
         """
-        rows, states = self._rows(layout), self.front.deployments.states
-        speeds, flights, costs = states.tokens_per_second[rows], states.concurrency[rows], self._dollars[rows]
+        rows = self._rows(layout)
+        speeds, flights, costs = self._speeds[rows], self._flights[rows], self._dollars[rows]
         cheapest = pareto.least_from(speeds, costs, speed)
         if cheapest is None:
             return Best()
@@ -93,34 +115,46 @@ class LayoutCurves:
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
-        speeds, costs = self.front.deployments.states.tokens_per_second, self._dollars
+        speeds, costs = self._speeds, self._dollars
         whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
         best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
         return float(max(best)) if max(best) > 0.0 else np.nan
 
-    def deployment(self, layout: LayoutKey, concurrency: float) -> ServiceFrontier | None:
-        """A layout with so many requests in flight [1], as a frontier of this point; None where these do not fit."""
-        services, rows = self.front.deployments, self._rows(layout)
-        # A batch of the last state is the last one by definition, not by its last digit.
-        if not rows.size or concurrency > services.states.concurrency[rows[0]].max() * (1.0 + 1e-9):
-            return None
-        state = services.states.take(int(rows[0])).at(np.array([concurrency]))
-        seen = (state.tokens_per_second, state.ttft_seconds, state.tpot_seconds, state.requests_per_second)
-        plans = services.plans.at((rows,))
-        return ServiceFrontier(services, plans, *seen, state.concurrency, state.batch, self.front.promises)
-
     def held(self, layout: LayoutKey, concurrency: float) -> Held:
-        """What users of such a deployment see, and what it costs."""
-        point = self.deployment(layout, concurrency)
-        if point is None:
+        """What users of a layout see with so many requests in flight of an instance that decodes, and what it costs."""
+        rows = self._rows(layout)
+        if not rows.size:
             return Held()
-        return Held(*(float(values[0]) for values in (point.tokens_per_second, point.dollars, point.ttft_seconds)))
+        row, flights = rows[:1], self._flights[rows[0]]
+        known = np.isfinite(flights)
+        # A batch of the last state is the last one by definition, not by its last digit.
+        if not known.any() or concurrency > flights[known].max() * (1.0 + 1e-9):
+            return Held()
+        columns = np.flatnonzero(known)
+        waits = self.candidate.ttft_seconds(np.repeat(row, columns.size), columns)
+        seen = (self._speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
+        flight, each = np.log(concurrency), np.log(flights[columns])
+        return Held(*(float(np.exp(np.interp(flight, each, np.log(values)))) for values in seen))
 
-    def record(self, layout: LayoutKey) -> Mapping[str, float | str]:
-        """The degrees of a layout under the names that people use, and the engines that can start it."""
-        services = self.front.deployments
-        cut = services.setup.assumptions.layout.tensor_layouts[0]
-        return services.setup.layout_record(services.plans.at((self._rows(layout),)), cut)
+    def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
+        """The time per output token of such a deployment by part [s]; nothing where it is not possible."""
+        held, row = self.held(layout, concurrency), self._rows(layout)[:1]
+        if not np.isfinite(held.tokens_per_second) or self.candidate.speculation is not None:
+            return {}
+        flights, batches = self._flights[row[0]], self.candidate.seen.batch[row[0]]
+        batch = np.exp(np.interp(np.log(concurrency), np.log(flights), np.log(batches)))
+        tpot = np.array([1.0 / held.tokens_per_second])
+        return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
+
+    def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
+        """The degrees of a layout under the names that people use, and the engines that can start it.
+
+        Of pools those of the batch that is nearest to so many requests in flight of an instance that decodes [1].
+        """
+        row = self._rows(layout)[:1]
+        with np.errstate(invalid="ignore"):
+            nearest = np.nanargmin(np.abs(np.log(self._flights[row[0]] / concurrency)))
+        return self.candidate.layouts(row, np.array([nearest]))[0]
 
     def _rows(self, layout: LayoutKey | None) -> npt.NDArray[np.intp]:
         return np.array([row for row, key in enumerate(self.keys) if layout in (None, key)], dtype=np.intp)

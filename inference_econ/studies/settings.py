@@ -9,9 +9,10 @@ from inference_econ._types import Progress
 from inference_econ.answers.assess import assess
 from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.market import RECIPE, market
 from inference_econ.answers.operating_point import Observation, instances_of
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.serving_frontier import frontier
+from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -65,7 +66,7 @@ def setup_of(settings: Settings) -> Setup:
     )
 
 
-def frontier_of(settings: Settings) -> AnyFrontier:
+def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     """The frontier that some settings describe; what they leave out is :data:`DEFAULTS`.
 
     Of services, unless decode steps alone are asked for or the grid is that of the published study.
@@ -74,6 +75,8 @@ def frontier_of(settings: Settings) -> AnyFrontier:
     ----------
     settings : Settings
         What is served on what.
+    among : tuple of str
+        Of services, only candidates of these labels; all if there are none.
 
     Raises
     ------
@@ -89,9 +92,18 @@ def frontier_of(settings: Settings) -> AnyFrontier:
     speculation = speculation_of(filled, setup)
     space = Space(pins_of(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
     if not filled.counts_decode_steps:
-        return frontier(
-            setup, requests_of(filled), space, speculation=speculation, promises=promises_of(filled), slots=filled.slots
+        promises = promises_of(filled)
+        offered = market(
+            setup,
+            requests_of(filled),
+            space,
+            speculation=RECIPE if speculation is None and filled.speculate is not False else speculation,
+            arrangement=filled.arrangement or "both",
+            slots=filled.slots,
+            ttft_seconds=promises.ttft_seconds,
+            among=among,
         )
+        return service_frontier(offered, promises)
     traffic = Traffic(
         context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )

@@ -186,7 +186,8 @@ def what_if(
     Returns
     -------
     WhatIf
-        Elasticities by least squares over the range, and steps: within 1 % of where they are for inputs that are named,
+        Of the engine, recipe and arrangement that are the cheapest at the first speed: elasticities by least squares
+        over the range, and steps: within 1 % of where they are for inputs that are named,
         between two of the values that were tried for all.
 
     Raises
@@ -216,29 +217,40 @@ def what_if_of(
 ) -> WhatIf:
     """The same of a question in one piece; see :func:`what_if`."""
     _check(settings, speeds, span)
-    front = _frontier(settings)
+    market = _frontier(settings)
+    at = tuple(speeds) or (market.preferred().tokens_per_second_per_user,)
+    for speed in at:
+        if speed > market.tokens_per_second[-1] * (1.0 + 1e-9):
+            fastest = float(market.tokens_per_second[-1])
+            raise NothingFitsError(f"nothing serves {speed:g} tokens/s per user: at most {fastest:.4g}")
+    practice = (market.candidate(market.place(at[0])).label,)
+    front = _frontier(settings, practice)
     curves = LayoutCurves(front)
-    at = tuple(speeds) or (front.preferred().tokens_per_second_per_user,)
     best = tuple(curves.cheapest(speed) for speed in at)
     for speed, one in zip(at, best, strict=True):
         if one.layout is None:
             fastest = float(front.tokens_per_second[-1])
-            raise NothingFitsError(f"nothing serves {speed:g} tokens/s per user: at most {fastest:.4g}")
+            raise NothingFitsError(
+                f"{practice[0]}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, not "
+                f"{speed:g}; ask for one speed at a time"
+            )
     assert best[0].layout is not None
-    asked, effects = _Asked(settings, front.setup, at, best, span, _SHARP if inputs else math.inf), []
+    asked, effects = _Asked(settings, practice, front.setup, at, best, span, _SHARP if inputs else math.inf), []
     varied = chosen(settings, inputs)
-    _check_work(len(front.deployments), len(varied), steps=bool(inputs))
+    _check_work(len(front.candidates[0]), len(varied), steps=bool(inputs))
     for index, each in enumerate(varied):
         if progress is not None:
             progress(index / len(varied), each.label)
         effects.append(_effect(asked, each))
-    return WhatIf(front, at, best, curves.record(best[0].layout), span, tuple(effects))
+    layout = curves.record(best[0].layout, best[0].concurrency)
+    return WhatIf(front, at, best, layout, span, tuple(effects))
 
 
 class _Asked(NamedTuple):
     """A question with the answer that is held against others."""
 
     settings: Settings
+    practice: tuple[str]
     setup: Setup
     speeds: tuple[float, ...]
     best: tuple[Best, ...]
@@ -268,8 +280,8 @@ def _check_work(layouts: int, inputs: int, *, steps: bool) -> None:
     _work.check(work, seconds=values * (layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS), smaller="max_instance_gpus")
 
 
-def _frontier(settings: Settings) -> ServiceFrontier:
-    front = frontier_of(settings)
+def _frontier(settings: Settings, practice: tuple[str, ...] = ()) -> ServiceFrontier:
+    front = frontier_of(settings, practice)
     assert isinstance(front, ServiceFrontier)
     return front
 
@@ -280,7 +292,7 @@ def _effect(asked: _Asked, each: Input) -> Effect:
 
     def curves(ratio: float) -> LayoutCurves | None:
         if ratio not in tried:
-            tried[ratio] = _varied(asked.settings, each, ratio)
+            tried[ratio] = _varied(asked, each, ratio)
         return tried[ratio]
 
     def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> Best:
@@ -299,20 +311,28 @@ def _effect(asked: _Asked, each: Input) -> Effect:
         tuple(math.nan if one is None else one.fastest(answer.dollars) for one in map(curves, values)),
         tuple(Held() if one is None else one.held(answer.layout, answer.concurrency) for one in map(curves, values)),
         tuple(
-            Step(kind, each.value * low, each.value * high, _record(curves(high), after), _record(curves(low), before))
+            Step(
+                kind,
+                each.value * low,
+                each.value * high,
+                _record(curves(high), after, answer.concurrency),
+                _record(curves(low), before, answer.concurrency),
+            )
             for kind, low, high, before, after in _steps(lambda ratio: at(ratio, asked.speeds[0]), values, sharp)
         ),
     )
 
 
-def _record(curves: LayoutCurves | None, layout: LayoutKey | None) -> Mapping[str, float | str] | None:
-    return None if curves is None or layout is None else curves.record(layout)
+def _record(
+    curves: LayoutCurves | None, layout: LayoutKey | None, concurrency: float
+) -> Mapping[str, float | str] | None:
+    return None if curves is None or layout is None else curves.record(layout, concurrency)
 
 
-def _varied(settings: Settings, each: Input, ratio: float) -> LayoutCurves | None:
+def _varied(asked: _Asked, each: Input, ratio: float) -> LayoutCurves | None:
     """The answer with another value of an input; None where nothing fits then."""
     try:
-        return LayoutCurves(_frontier(each.scaled(settings, ratio)))
+        return LayoutCurves(_frontier(each.scaled(asked.settings, ratio), asked.practice))
     except NothingFitsError:
         return None
 

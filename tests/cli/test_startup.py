@@ -31,7 +31,7 @@ finally:
     print("LOADED", *sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 """
 DRAWING = {"matplotlib", "altair", "vl_convert"}
-HEAVY = {"numpy", "scipy", "pandas", "pydantic", "yaml", "pint", "rich", "plotext", "bibtexparser", *DRAWING}
+HEAVY = {"numpy", "scipy", "pandas", "pydantic", "yaml", "rich", "plotext", "bibtexparser", *DRAWING}
 
 
 def _process(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from inference_econ.answers.frontier import decode_frontier
 from inference_econ.engine import Pins, Setup, Space
@@ -21,6 +22,7 @@ from inference_econ.inputs import (
     catalog,
     counting,
 )
+from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.assumptions import GROUPS, field_names
 from inference_econ.inputs.scaling import scaled
 from inference_econ.inputs.schemas import json_schema, reference_page
@@ -124,6 +126,28 @@ def test_schemas_describe_every_field(kind: str) -> None:
     assert schema["additionalProperties"] is False
     for name, field in schema["properties"].items():
         assert field.get("description"), name
+
+
+def test_what_is_inherited_or_varies_by_family_is_described_too() -> None:
+    parts = json_schema("assumptions")["$defs"]
+    assert json_schema("hardware")["properties"]["sources"]["description"].startswith("The source of every number")
+    group, exceptions = (parts[name]["properties"] for name in ("HostAssumptions", "HostAssumptionsExceptions"))
+    assert {name: field["description"] for name, field in exceptions.items()} == {
+        name: field["description"] for name, field in group.items()
+    }
+
+
+def test_a_class_that_was_put_together_has_descriptions_only_of_what_it_is_made_of() -> None:
+    class Written(Spec):
+        size: int
+        """How large it is."""
+        plain: int
+
+    made = create_model("Made", __base__=Written, more=(int, ...))
+    fields = made.model_json_schema()["properties"]
+    assert fields["size"]["description"] == "How large it is."
+    assert "description" not in fields["plain"]
+    assert "description" not in fields["more"]
 
 
 def test_quantities_are_numbers_or_text_in_the_schema() -> None:

@@ -11,7 +11,7 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
-from inference_econ.answers.recommend import Choice
+from inference_econ.answers.together import Choice
 from inference_econ.errors import InputError
 
 

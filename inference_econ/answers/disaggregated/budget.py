@@ -25,7 +25,7 @@ _LESS, _ATTEMPTS = 0.98, 60
 _SECONDS = 5e-3
 
 
-def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
+def largest(pools: Pools, means: Means, terms: Terms, *, least: float = 0.0) -> Fleet | None:
     """The fleet of some chips, or of a budget, that keeps its promises for the most requests.
 
     Parameters
@@ -36,12 +36,15 @@ def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
         Chips of both pools together, or the bill of both; those of machines that are not full included.
     terms : Terms
         Promises, arrivals, loads and ratios.
+    least : float
+        Fleets that carry no more are not looked at [1/s].
 
     Returns
     -------
-    Fleet
-        The best of all pairs of layouts and whole numbers of instances, of equal ones that with fewer instances; its
-        load is the largest that keeps the promises and fills neither pool beyond the share of the terms.
+    Fleet or None
+        None if there is one, but none that carries more than the least; else the best of all pairs of layouts and whole
+        numbers of instances, of equal ones that with fewer instances; its load is the largest that keeps the promises
+        and fills neither pool beyond the share of the terms.
 
     Raises
     ------
@@ -57,16 +60,18 @@ def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
     number is where the two meet.
     """
     bounds = _bounds(pools, means, terms)
-    least = float(_sizes(pools.prefill, means).min())
-    check_instances(float(means.accelerators or means.dollars_per_hour or 0.0) / least, _SECONDS, "means")
+    size = float(_sizes(pools.prefill, means).min())
+    check_instances(float(means.accelerators or means.dollars_per_hour or 0.0) / size, _SECONDS, "means")
     search, best = _Budget(pools, means, terms.predicted(pools)), None
     for index in np.argsort(-bounds, axis=None, kind="stable"):
         reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
-        if bounds[reader, writer] <= (0.0 if best is None else best.load.requests_per_second):
+        if bounds[reader, writer] <= (least if best is None else best.load.requests_per_second):
             break
         fleet = search.fleet(reader, writer)
         if fleet is not None and (best is None or _rank(fleet) < _rank(best)):
             best = fleet
+    if best is None and least > 0.0:
+        return None
     if best is None:
         _check_machines(pools, means, bounds)
         raise NothingFitsError(unreachable(pools, terms))

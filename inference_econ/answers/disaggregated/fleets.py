@@ -16,7 +16,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import Choice, recommend
+from inference_econ.answers.together import Choice, cheapest
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
@@ -27,7 +27,7 @@ _MOST = 10**7
 _SECONDS = 0.2
 
 
-def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
+def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: float = math.inf) -> Fleet | None:
     """The cheapest fleet that keeps its promises at a traffic.
 
     Parameters
@@ -39,11 +39,13 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
     terms : Terms
         Promises, arrivals and ratios. The traffic is all there is, so that instances may be as full as those of
         :func:`inference_econ.answers.recommend.recommend`.
+    limit : float
+        Fleets that cost as much or more are not looked at [USD/h].
 
     Returns
     -------
-    Fleet
-        The best of all pairs of layouts and whole numbers of instances.
+    Fleet or None
+        The best of all pairs of layouts and whole numbers of instances; None if there is one, but none below the limit.
 
     Raises
     ------
@@ -64,13 +66,13 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
     check_instances(search.fewest_readers, _SECONDS, "requests_per_second")
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
-        limit = math.inf if best is None else best.dollars_per_hour
+        limit = limit if best is None else best.dollars_per_hour
         if bound >= limit:
             break
         for fleet in search.fleets(reader, writer, limit):
             if best is None or _rank(fleet) < _rank(best):
                 best = fleet
-    if best is None:
+    if best is None and math.isinf(limit):
         raise NothingFitsError(unreachable(pools, terms))
     return best
 
@@ -99,9 +101,8 @@ def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice
     offers = [pool.services for pool in pools.aggregated]
     try:
         # By closed forms, as the pools that it is compared with.
-        return recommend(offers, requests_per_second, terms.targets, arrival_scv=terms.arrival_scv, most=1, play=False)[
-            0
-        ]
+        scv = terms.arrival_scv
+        return cheapest(offers, requests_per_second, terms.targets, arrival_scv=scv, most=1, play=False)[0]
     except NothingFitsError:
         return None
 

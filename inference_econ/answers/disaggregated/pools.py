@@ -231,6 +231,7 @@ def pools(
     decode: Setup | None = None,
     layer_by_layer: bool = True,
     speculation: Speculation | None = None,
+    both: Services | None = None,
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
@@ -248,6 +249,8 @@ def pools(
         See :class:`Pools`.
     speculation : Speculation, optional
         Who proposes tokens: the decode pool runs its rounds, and the prefill pool reads prompts for it too.
+    both : Services, optional
+        Every layout of the setup as a service, where it is known.
 
     Returns
     -------
@@ -266,12 +269,12 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    both = _usable(offer(setup, requests, space, speculation))
+    together = _usable(offer(setup, requests, space, speculation) if both is None else both)
     reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space, speculation))
     if decode is None or decode.hardware == setup.hardware:
-        return Pools(reading, both, (both,), layer_by_layer)
+        return Pools(reading, together, (together,), layer_by_layer)
     decoding = _usable(offer(decode, requests, space, speculation))
-    return Pools(reading, decoding, (both, decoding), layer_by_layer)
+    return Pools(reading, decoding, (together, decoding), layer_by_layer)
 
 
 def check_pairs(pools: Pools) -> None:

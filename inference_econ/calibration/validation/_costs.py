@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.offer import offer
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.market import market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.subjects import instance_chips, layout_of, requests_per_accelerator
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.calibration.validation.bound import EXPLAINED
-from inference_econ.engine import Instances, Setup, Speculation, bounds, layout_keys
+from inference_econ.engine import Instances, Setup, bounds, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests, catalog, profiles
@@ -50,8 +51,8 @@ NOTES = (
     "Measured: servers of one combination of model, weights, chip and lengths under a constant number of requests, of "
     "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
     "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
-    "lengths and price per chip, of all candidates of a default frontier, for servers without speculation of those "
-    "without; between two batches of a layout cost is taken as a power of speed, between layouts nothing is.",
+    "lengths and price per chip, of all candidates of a default frontier: for servers without speculation of those "
+    "without, for instances that do both of such instances; between two batches of a layout cost is taken as a power of speed, between layouts nothing is.",
     "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
     "both are known.",
     "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
@@ -111,13 +112,19 @@ class Curves:
     apart: bool = False
 
     @classmethod
-    def of(cls, services: Services) -> Curves:
-        """Those of instances that do both."""
-        states, chips = services.states, services.plans.accelerators[:, None]
-        rates = states.requests_per_second * services.requests.osl.mean
-        dollars = money.dollars_per_million_tokens(chips, 1.0, rates, services.setup.dollars_per_accelerator_hour)
-        sizes = np.broadcast_to(chips, rates.shape)
-        return cls(services, states.tokens_per_second, dollars, sizes, states.concurrency)
+    def of(cls, candidate: Candidate) -> Curves:
+        """Those of a candidate of the market."""
+        seen = candidate.seen
+        rows, columns = np.indices(seen.tpot_seconds.shape)
+        decoders = np.reshape(candidate.decoders(rows.ravel(), columns.ravel()) + np.zeros(rows.size), rows.shape)
+        return cls(
+            candidate.services,
+            np.asarray(1.0 / seen.tpot_seconds),
+            candidate.dollars,
+            np.asarray(seen.accelerators / decoders),
+            np.asarray(seen.concurrency / decoders),
+            candidate.pools is not None,
+        )
 
     @property
     def speculates(self) -> bool:
@@ -142,7 +149,7 @@ Market = Callable[[Combination, str | None], Sequence[Curves]]
 
 
 def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
-    """What the frontier of a model on a chip is made of, plain and, where the model has such layers, with its MTP.
+    """What the default frontier of a model on a chip is made of, and every practice without speculation.
 
     Raises
     ------
@@ -153,8 +160,10 @@ def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
     """
     setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=assumptions, price=_PRICE)
     requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
-    proposers = [None, *([Speculation.of("mtp", setup=setup)] if setup.model.mtp_layers else [])]
-    return [Curves.of(offer(setup, requests, None, speculation)) for speculation in proposers]
+    plain = market(setup, requests, speculation=None)
+    return [
+        Curves.of(candidate) for candidate in {each.label: each for each in (*plain, *market(setup, requests))}.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +255,7 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
     )
 
 
-def report(paths: Sequence[Path], names: Sequence[str], market: Market = default_market) -> Report:
+def report(paths: Sequence[Path], names: Sequence[str], offered: Market = default_market) -> Report:
     """The best servers of all combinations of some files, beside what is answered under each of some assumptions.
 
     Parameters
@@ -255,7 +264,7 @@ def report(paths: Sequence[Path], names: Sequence[str], market: Market = default
         Files of measured servers.
     names : sequence of str
         Presets by name or path; :data:`OWN` for the profiles that belong to a combination.
-    market : callable
+    offered : callable
         What answers choose from: by default what default answers do. One that leaves out what was measured of the
         combination (levels, profiles) says how answers do where nothing was.
 
@@ -279,7 +288,7 @@ def report(paths: Sequence[Path], names: Sequence[str], market: Market = default
             "output tokens/s)"
         )
     points = [
-        point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, market)
+        point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, offered)
     ]
     return Report("costs", "Cost at the speed of the best measured servers", points, NOTES, form="costs")
 
@@ -328,15 +337,15 @@ def _best(servers: Sequence[Measurement]) -> list[Measurement]:
     return [servers[index] for index in pareto.undominated(seconds, [dollars_of(row) for row in servers])]
 
 
-def _points(asked: Combination, servers: Sequence[Measurement], name: str, market: Market) -> Iterator[CostPoint]:
+def _points(asked: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
     try:
-        curves, why = market(asked, None if name == OWN else name), ""
+        curves, why = candidates(asked, None if name == OWN else name), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
     tried = _tried(servers)
     for apart, speculates in SERIES:
         alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
-        offered = [each for each in curves if speculates or not each.speculates]
+        offered = [each for each in curves if (speculates or not each.speculates) and (apart or not each.apart)]
         for place, row in enumerate(_best(alike)):
             if row.speculates == speculates:
                 blank = _blank(asked, row, name, fastest=place == 0)

@@ -11,8 +11,6 @@ from inference_econ.inputs import HardwareSpec
 
 #: Chips of a compute tray of a rack, which engines see as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
 _TRAY = 4
-#: Numbers of machines of which every one is a size [1].
-_EVERY = 4096.0
 
 
 def machine(hardware: HardwareSpec) -> int:
@@ -49,7 +47,7 @@ def tensor_degrees(degrees: Array, hardware: HardwareSpec) -> Array:
 
 
 def sizes(hardware: HardwareSpec, largest: float) -> Array:
-    """Sizes of instances up to the largest [1], shape (n,): powers of two inside a machine, and whole machines.
+    """Sizes of instances up to the largest [1], shape (n,): powers of two inside a machine, and of machines.
 
     Parameters
     ----------
@@ -62,23 +60,15 @@ def sizes(hardware: HardwareSpec, largest: float) -> Array:
     --------
     >>> from inference_econ.inputs import catalog
     >>> sizes(catalog.hardware("h100_sxm"), 24).tolist()
-    [1.0, 2.0, 4.0, 8.0, 16.0, 24.0]
+    [1.0, 2.0, 4.0, 8.0, 16.0]
     >>> sizes(catalog.hardware("gb200_nvl72"), 144).tolist()
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 144.0]
     """
     whole = machine(hardware)
     inside = 2.0 ** np.arange(np.ceil(np.log2(whole)))
-    every = np.concatenate([inside, whole * _counts(largest / whole)])
+    machines = whole * 2.0 ** np.arange(max(np.floor(np.log2(max(largest / whole, 1.0))), 0.0) + 1.0)
+    every = np.concatenate([inside, machines])
     return np.asarray(every[every <= largest])
-
-
-def _counts(most: float) -> Array:
-    """Numbers of machines up to the most [1]: every one, and beyond thousands eight in every doubling."""
-    few = np.arange(1.0, min(np.floor(most), _EVERY) + 1.0)
-    if most <= _EVERY:
-        return few
-    many = np.floor(2.0 ** np.arange(np.log2(_EVERY) + 0.125, np.log2(most), 0.125))
-    return np.concatenate([few, many, [np.floor(most)]])
 
 
 def sensible_stages(

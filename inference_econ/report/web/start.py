@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
-import numpy as np
-
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part
@@ -121,10 +119,7 @@ def _(page: ServingFrontierPage, arrival_scv: float) -> Pick:
 
 def _service(front: ServiceFrontier, index: int) -> Service:
     """The layout of a point among those that were offered."""
-    offered, wanted = front.deployments.plans.arrays(), front.plan(index).arrays()
-    shape = front.deployments.plans.accelerators.shape
-    same = [np.broadcast_to(values == wanted[name], shape) for name, values in offered.items() if name != "batch"]
-    return front.deployments.service(int(np.flatnonzero(np.all(same, axis=0))[0]))
+    return front.candidate(index).services.service(int(front.rows[index]))
 
 
 @picked.register

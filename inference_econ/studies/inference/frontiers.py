@@ -14,7 +14,9 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Progress
-from inference_econ.answers.serving_frontier import ServiceFrontier, frontier
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.offer import offer
+from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Setup, Space, Speculation
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Dtype, Family, Priors, ProposerName, Requests, catalog
@@ -89,7 +91,7 @@ def _frontier(case: Case) -> ServiceFrontier:
     setup = Setup.of(model, case.chip, weights=case.weights, price=1.0)
     requests = Requests.build({"isl": case.isl, "osl": case.osl}, origin="priors")
     proposer = None if case.proposer is None else Speculation.of(case.proposer, case.acceptance, case.draft_length)
-    return frontier(setup, requests, Space(max_accelerators=case.largest), speculation=proposer)
+    return service_frontier([Candidate(offer(setup, requests, Space(max_accelerators=case.largest), proposer))])
 
 
 @dataclass(frozen=True, slots=True)

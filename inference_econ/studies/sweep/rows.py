@@ -171,10 +171,10 @@ def _points(front: AnyFrontier) -> dict[str, Any]:
     points, ends = front.points(), front.ends()
     predicted = {name: _values(points, name) for name in BOUNDED}
     beside = {
-        f"{name}_{end}": [None if value is None else value * factor for value in values]
+        f"{name}_{end}": (np.array(values) * factor).tolist()
         for name, values in predicted.items()
         for end, factor in zip(("low", "high"), ends.get(name, (None, None)), strict=True)
-        if factor is not None
+        if factor is not None and None not in values
     }
     layouts = [point.layout for point in points]
     return {

@@ -121,12 +121,22 @@ class SampledSeries:
         if self._promises_are_uncertain:
             settings = settings.replace(**dict.fromkeys(_PROMISES))
         try:
-            return frontier_of(with_numbers(settings, numbers))
+            return frontier_of(with_numbers(settings, numbers), self.practices)
         except NothingFitsError:
             return None
         except InputError as error:
             shown = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
             raise InputError(f"{self.label} with {shown}: {error}; leave such values out with low and high") from error
+
+    @property
+    def practices(self) -> tuple[str, ...]:
+        """The engines and recipes of the present frontier: those that samples are of."""
+        front = self.present
+        return (
+            tuple(front.candidates[number].label for number in front.shown)
+            if isinstance(front, ServiceFrontier)
+            else ()
+        )
 
     @property
     def _promises_are_uncertain(self) -> bool:
@@ -189,7 +199,7 @@ class SampledSeries:
             e2e_seconds=promised.e2e_seconds / e2e,
         )
         try:
-            return _points(service_frontier(front.deployments, scaled))
+            return _points(service_frontier(front.candidates, scaled))
         except NothingFitsError:
             return _NOTHING
 

@@ -1,0 +1,71 @@
+"""Options that say who competes to serve, and the candidates that they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, proposals
+
+if TYPE_CHECKING:
+    from inference_econ.answers.candidates import Candidate
+    from inference_econ.answers.market import Arrangement
+    from inference_econ.inputs import Requests
+
+#: Who competes where that is left open; see :func:`candidates`.
+competing = options.apply(
+    click.option("--together", is_flag=True, help="Only instances that read prompts and decode, no pools."),
+    click.option("--apart", is_flag=True, help="Only pools that prefill and decode apart."),
+)
+
+
+def candidates(
+    choices: options.Choices, requests: Requests, hardware: str | None = None, **further: Any
+) -> tuple[Candidate, ...]:
+    """Every way to serve that the options leave open, on one chip.
+
+    Raises
+    ------
+    InputError
+        If the options contradict each other.
+    """
+    from inference_econ.answers.market import market
+
+    return market(
+        options.setup(choices, hardware),
+        requests,
+        options.space(choices),
+        speculation=proposals.proposed(choices, hardware),
+        arrangement=arrangement(choices),
+        slots=choices.get("slots"),
+        **further,
+    )
+
+
+def arrangement(choices: options.Choices) -> Arrangement:
+    """Whether instances do both, pools do one of both, or either.
+
+    Raises
+    ------
+    InputError
+        If only the one and only the other is asked for.
+    """
+    together, apart = bool(choices.get("together")), bool(choices.get("apart"))
+    if together and apart:
+        raise InputError("give either --together or --apart; without them the better of the two answers")
+    return "together" if together else "apart" if apart else "both"
+
+
+def of_chips(choices: options.Choices, requests: Requests, chips: Sequence[str]) -> list[Candidate]:
+    """The same on several kinds of chips.
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        If options contradict each other, or nothing fits one of the chips.
+    """
+    return [candidate for chip in chips for candidate in candidates(choices, requests, chip)]

@@ -1,0 +1,178 @@
+"""Ways to serve a model on a chip: an engine under its profile, with its recipe, together or apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array, Indices
+from inference_econ.answers.disaggregated.steady import SteadyPools
+from inference_econ.answers.promises import NAMES
+from inference_econ.engine import Plans, Setup, Speculation, layout_keys
+from inference_econ.formulas import money
+from inference_econ.inputs import Requests
+from inference_econ.serving import Services
+
+
+class Seen(NamedTuple):
+    """What users see of the layouts of a candidate at some batches, and what it takes; arrays of shape (n, k)."""
+
+    tpot_seconds: Array
+    """Mean time per output token after the first [s]; NaN where there is no such state."""
+    requests_per_second: Array
+    """Completed by what is deployed together [1/s]."""
+    accelerators: Array
+    """Of what is deployed together: an instance, or instances that read prompts and instances that decode [1]."""
+    concurrency: Array
+    """Requests in flight in it [1]."""
+    batch: Array
+    """Decoded together by an instance, as one of them sees it [1]."""
+
+
+def engine_of(setup: Setup) -> str:
+    """The engine that serves, with its version; empty where several can, or any layout is offered."""
+    return setup.engines[0].label if len(setup.engines) == 1 else ""
+
+
+def practice_of(setup: Setup, speculation: Speculation | None) -> str:
+    """What tells recipes apart, in words: the format of the cache, and who proposes how many tokens."""
+    proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
+    return f"{setup.precision.kv} cache{proposer}"
+
+
+def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
+    """Who serves, and how, in words."""
+    pools = ", apart" if apart else ""
+    return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to serve: the layouts of an engine with a recipe, as instances that do both or as two pools.
+
+    Attributes
+    ----------
+    services : Services
+        The layouts that do both, or those that decode.
+    pools : SteadyPools or None
+        Instances that read prompts beside those that decode; None where instances do both.
+    """
+
+    services: Services
+    pools: SteadyPools | None = None
+
+    def __len__(self) -> int:
+        return len(self.services)
+
+    @property
+    def setup(self) -> Setup:
+        """What, on what, how."""
+        return self.services.setup
+
+    @property
+    def requests(self) -> Requests:
+        """What users send."""
+        return self.services.requests
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """Who proposes tokens, if anybody."""
+        return self.services.speculation
+
+    @property
+    def plans(self) -> Plans:
+        """The layouts that do both, or that decode; arrays of shape (n,)."""
+        return self.services.plans
+
+    @property
+    def engine(self) -> str:
+        """The engine with its version; empty where several can, or any layout is offered."""
+        return engine_of(self.setup)
+
+    @property
+    def label(self) -> str:
+        """Who serves, and how, in words."""
+        return label_of(self.setup, self.speculation, apart=self.pools is not None)
+
+    @property
+    def practice(self) -> str:
+        """What tells this recipe from others, in words: the format of the cache, and who proposes tokens."""
+        return practice_of(self.setup, self.speculation)
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What every layout gives at every batch."""
+        if self.pools is not None:
+            return Seen(*self.pools.seen)
+        states, shape = self.services.states, self.services.states.ttft_seconds.shape
+        return Seen(
+            states.tpot_seconds,
+            states.requests_per_second,
+            np.broadcast_to(self.plans.accelerators[:, None], shape),
+            states.concurrency,
+            np.broadcast_to(states.batch, shape),
+        )
+
+    def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
+        """Mean time to first token of some states [s]."""
+        if self.pools is not None:
+            return self.pools.ttft_seconds(rows, columns)
+        return np.asarray(self.services.states.ttft_seconds[rows, columns])
+
+    @cached_property
+    def dollars(self) -> Array:
+        """The whole bill over output tokens at every batch, shape (n, k) [USD per 1e6 tokens]."""
+        seen, price = self.seen, self.setup.dollars_per_accelerator_hour
+        rate = seen.requests_per_second * self.requests.osl.mean
+        return money.dollars_per_million_tokens(seen.accelerators, 1.0, rate, price)
+
+    def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
+        """Mean latencies by name as in promises, TPOT and those that are promised; shape (n, k) each [s]."""
+        tpot = self.seen.tpot_seconds
+        times = {"tpot": tpot}
+        if {"ttft", "e2e"} & set(promised):
+            rows, columns = np.indices(tpot.shape)
+            ttft = self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(tpot.shape)
+            times |= {"ttft": ttft, "e2e": ttft + self.requests.decode_steps * tpot}
+        return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
+
+    def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
+        """The degrees of some layouts at some batches, under the names that people use; of pools those that decode.
+
+        With the engine, and of pools how many instances of which layout read prompts for how many that decode.
+        """
+        records = _degrees(self.setup, self.plans, rows)
+        if self.pools is None:
+            return records
+        reading, prefill = self.pools.reading_rows(rows, columns), self.pools.pools.prefill
+        readers = [prefill.layouts[row] for row in reading.tolist()]
+        counts = self.pools.instances_at(rows, columns)
+        return [
+            {
+                **record,
+                "prefill": reader,
+                "prefill_instances": float(prefilling),
+                "decode_instances": float(decoding),
+            }
+            for record, reader, (prefilling, decoding) in zip(records, readers, counts, strict=True)
+        ]
+
+    def decoders(self, rows: Indices, columns: Indices) -> Array | float:
+        """Instances that decode of what is deployed together, of some states [1]."""
+        if self.pools is None:
+            return 1.0
+        return np.array([decoders for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
+
+    def keys(self, rows: Indices) -> list[str]:
+        """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""
+        return layout_keys(self.plans.at((rows,)), self.setup.assumptions.layout)
+
+
+def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float | str]]:
+    cut = setup.assumptions.layout.tensor_layouts[0]
+    columns = setup.layout_columns(plans.at((rows,)), np.full(rows.size, cut))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,141 @@
+"""Pools with as many requests in flight all the time: what users see of every decode layout at every batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array, Indices
+from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import MOST_INSTANCES
+from inference_econ.answers.together import FILLED
+from inference_econ.serving import Steady
+
+#: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
+#: section 3.4), those of public measurements up to 72.
+_LARGEST_GROUP = 144
+#: Layouts that read prompts and are looked at for each that decodes, the cheapest ones [1].
+_READERS = 6
+#: Prefill and decode instances of a group at most, from the finest ratios to the coarsest [1].
+_COUNTS = (MOST_INSTANCES, 8, 4, 2, 1)
+
+
+@dataclass(frozen=True)
+class SteadyPools:
+    """Prefill instances beside decode instances, in the whole numbers that cost least at every batch.
+
+    Attributes
+    ----------
+    pools : Pools
+        The layouts.
+    longest_seconds : float
+        Prompts that find nobody must be read in this time [s].
+
+    Notes
+    -----
+    Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
+    :data:`inference_econ.answers.together.FILLED`, so that prompts wait little. Of all ratios of at most 16 instances
+    of a kind the least one that is enough is taken, coarser ones where a group would have more chips than are deployed
+    together.
+    """
+
+    pools: Pools
+    longest_seconds: float = np.inf
+
+    @cached_property
+    def _chosen(self) -> tuple[Indices, Indices, Indices]:
+        """The prefill layout, and how many instances read for how many that decode; shape (m, k), 0 where none can."""
+        pools = self.pools
+        rate = self._states.requests_per_second
+        busy = np.maximum(pools.prefill.prefill_busy_seconds[:, None], pools.transfer.sending_seconds)
+        with np.errstate(invalid="ignore"):
+            cost = np.where(
+                np.isfinite(pools.transfer.seconds) & (pools.first_token_seconds <= self.longest_seconds),
+                busy * pools.prefill.accelerators[:, None],
+                np.inf,
+            )
+        order = np.argsort(cost, axis=0, kind="stable")[:_READERS]
+        writers = np.arange(rate.shape[0])
+        best = np.full(rate.shape, np.inf)
+        chosen = tuple(np.zeros(rate.shape, dtype=np.intp) for _ in range(3))
+        decoding = pools.decode.accelerators[:, None]
+        for reader in order:
+            each = pools.prefill.accelerators[reader][:, None]
+            possible = np.isfinite(cost[reader, writers])[:, None] & (
+                rate * pools.transfer.receiving_seconds[reader, writers][:, None] <= 1.0
+            )
+            with np.errstate(invalid="ignore"):
+                wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
+            readers, decoders = _instances(wanted, each, decoding)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                chips = np.where(readers > 0, readers * each / decoders, np.inf)
+            better = chips < best
+            best = np.where(better, chips, best)
+            for mine, values in zip(
+                chosen, (np.broadcast_to(reader[:, None], rate.shape), readers, decoders), strict=True
+            ):
+                mine[better] = values[better]
+        return chosen[0], chosen[1], chosen[2]
+
+    @cached_property
+    def _states(self) -> Steady:
+        """Of the instances that decode what others have read."""
+        return self.pools.decode.states.without_prompts(self.pools.requests.decode_steps)
+
+    @cached_property
+    def seen(self) -> tuple[Array, Array, Array, Array, Array]:
+        """TPOT, requests per second, chips, requests that decode, and batch of a group; NaN where none can."""
+        pools, states, (prefill, readers, decoders) = self.pools, self._states, self._chosen
+        possible = readers > 0
+        rate = np.where(possible, decoders * states.requests_per_second, np.nan)
+        chips = readers * pools.prefill.accelerators[prefill] + decoders * pools.decode.accelerators[:, None]
+        tpot = np.where(possible, states.tpot_seconds, np.nan)
+        return tpot, rate, np.where(possible, chips, np.nan), decoders * states.batch, states.batch
+
+    def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
+        """Mean TTFT of some states, waits for other prompts included [s]; NaN where no pools can."""
+        prefill, readers, _ = (chosen[rows, columns] for chosen in self._chosen)
+        rates = self.seen[1][rows, columns]
+        seconds = np.full(rates.shape, np.nan)
+        for group in set(zip(prefill.tolist(), rows.tolist(), readers.tolist(), strict=True)):
+            reader, writer, count = group
+            mine = (prefill == reader) & (rows == writer) & (readers == count)
+            if count:
+                queue = prefill_queue(self.pools, reader, writer, count, rates[mine], 1.0)
+                seconds[mine] = seconds_without_waits(self.pools, (reader, writer), queue) + queue.wait_seconds
+        return seconds
+
+    def reading_rows(self, rows: Indices, columns: Indices) -> Indices:
+        """The prefill layouts of some states."""
+        return self._chosen[0][rows, columns]
+
+    def instances_at(self, rows: Indices, columns: Indices) -> list[tuple[int, int]]:
+        """Prefill and decode instances of some states [1]."""
+        _, readers, decoders = self._chosen
+        return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
+
+
+def _instances(wanted: Array, reading: Array, decoding: Array) -> tuple[Indices, Indices]:
+    """Whole numbers of prefill and decode instances of at least some ratios; 0 where none are small enough."""
+    readers, decoders = np.zeros(wanted.shape, dtype=np.intp), np.zeros(wanted.shape, dtype=np.intp)
+    for most in _COUNTS:
+        values, counts = _ratios(most)
+        at = np.searchsorted(values, wanted * (1.0 - 1e-9))
+        enough = (at < values.size) & (readers == 0)
+        of_each = counts[np.minimum(at, values.size - 1)]
+        chips = of_each[..., 0] * reading + of_each[..., 1] * decoding
+        fine = enough & (chips <= _LARGEST_GROUP)
+        readers[fine], decoders[fine] = of_each[..., 0][fine], of_each[..., 1][fine]
+    return readers, decoders
+
+
+@cache
+def _ratios(most: int) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Every ratio of whole numbers up to some, ascending, and the smallest numbers that have it."""
+    ratios = sorted({Fraction(x, y) for x in range(1, most + 1) for y in range(1, most + 1)})
+    return np.array([float(ratio) for ratio in ratios]), np.array([(r.numerator, r.denominator) for r in ratios])

@@ -1,0 +1,263 @@
+"""The cheapest instances that read prompts and decode, and keep promises at a traffic."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+
+from inference_econ._types import Progress
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.relax import nothing_kept
+from inference_econ.errors import NothingFitsError
+from inference_econ.formulas import money
+from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
+
+#: Share of what an instance can do that it is filled to where no request rate is given [1].
+FILLED = 0.8
+#: What costs more than so many times the cheapest of a chip is no choice [1].
+_DEAREST = 4.0
+#: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
+#: forms say [1].
+_FINEST, _MOST_MORE = 16, 8
+#: Layouts that are played at most; the next ones that would have to be are not chosen [1].
+_MOST_PLAYED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One deployment that keeps its promises.
+
+    Attributes
+    ----------
+    service : Service
+        One instance.
+    replicas : int
+        Fewest instances that keep the promises [1].
+    load : Loaded
+        Of one instance.
+    dollars_per_hour : float
+        Of all [USD/h].
+    binding : str
+        What one instance less would break: capacity, ttft or tpot; or ``instance``, if there is only one.
+    """
+
+    service: Service
+    replicas: int
+    load: Loaded
+    dollars_per_hour: float
+    binding: str
+
+    @property
+    def instance_load(self) -> Loaded:
+        """Of one instance."""
+        return self.load
+
+    @property
+    def accelerators(self) -> int:
+        """Chips of all instances [1]."""
+        return self.replicas * self.service.accelerators
+
+    @property
+    def rented(self) -> int:
+        """Chips of the machines that hold them [1]."""
+        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
+        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
+
+
+def cheapest(
+    offers: Sequence[Services],
+    requests_per_second: float,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    most: int = 5,
+    play: bool = True,
+    progress: Progress | None = None,
+) -> list[Choice]:
+    """The cheapest instances that keep some promises, best first; one per offer and size of instance.
+
+    Parameters
+    ----------
+    offers : sequence of Services
+        Layouts to choose from, of one engine on one kind of chip each (:func:`inference_econ.answers.offer.offer`).
+    requests_per_second : float
+        The whole traffic [1/s].
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    most : int
+        Choices wanted, shared evenly among the kinds of chips [1].
+    play : bool
+        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    list of Choice
+        Ascending in cost; at equal cost the quicker first.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no layout keeps the promises even with a single request in flight, with the best that can be reached.
+
+    Notes
+    -----
+    The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
+    found so far are put under load: by closed forms, and, where these choose a layout but are not proven, by playing
+    the load and adding instances until the promises hold.
+    """
+    check_rate(requests_per_second)
+    bounds = []
+    for which, layouts in enumerate(offers):
+        rates = promised_rates(layouts, targets)
+        replicas = np.ceil(np.divide(requests_per_second, rates, out=np.ones_like(rates), where=rates > 0.0))
+        sizes = layouts.plans.accelerators
+        cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
+        bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
+    kept: dict[tuple[int, int], Choice] = {}
+    chips = [layouts.setup.hardware.name for layouts in offers]
+    most_each, played = max(1, most // len(set(chips))), 0
+    for number, (bound, which, index) in enumerate(sorted(bounds)):
+        if progress is not None:
+            progress(number / len(bounds), f"{len(bounds)} layouts")
+        layouts = offers[which]
+        key = which, int(layouts.plans.accelerators[index])
+        rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if chips[rival] == chips[which])
+        limit = min(
+            kept[key].dollars_per_hour if key in kept else math.inf,
+            rivals[most_each - 1] if len(rivals) >= most_each else math.inf,
+        )
+        if bound > limit:
+            continue
+        service = layouts.service(index)
+        promised = targets.predicted(service)
+        choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
+        if choice is not None and key in kept and _rank(choice) >= _rank(kept[key]):
+            continue
+        if play and choice is not None and is_unproven(choice.service, choice.load):
+            played += 1
+            last = played > _MOST_PLAYED
+            choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
+        if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
+            kept[key] = choice
+    if not kept:
+        raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
+    listed: list[Choice] = []
+    for chip in dict.fromkeys(chips[which] for which, _ in kept):
+        ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=_rank)[:most_each]
+        listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
+    return sorted(listed, key=_rank)
+
+
+def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
+    """What fills an instance of the layout whose requests are the cheapest, as far as is planned [1/s].
+
+    The share is :data:`FILLED` of what it can do within the promises.
+    """
+    best, rate = 0.0, FILLED
+    for layouts in offers:
+        rates = promised_rates(layouts, targets)
+        per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
+        index = int(np.argmax(per_dollar))
+        if per_dollar[index] > best:
+            best, rate = float(per_dollar[index]), FILLED * float(rates[index])
+    return rate
+
+
+def _rank(choice: Choice) -> tuple[float, float]:
+    return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
+
+
+def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+    """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+
+    def shared(replicas: int) -> Loaded:
+        return loaded(service, rate / replicas, arrival_scv=arrival_scv)
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    low = high = max(1, math.ceil(rate / service.most_requests_per_second))
+    while targets.broken(shared(high)) is not None:
+        if bill(high) > limit or high > 1e9 or (high > low and rate / high < 1e-6):
+            return None
+        low, high = high + 1, 2 * high
+    # Between the last number that breaks something and one that does not.
+    fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
+    broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
+    return Choice(service, fewest, shared(fewest), bill(fewest), broken)
+
+
+def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
+    """Whether some number of instances keeps the promises."""
+    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
+    if choice is not None and play and is_unproven(service, choice.load):
+        choice = _played(choice, rate, targets, math.inf, arrival_scv)
+    return choice is not None
+
+
+def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+    """A choice with as many instances as its load needs where it is played, at least those of closed forms.
+
+    None if these cost more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
+    """
+    service, fewest = choice.service, choice.replicas
+    play, grain = served(service, arrival_scv), -(-fewest // _FINEST)
+    tried = range(fewest, _MOST_MORE * (fewest + 1) + 1, grain)
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    @cache
+    def shared(replicas: int) -> Loaded:
+        return play(rate / replicas)
+
+    def kept(place: int) -> bool:
+        return targets.broken(shared(tried[place])) is None
+
+    def likely(place: int) -> bool:
+        """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
+        closed = loaded(service, rate / tried[place], arrival_scv=arrival_scv)
+        return targets.like(choice.load, shared(fewest)).broken(closed) is None
+
+    affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
+    # Most that are dearer than others show it with as many instances as they could be.
+    if not affordable or (limit < math.inf and not kept(affordable - 1)):
+        return None
+    guess = 0 if kept(0) else bisect_left(range(1, affordable), True, key=likely) + 1
+    place = _first(kept, min(guess, affordable - 1), affordable)
+    if place is None:
+        return None
+    needed = tried[place]
+    binding = choice.binding if not place else targets.broken(shared(tried[place - 1])) or "capacity"
+    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
+
+
+def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
+    """The first of so many places that is kept, as all after it are, from where it may be; None if none is."""
+    low, high, step = -1, count, 1
+    if kept(guess):
+        high = guess
+        while low < (place := max(high - step, 0)) < high:
+            low, high, step = (low, place, 2 * step) if kept(place) else (place, high, step)
+    else:
+        low = guess
+        while low < (place := min(low + step, count - 1)) < high:
+            low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
+    place = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
+    return place if place < count else None

@@ -1,0 +1,220 @@
+"""Recipes of serving engines: what their documents and public benchmarks run a model with on a chip, with sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import Field, model_validator
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import _yaml, catalog, serving_engines
+from inference_econ.inputs._base import Count
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.asks import ProposerName
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, Dtype
+from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.source import Source
+
+if TYPE_CHECKING:
+    from inference_econ.inputs.engines import EngineVersion
+    from inference_econ.inputs.hardware import HardwareSpec
+    from inference_econ.inputs.model import ModelSpec
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
+Formats = Annotated[tuple[Dtype, ...], Field(strict=False, min_length=1)]
+
+#: What a heading calls who proposes.
+_PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "draft": "draft model", "ngram": "n-grams"}
+
+
+class Degrees(Spec):
+    """How an instance is cut in a recipe."""
+
+    tp: Count = 1
+    """Accelerators that share the attention of a sequence [1]."""
+    dp: Count = 1
+    """Groups of them that attend to sequences of their own [1]."""
+    pp: Count = 1
+    """Pipeline stages [1]."""
+    ep: Count = 1
+    """Ranks that experts are spread over [1]."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Every degree by its name [1]."""
+        return {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep}
+
+    @model_validator(mode="after")
+    def _experts_lie_on_a_stage(self) -> Self:
+        if self.ep > self.tp * self.dp:
+            raise ValueError(f"experts are spread over {self.ep} ranks of a stage of {self.tp * self.dp}")
+        return self
+
+
+class Recipe(Spec):
+    """One way to run some models on some chips, as somebody published it."""
+
+    models: Names
+    """Names of the catalogue: those that the source speaks of, and those that it says are run alike."""
+    families: Names
+    """Families of chips that the source speaks of (:attr:`HardwareSpec.family`)."""
+    weights: Formats
+    """Formats of the weights, or of the experts where these are narrower."""
+    kv: Dtype | None = None
+    """Format of the cache that is asked for; absent where nothing is, which is 16 bits."""
+    proposer: ProposerName | None = None
+    """Who proposes tokens; nobody if absent."""
+    drafts: Count | None = None
+    """Proposals of a round [1]."""
+    head: str | None = Field(default=None, pattern="/")
+    """Hugging Face id of the head that proposes, where it is no part of the checkpoint."""
+    layouts: Annotated[tuple[Degrees, ...], Field(strict=False)] = ()
+    """How instances are cut; any that fits if nothing is said."""
+    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
+    """When it was last changed, or found unchanged."""
+    source: Source
+    """Where it is published."""
+
+    @model_validator(mode="after")
+    def _proposals_have_a_proposer_and_a_number(self) -> Self:
+        if (self.proposer is None) != (self.drafts is None):
+            raise ValueError("a proposer and its number of drafts are stated together, or neither")
+        if self.head is not None and self.proposer != "eagle":
+            raise ValueError(f"a head belongs to the proposer 'eagle', got {self.proposer or 'none'}")
+        return self
+
+    def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
+        """Whether the recipe speaks of a model on a chip, with weights in a format."""
+        return hardware.family in self.families and weights in self.weights and catalog.is_one_of(model, self.models)
+
+
+class EngineRecipes(Spec):
+    """All recipes of an engine."""
+
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False, min_length=1)]
+    """Those without speculation before those with it; the order is that of the answers."""
+
+
+@dataclass(frozen=True)
+class Practice:
+    """How an engine is run with a model on a chip.
+
+    Attributes
+    ----------
+    engine : str
+        Name of the engine, without a version.
+    kv : str or None
+        Format of the cache; 16 bits without.
+    proposer : str or None
+        Who proposes tokens; nobody without.
+    draft_length : int or None
+        Proposals of a round [1].
+    layouts : tuple of mapping
+        Degrees of instances that the recipe names: ``tp``, ``dp``, ``pp`` and ``ep`` [1]; none where it names none.
+    source : Source or None
+        Where it is published; None of the plain practice, which no recipe is behind.
+    date : str or None
+        When the recipe was last changed, or found unchanged.
+    head : str or None
+        Hugging Face id of the EAGLE head.
+    """
+
+    engine: str
+    kv: str | None = None
+    proposer: ProposerName | None = None
+    draft_length: int | None = None
+    layouts: tuple[Mapping[str, int], ...] = field(default=())
+    source: Source | None = None
+    date: str | None = None
+    head: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What a heading says: cache, and who proposes how many tokens.
+
+        Examples
+        --------
+        >>> Practice("sglang", "fp8", "mtp", 2).text, Practice("vllm").text
+        ('fp8 cache, MTP 2', '16-bit cache')
+        """
+        cache = f"{self.kv or '16-bit'} cache"
+        return cache if self.proposer is None else f"{cache}, {_PROPOSERS[self.proposer]} {self.draft_length}"
+
+
+def practices(
+    engine: str, model: ModelSpec, hardware: HardwareSpec, weights: str | None = None
+) -> tuple[Practice, ...]:
+    """How an engine is run with a model on a chip: by its recipes, or plainly where there are none.
+
+    Parameters
+    ----------
+    engine : str
+        ``sglang``, or ``sglang@0.5.9``.
+    model : ModelSpec
+        What is served.
+    hardware : HardwareSpec
+        On what.
+    weights : str, optional
+        Format of the weights; as published without.
+
+    Returns
+    -------
+    tuple of Practice
+        At least one, each once. Recipes are left out whose cache the engine has not on the chip, whose proposer the
+        model or the engine has not, and whose drafts nobody published an acceptance of. Practices without speculation
+        come first.
+
+    Raises
+    ------
+    InputError
+        If the engine is unknown.
+
+    Examples
+    --------
+    >>> deepseek, h200 = catalog.model("deepseek_v3"), catalog.hardware("h200_sxm")
+    >>> [practice.text for practice in practices("trtllm", deepseek, h200)]
+    ['fp8 cache', 'fp8 cache, MTP 3', 'fp8 cache, MTP 1']
+    >>> [practice.text for practice in practices("vllm", catalog.model("falcon_7b"), h200)]
+    ['16-bit cache']
+    """
+    name, facts = serving_engines.named(engine)
+    narrowest = min(Precision.of(model, weights).of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
+    kernels = facts.kernels_on(hardware.family)
+    known = tuple(
+        _practice(name, recipe)
+        for recipe in _recipes(name)
+        if recipe.is_of(model, hardware, narrowest)
+        and (recipe.kv is None or (kernels is not None and recipe.kv in kernels.kv))
+        and (recipe.proposer is None or _can_propose(recipe, facts, model, hardware))
+    )
+    return known or (Practice(name),)
+
+
+def _practice(engine: str, recipe: Recipe) -> Practice:
+    layouts = tuple(degrees.counts for degrees in recipe.layouts)
+    return Practice(engine, recipe.kv, recipe.proposer, recipe.drafts, layouts, recipe.source, recipe.date, recipe.head)
+
+
+def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
+    """Whether engine and model have the proposer of a recipe, and how often its drafts are accepted is published."""
+    support = facts.support(model.architecture, hardware.family)
+    own = () if support is None else support.speculation
+    if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *own):
+        return False
+    if recipe.proposer == "mtp" and not model.mtp_layers:
+        return False
+    try:
+        usual = catalog.usual_acceptance(recipe.proposer, model)
+    except InputError:
+        return False
+    return recipe.drafts <= len(usual.acceptance)
+
+
+@cache
+def _recipes(engine: str) -> tuple[Recipe, ...]:
+    """The recipes of an engine; none where nobody wrote them down."""
+    path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
+    return EngineRecipes.from_document(_yaml.read(path)).recipes if path.is_file() else ()

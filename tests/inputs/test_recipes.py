@@ -1,0 +1,151 @@
+"""Recipes of engines: what is read, what is left out, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import Practice, _yaml, catalog, engines_for, known_engines, practices
+from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.recipes import EngineRecipes, Recipe
+
+FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))
+
+
+def _recipes(path: Path) -> tuple[Recipe, ...]:
+    return EngineRecipes.from_document(_yaml.read(path)).recipes
+
+
+def _texts(engine: str, model: str, chip: str, weights: str | None = None) -> list[str]:
+    found = practices(engine, catalog.model(model), catalog.hardware(chip), weights)
+    return [practice.text for practice in found]
+
+
+def test_every_engine_that_can_be_started_has_recipes() -> None:
+    assert [path.stem for path in FILES] == [path.stem for path in sorted(FILES[0].parents[1].glob("launch/*.yaml"))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_recipes_are_of_models_chips_and_references_that_exist(path: Path) -> None:
+    families = {catalog.hardware(chip).family for chip in catalog.names("hardware")}
+    for recipe in _recipes(path):
+        assert set(recipe.models) <= set(catalog.names("models"))
+        assert set(recipe.families) <= families
+        assert recipe.source.ref in catalog.references()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_recipe_can_be_run_by_its_engine(path: Path) -> None:
+    """A recipe that never becomes a practice would be a fact that contradicts those of its engine."""
+    for recipe in _recipes(path):
+        for model in map(catalog.model, recipe.models):
+            for family in recipe.families:
+                chip = next(spec for spec in map(catalog.hardware, catalog.names("hardware")) if spec.family == family)
+                weights = [dtype for dtype in recipe.weights if dtype in Precision.of(model).of_weights]
+                known = practices(path.stem, model, chip, None if weights else recipe.weights[0])
+                expected = Practice(path.stem, recipe.kv, recipe.proposer, recipe.drafts).text
+                assert expected in [practice.text for practice in known], recipe
+
+
+def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
+    for path in FILES:
+        for recipe in _recipes(path):
+            beside = [
+                other
+                for other in _recipes(path)
+                if other.proposer is None
+                and set(recipe.models) <= set(other.models)
+                and set(recipe.families) <= set(other.families)
+                and set(recipe.weights) <= set(other.weights)
+            ]
+            assert beside, recipe
+
+
+def test_deepseek_is_run_with_what_its_scripts_say() -> None:
+    """InferenceX at 843c6254: three tokens are proposed, but one where attention is data-parallel; cache in fp8."""
+    deepseek, h200 = catalog.model("deepseek_v3"), catalog.hardware("h200_sxm")
+    plain, latency, throughput = practices("trtllm", deepseek, h200)
+    assert (plain.kv, plain.proposer, plain.draft_length) == ("fp8", None, None)
+    assert (latency.proposer, latency.draft_length, throughput.draft_length) == ("mtp", 3, 1)
+    assert latency.layouts == ({"tp": 8, "dp": 1, "pp": 1, "ep": 8},)
+    assert throughput.layouts == ({"tp": 1, "dp": 8, "pp": 1, "ep": 8},)
+    assert throughput.source is not None and throughput.source.ref == "inferencex"
+
+
+def test_formats_decide_which_recipe_it_is() -> None:
+    assert _texts("vllm", "llama_3_70b", "h200_sxm", "fp8") == ["fp8 cache"]
+    assert _texts("vllm", "llama_3_70b", "h200_sxm") == ["16-bit cache"]
+    assert _texts("sglang", "deepseek_v3", "b200", "nvfp4") == ["fp8 cache", "fp8 cache, MTP 2"]
+
+
+def test_experts_in_a_narrower_format_count() -> None:
+    assert _texts("vllm", "gpt_oss_120b", "b200") == ["fp8 cache", "fp8 cache, EAGLE-3 7"]
+    assert _texts("vllm", "gpt_oss_120b", "h100_sxm") == ["16-bit cache", "16-bit cache, EAGLE-3 7"]
+
+
+def test_a_model_of_nobodys_recipe_is_run_plainly() -> None:
+    falcon, chip = catalog.model("falcon_7b"), catalog.hardware("h100_sxm")
+    for engine in known_engines():
+        assert practices(engine.name, falcon, chip) == (Practice(engine.name),)
+    assert Practice("vllm").source is None
+
+
+def test_proposers_that_the_model_lacks_are_left_out() -> None:
+    without = catalog.model("deepseek_v3", changes=["mtp_layers=0"])
+    texts = [practice.text for practice in practices("trtllm", without, catalog.hardware("h200_sxm"))]
+    assert texts == ["fp8 cache"]
+
+
+def test_an_unknown_engine_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"there is no engine 'vlm'; known: .*; did you mean vllm\?"):
+        practices("vlm", catalog.model("llama_3_8b"), catalog.hardware("h100_sxm"))
+
+
+def test_caches_are_those_that_engines_serve_with() -> None:
+    """What a practice asks for is not refused by the check of engines."""
+    for model, chip in (("deepseek_v3", "b200"), ("gpt_oss_120b", "h200_sxm"), ("deepseek_v3", "mi355x")):
+        spec, hardware = catalog.model(model), catalog.hardware(chip)
+        for engine in engines_for(spec, hardware, Precision.of(spec)):
+            for practice in practices(engine.name, spec, hardware):
+                precision = Precision.of(spec, kv=practice.kv)
+                assert engines_for(spec, hardware, precision, engine.name)
+
+
+GOOD = """\
+recipes:
+  - models: [deepseek_v3]
+    families: [h200]
+    weights: [fp8_block]
+    kv: fp8
+    proposer: mtp
+    drafts: 3
+    layouts: [{tp: 8}]
+    date: 2026-08-21
+    source: {ref: nobody, where: nowhere, kind: published}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("    drafts: 3\n", "", r"own.yaml:2: recipes.0: a proposer and its number of drafts are stated together"),
+        ("kv: fp8", "kv: fp7", r"own.yaml:5: recipes.0.kv: got 'fp7'; allowed: "),
+        ("drafts: 3", "drafts: 0", r"own.yaml:7: recipes.0.drafts must be > 0, got 0"),
+        ("{tp: 8}", "{tp: 8, ep: 16}", r"own.yaml:8: recipes.0.layouts.0: experts are spread over 16 ranks of a stage"),
+        ("{tp: 8}", "{tq: 8}", r"own.yaml:8: unknown key 'recipes.0.layouts.0.tq'"),
+        ("drafts: 3", "drafts: 3\n    head: a/b", r"own.yaml:2: recipes.0: a head belongs to the proposer 'eagle'"),
+        ("    source: {ref: nobody, where: nowhere, kind: published}\n", "", r":2: recipes.0.source is missing"),
+        ("2026-08-21", "August", r"own.yaml:9: recipes.0.date: "),
+    ],
+)
+def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(GOOD.replace(old, new), encoding="utf-8")
+    with pytest.raises(SpecError, match=problem):
+        EngineRecipes.from_document(_yaml.read(path))
+
+
+def test_the_same_without_a_mistake_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    assert [recipe.drafts for recipe in _recipes(path)] == [3]
