@@ -14,7 +14,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.market import market
+from inference_econ.answers.market import Arrangement, market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.rows import calibration_behind, was_fitted
@@ -52,7 +52,8 @@ NOTES = (
     "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
     "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
     "lengths and price per chip, of all candidates of a default frontier: for servers without speculation of those "
-    "without, for instances that do both of such instances; between two batches of a layout cost is taken as a power of speed, between layouts nothing is.",
+    "without, for instances that do both of such instances; between two batches of a layout cost is taken as a power "
+    "of speed, between layouts nothing is.",
     "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
     "both are known.",
     "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
@@ -116,7 +117,9 @@ class Curves:
         """Those of a candidate of the market."""
         seen = candidate.seen
         rows, columns = np.indices(seen.tpot_seconds.shape)
-        decoders = np.reshape(candidate.decoders(rows.ravel(), columns.ravel()) + np.zeros(rows.size), rows.shape)
+        decoders = np.reshape(candidate.decoders(rows.ravel(), columns.ravel()) * np.ones(rows.size), rows.shape)
+        # Where nothing decodes there is no speed either.
+        decoders = np.where(decoders > 0.0, decoders, np.nan)
         return cls(
             candidate.services,
             np.asarray(1.0 / seen.tpot_seconds),
@@ -143,13 +146,13 @@ class Curves:
         return engines[0].label if len(engines) == 1 else "any engine"
 
 
-#: All that a default answer chooses from, for a combination and under some assumptions (None: the profiles that belong
-#: to it).
-Market = Callable[[Combination, str | None], Sequence[Curves]]
+#: All that a default answer chooses from: for a combination, under some assumptions (None: the profiles that belong to
+#: it), together or both ways.
+Market = Callable[[Combination, str | None, Arrangement], Sequence[Curves]]
 
 
-def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
-    """What the default frontier of a model on a chip is made of, and every practice without speculation.
+def default_market(asked: Combination, assumptions: str | None, arrangement: Arrangement = "both") -> list[Curves]:
+    """What the default frontier of a model on a chip is made of.
 
     Raises
     ------
@@ -160,10 +163,7 @@ def default_market(asked: Combination, assumptions: str | None) -> list[Curves]:
     """
     setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=assumptions, price=_PRICE)
     requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
-    plain = market(setup, requests, speculation=None)
-    return [
-        Curves.of(candidate) for candidate in {each.label: each for each in (*plain, *market(setup, requests))}.values()
-    ]
+    return [Curves.of(candidate) for candidate in market(setup, requests, arrangement=arrangement)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,9 +283,9 @@ def report(paths: Sequence[Path], names: Sequence[str], offered: Market = defaul
     groups = combinations(usable)
     if not groups:
         raise InputError(
-            f"{', '.join(path.name for path in paths)}: nothing to compare: costs need {_ENOUGH} or more servers of one "
-            "model, weights, chip and lengths, each under a constant number of requests and with a TPOT and a TTFT (or "
-            "output tokens/s)"
+            f"{', '.join(path.name for path in paths)}: nothing to compare: costs need {_ENOUGH} or more servers of "
+            "one model, weights, chip and lengths, each under a constant number of requests and with a TPOT and a TTFT "
+            "(or output tokens/s)"
         )
     points = [
         point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, offered)
@@ -338,8 +338,10 @@ def _best(servers: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _points(asked: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
+    # Who serves together is compared with such candidates alone.
+    arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "together"
     try:
-        curves, why = candidates(asked, None if name == OWN else name), ""
+        curves, why = candidates(asked, None if name == OWN else name, arrangement), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
     tried = _tried(servers)

@@ -12,11 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inference_econ.answers.market import Arrangement
+from inference_econ.answers.serving_frontier import frontier
 from inference_econ.calibration import CostPoint, Measurement, Servers, cost_score, measurements, validation
 from inference_econ.calibration.validation import _costs
 from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import Traffic, catalog
 from inference_econ.report import costs, document
 from inference_econ.report.validate import points_table, record, tables
 
@@ -38,9 +41,9 @@ def _rated(row: Measurement, speed: float, rate: float, **changes: object) -> Me
 def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Market:
     """Candidates of one layout each: speeds, tokens/s of a chip, and whether they speculate."""
 
-    def market(asked: Combination, assumptions: str | None) -> list[Curves]:
-        del assumptions
-        (plain,) = default_market(asked, None)
+    def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
+        assert (assumptions, arrangement) == (None, "together")
+        plain = default_market(asked, assumptions, arrangement)[0]
         made = []
         for speeds, rates, speculates in parts:
             services = replace(plain.services, speculation="somebody" if speculates else None)  # type: ignore[arg-type]
@@ -146,17 +149,27 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
         replace(SERVER, id=str(requests), hardware="h100_sxm", concurrency=float(requests)) for requests in (1, 2, 4)
     ]
 
-    def market(asked: Combination, assumptions: str | None) -> list[Curves]:
+    def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
+        del arrangement
         raise InputError(f"no {asked.model} under {assumptions}")
 
     notes = {point.note for point in _points(rows, market).values()}
     assert notes == {"no llama_3_8b under None"}
 
 
-def test_mtp_is_offered_where_a_model_has_it() -> None:
-    deepseek = default_market(Combination("deepseek_v3", "h200_sxm", None, 1000.0, 100.0), None)
-    assert [curves.speculates for curves in deepseek] == [False, True]
-    (llama,) = default_market(ASKED, "deployable")
+def test_the_market_of_default_answers_is_compared() -> None:
+    """All that frontiers choose from: every engine, plain and speculating, together and apart."""
+    asked = Combination("deepseek_v3", "h200_sxm", None, 1000.0, 100.0)
+    curves = default_market(asked, None)
+    assert {(each.speculates, each.apart) for each in curves} == {(a, b) for a in (False, True) for b in (False, True)}
+    assert {each.engine.partition(" ")[0] for each in curves} == {"sglang", "trtllm", "vllm"}
+    front = frontier(Setup.of("deepseek_v3", "h200_sxm", price=1.0), Traffic(isl=1000.0, osl=100.0))
+    for point in front.points([0, len(front) // 4, len(front) // 2]):
+        least = _costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
+        assert least is not None
+        # Between two batches something can be cheaper than at either.
+        assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
+    (llama,) = default_market(ASKED, "deployable", "together")
     assert llama.services.setup.assumptions.name == "deployable"
 
 
