@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.candidates import Candidate, label_of
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
@@ -51,8 +51,8 @@ NOTES = (
     "Measured: servers of one combination of model, weights, chip and lengths under a constant number of requests, of "
     "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
     "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
-    "lengths and price per chip, of all candidates of a default frontier: for servers without speculation of those "
-    "without, for instances that do both of such instances; between two batches of a layout cost is taken as a power "
+    "lengths and price per chip of all candidates of a default frontier: of those without speculation for servers "
+    "without it, of those that do both for servers that do. Between two batches of a layout cost is taken as a power "
     "of speed, between layouts nothing is.",
     "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
     "both are known.",
@@ -140,10 +140,9 @@ class Curves:
         return layout_keys(self.services.plans, self.services.setup.assumptions.layout)
 
     @property
-    def engine(self) -> str:
-        """The engine with its version; that of all if several can serve so."""
-        engines = self.services.setup.engines
-        return engines[0].label if len(engines) == 1 else "any engine"
+    def label(self) -> str:
+        """Who serves, and how, in words."""
+        return label_of(self.services.setup, self.services.speculation, apart=self.apart)
 
 
 #: All that a default answer chooses from: for a combination, under some assumptions (None: the profiles that belong to
@@ -181,7 +180,7 @@ class CostPoint(ComparedPoint):
     fastest : bool
         No measured server of the combination that it is compared with is faster.
     answer : str
-        Engine and layout of what is answered; empty if nothing is as fast.
+        Layout and practice of what is answered; empty if nothing is as fast.
     tried : bool
         Measured servers of the combination had that layout, with about as many requests or with fewer and with more.
     low, high : float or None
@@ -395,12 +394,11 @@ def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tri
     judged = _in_band(blank, offered, least or _fastest(offered))
     if least is None:
         return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH)
-    layout = least.layout
     return replace(
         judged,
         predicted=least.dollars,
         fitted=bool(was_fitted(row, calibration_behind(least.curves.services.setup.assumptions))),
-        answer=f"{least.curves.engine} {layout}{' apart' if least.curves.apart else ''}",
+        answer=f"{least.layout} by {least.curves.label}",
         tried=least.is_among(tried),
     )
 
@@ -472,14 +470,12 @@ def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> Cost
     Errors of speed and of cost go together: the cheap end is that of a frontier that is faster and cheaper by the good
     ends of both intervals, the dear end that of one that is slower and dearer by the bad ones.
     """
-    ends = bounds.ends(state.instances, bounds.FULL)
-    slow, fast = ends["tokens_per_second_per_user"]
-    good, bad = ends["dollars_per_million_output_tokens"]
-    if slow is None or fast is None or good is None or bad is None or point.measured is None:
+    tpot, rate = (bounds.around(state.instances, quantity) for quantity in ("tpot", "throughput"))
+    if tpot is None or rate is None or point.measured is None:
         return point
     speed = point.tokens_per_second
-    cheap, dear = _least(offered, speed / fast), _least(offered, speed / slow)
-    low = None if cheap is None else good * cheap.dollars
-    high = None if dear is None else bad * dear.dollars
+    cheap, dear = _least(offered, speed * tpot.low), _least(offered, speed * tpot.high)
+    low = None if cheap is None else cheap.dollars / rate.high
+    high = None if dear is None else dear.dollars / rate.low
     inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
     return replace(point, low=low, high=high, inside=inside)
