@@ -27,7 +27,7 @@ _FILES = (".csv", ".json", ".jsonl")
 
 
 def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
-    """Files of servers, and other datasets with the file that follows each; all of both if none is named."""
+    """Files of servers, and other datasets with the file that follows each; if none is named, all that are quick."""
     servers: list[str] = []
     others: Others = []
     before = ""
@@ -201,7 +201,7 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     picture = _picture(path)
     agreement.draw_panels(servers.panels(usual), picture)
     command = shlex.join(["inference-econ", "validate", "--report", path])
-    text = document.document(usual, others, violations(usual.rows), picture.name, command)
+    text = document.document(usual, others, violations(usual.rows), picture.name, command, validation.validate("costs"))
     write_text(path, text)
     folder = _folder(path)
     folder.mkdir(exist_ok=True)

@@ -57,6 +57,28 @@ def test_the_table_of_memory(command: Command) -> None:
         assert words in out, words
 
 
+def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
+    """Of the first combination of a shipped file, as a table, for programs and for spreadsheets."""
+    path = tmp_path / "few.csv"
+    with catalog.measured_files()["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    same = [line for line in lines if all(line[key] == lines[0][key] for key in ("hf_model", "hardware", "isl", "osl"))]
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(same)
+    out = command("validate", "costs", str(path), "--why").out
+    for words in ("Cost at the speed of the best measured servers", "Half of the answers are within", "out of reach"):
+        assert words in out, words
+    (told,) = json.loads(command("validate", "costs", str(path), "--format", "json").out)
+    best = told["points"]
+    assert 2 <= len(best) <= len(same)
+    assert told["errors"]["profile"]["all"]["servers"] == len(best)
+    listed = list(csv.DictReader(command("validate", "costs", str(path), "--format", "csv").out.splitlines()))
+    assert [line["id"] for line in listed] == [point["id"] for point in best]
+    assert {"combination", "engine", "tokens_per_second", "answer", "low", "high"} <= listed[0].keys()
+
+
 def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = shipped_servers()
 
@@ -67,7 +89,9 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(servers, "held", held)
     records = json.loads(command("validate", "--format", "json").out)
-    assert [record["dataset"] for record in records] == ["servers", *validation.DATASETS]
+    quick = [name for name, dataset in validation.DATASETS.items() if not dataset.on_request]
+    assert [record["dataset"] for record in records] == ["servers", *quick]
+    assert "costs" not in quick
     rows, collectives = records[:2]
     assert list(rows["datasets"]) == list(validation.SERVERS)
     assert (rows["coverage"]["read"], len(rows["rows"])) == (3195, 3195)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.candidates import Candidate, label_of
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.rows import calibration_behind, was_fitted
-from inference_econ.calibration.subjects import layout_of
+from inference_econ.calibration.subjects import instance_chips, layout_of, requests_per_accelerator
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.calibration.validation.bound import EXPLAINED
 from inference_econ.engine import Instances, Setup, bounds, layout_keys
@@ -37,6 +37,8 @@ _ENOUGH = 3
 NOTICED = 0.25
 #: Why a point has no answer.
 FASTEST, OUT_OF_REACH = "the fastest measured server; no candidate is as fast", "out of reach: no candidate is as fast"
+#: Requests of an instance that are so many times as many, or as few, as were measured are about as many [1].
+_ABOUT = math.sqrt(2.0)
 #: Kinds of points: how the measured server was deployed, and whether it speculated.
 SERIES = {
     (False, False): "together",
@@ -49,16 +51,17 @@ NOTES = (
     "Measured: servers of one combination of model, weights, chip and lengths under a constant number of requests, of "
     "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
     "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
-    "lengths and price per chip, of all candidates of a default frontier; for servers without speculation of those "
-    "without, for instances that do both of such instances. Between two batches of a layout cost is taken as a power "
+    "lengths and price per chip of all candidates of a default frontier: of those without speculation for servers "
+    "without it, of those that do both for servers that do. Between two batches of a layout cost is taken as a power "
     "of speed, between layouts nothing is.",
     "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
     "both are known.",
     "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
     "combination, if no candidate is as fast, is not compared: half of the fastest ones would be beyond an answer that "
     "is right.",
-    "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Of measured layouts' are points "
-    "whose answer is a layout that some server of the combination had.",
+    "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Measured layouts' are points whose "
+    "answer is a layout that some server of the combination had, with no fewer requests than its emptiest and no more "
+    "than its fullest server, by a factor of 1.4.",
     "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
     "whole frontier as pictures draw it.",
 )
@@ -135,19 +138,18 @@ class Curves:
         return layout_keys(self.services.plans, self.services.setup.assumptions.layout)
 
     @property
-    def engine(self) -> str:
-        """The engine with its version; that of all if several can serve so."""
-        engines = self.services.setup.engines
-        return engines[0].label if len(engines) == 1 else "any engine"
+    def label(self) -> str:
+        """Who serves, and how, in words."""
+        return label_of(self.services.setup, self.services.speculation, apart=self.apart)
 
 
-#: All that a default answer chooses from, for a combination and under some assumptions (None: the profiles that belong
-#: to it), of instances that do both or of pools as well.
+#: All that a default answer chooses from: for a combination, under some assumptions (None: the profiles that belong to
+#: it), together or both ways.
 Market = Callable[[Combination, str | None, Arrangement], Sequence[Curves]]
 
 
-def default_market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
-    """What the default frontier of a model on a chip is made of; every engine without speculation among it.
+def default_market(asked: Combination, assumptions: str | None, arrangement: Arrangement = "both") -> list[Curves]:
+    """What the default frontier of a model on a chip is made of.
 
     Raises
     ------
@@ -179,9 +181,9 @@ class CostPoint(ComparedPoint):
     fastest : bool
         No measured server of the combination that it is compared with is faster.
     answer : str
-        Engine and layout of what is answered; empty if nothing is as fast.
+        Layout and practice of what is answered; empty if nothing is as fast.
     tried : bool
-        Some measured server of the combination had that layout.
+        Measured servers of the combination had that layout, with about as many requests or with fewer and with more.
     low, high : float or None
         Ends of the 80 % interval of the cost at the speed; None where nobody knows errors, or an end is not as fast.
     inside : bool or None
@@ -270,10 +272,21 @@ def report(paths: Sequence[Path], names: Sequence[str], offered: Market = defaul
     -------
     Report
         Of :class:`CostPoint`.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used, or has no combination with enough servers.
     """
     rows = [row for path in paths for row in measurements.read(path)]
     usable = [row for row in rows if isinstance(row, Measurement)]
     groups = combinations(usable)
+    if not groups:
+        raise InputError(
+            f"{', '.join(path.name for path in paths)}: nothing to compare: costs need {_ENOUGH} or more servers of "
+            "one model, weights, chip and lengths, each under a constant number of requests and with a TPOT and a TTFT "
+            "(or output tokens/s)"
+        )
     points = [
         point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, offered)
     ]
@@ -325,12 +338,13 @@ def _best(servers: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _points(asked: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
+    # Who serves together is compared with such candidates alone.
     arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "together"
     try:
         curves, why = candidates(asked, None if name == OWN else name, arrangement), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
-    tried = {layout_of(row) for row in servers}
+    tried = _tried(servers)
     for apart, speculates in SERIES:
         alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
         offered = [each for each in curves if (speculates or not each.speculates) and (apart or not each.apart)]
@@ -359,20 +373,34 @@ def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) ->
     )
 
 
-def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: set[str]) -> CostPoint:
+#: The fewest and the most requests that instances of a layout had, by its name.
+_Tried = dict[str, tuple[float, float]]
+
+
+def _tried(servers: Sequence[Measurement]) -> _Tried:
+    """Layouts of instances that do both, with the fewest and the most requests that were measured."""
+    ranges: _Tried = {}
+    for row in servers:
+        each, chips = requests_per_accelerator(row), instance_chips(row)
+        if row.decode is None and each is not None and chips is not None:
+            requests, layout = each * chips, layout_of(row)
+            low, high = ranges.get(layout, (math.inf, 0.0))
+            ranges[layout] = min(low, requests), max(high, requests)
+    return ranges
+
+
+def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: _Tried) -> CostPoint:
     speed = blank.tokens_per_second
     least = _least(offered, speed)
     judged = _in_band(blank, offered, least or _fastest(offered))
     if least is None:
         return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH)
-    layout = least.layout
     return replace(
         judged,
         predicted=least.dollars,
         fitted=bool(was_fitted(row, calibration_behind(least.curves.services.setup.assumptions))),
-        answer=f"{least.curves.engine} {layout}{' apart' if least.curves.apart else ''}",
-        # Measured layouts are told apart without their expert ranks.
-        tried=not least.curves.apart and layout.partition("ep")[0] in tried,
+        answer=f"{least.layout} by {least.curves.label}",
+        tried=least.is_among(tried),
     )
 
 
@@ -408,6 +436,15 @@ class _State(NamedTuple):
             layouts=[self.layout],
         )
 
+    def is_among(self, tried: _Tried) -> bool:
+        """Whether servers were measured that had the layout with about as many requests, or with fewer and with more.
+
+        Measured layouts are told apart without their expert ranks, which are not always recorded.
+        """
+        low, high = tried.get(self.layout.partition("ep")[0], (math.inf, 0.0))
+        requests = float(self.curves.concurrency[self.row, self.column])
+        return not self.curves.apart and low / _ABOUT <= requests <= high * _ABOUT
+
 
 def _least(offered: Sequence[Curves], speed: float) -> _State | None:
     """The least cost of any candidate at or above a speed; None where none is as fast."""
@@ -434,14 +471,12 @@ def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> Cost
     Errors of speed and of cost go together: the cheap end is that of a frontier that is faster and cheaper by the good
     ends of both intervals, the dear end that of one that is slower and dearer by the bad ones.
     """
-    ends = bounds.ends(state.instances, bounds.FULL)
-    slow, fast = ends["tokens_per_second_per_user"]
-    good, bad = ends["dollars_per_million_output_tokens"]
-    if slow is None or fast is None or good is None or bad is None or point.measured is None:
+    tpot, rate = (bounds.around(state.instances, quantity) for quantity in ("tpot", "throughput"))
+    if tpot is None or rate is None or point.measured is None:
         return point
     speed = point.tokens_per_second
-    cheap, dear = _least(offered, speed / float(fast)), _least(offered, speed / float(slow))
-    low = None if cheap is None else float(good) * cheap.dollars
-    high = None if dear is None else float(bad) * dear.dollars
+    cheap, dear = _least(offered, speed * tpot.low), _least(offered, speed * tpot.high)
+    low = None if cheap is None else cheap.dollars / rate.high
+    high = None if dear is None else dear.dollars / rate.low
     inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
     return replace(point, low=low, high=high, inside=inside)

@@ -1,0 +1,263 @@
+"""Costs at the speed of the best measured servers: which count, what is compared, and how far answers are off."""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference_econ.answers.market import Arrangement
+from inference_econ.answers.serving_frontier import frontier
+from inference_econ.calibration import CostPoint, Measurement, Servers, cost_score, measurements, validation
+from inference_econ.calibration.validation import _costs
+from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
+from inference_econ.engine import Setup, Speculation
+from inference_econ.errors import InputError
+from inference_econ.inputs import Traffic, catalog
+from inference_econ.report import costs, document
+from inference_econ.report.validate import points_table, record, tables
+
+ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
+SERVER = Measurement(
+    id="a", dataset="mine", source="me", engine="vllm", engine_version="0.12", model="llama_3_8b", hardware="h100_sxm",
+    accelerators=1, tp=1, weights="fp8", isl=1000.0, osl=101.0, load="concurrency", concurrency=4.0,
+    ttft_seconds=0.1, tpot_seconds=0.01, speculation="none",
+)  # fmt: skip
+#: Of one chip at one dollar an hour, in dollars per million output tokens [s].
+PER_TOKEN = 1e6 / 3600.0
+
+
+def _rated(row: Measurement, speed: float, rate: float, **changes: object) -> Measurement:
+    """A server of a speed and a throughput of each chip [tokens/s]."""
+    return replace(row, tpot_seconds=1.0 / speed, output_tokens_per_second_per_accelerator=rate, **changes)  # type: ignore[arg-type]
+
+
+def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Market:
+    """Candidates of one layout each: speeds, tokens/s of a chip, and whether they speculate."""
+
+    def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
+        assert (assumptions, arrangement) == (None, "together")
+        plain = default_market(asked, assumptions, arrangement)[0]
+        made = []
+        for speeds, rates, speculates in parts:
+            services = replace(plain.services, speculation=Speculation.of("ngram", 0.5, 3) if speculates else None)
+            values = [np.array([row]) for row in (speeds, [PER_TOKEN / rate for rate in rates])]
+            flights = np.array([[8.0] * len(speeds)])
+            made.append(Curves(services, values[0], values[1], np.ones(flights.shape), flights))
+        return made
+
+    return market
+
+
+def _points(rows: Sequence[Measurement], market: _costs.Market) -> dict[str, CostPoint]:
+    (servers,) = combinations(rows).values()
+    return {point.id: point for point in _costs._points(ASKED, servers, "profile", market)}
+
+
+def test_the_bill_of_a_closed_loop_is_that_of_its_requests() -> None:
+    # Four requests, each of 0.1 s + 100 x 0.01 s = 1.1 s for 101 tokens: 367.3 tokens/s.
+    assert dollars_of(SERVER) == pytest.approx(PER_TOKEN / (4 * 101 / 1.1), rel=1e-12)
+    assert dollars_of(replace(SERVER, accelerators=2)) == pytest.approx(2 * dollars_of(SERVER), rel=1e-12)
+    assert dollars_of(_rated(SERVER, 100.0, 500.0)) == pytest.approx(PER_TOKEN / 500.0, rel=1e-12)
+
+
+def test_closed_loops_complete_what_their_times_say() -> None:
+    """Where InferenceMAX gives both, throughput is 2 % below that of the times, as the notes say."""
+    path = catalog.measured_files()["inferencemax_aggregated"]
+    rows = [row for row in measurements.read(path) if isinstance(row, Measurement)]
+    ratios = [dollars_of(row) / dollars_of(replace(row, output_tokens_per_second_per_accelerator=None)) for row in rows]
+    assert len(ratios) > 100
+    assert statistics.median(ratios) == pytest.approx(1.02, abs=0.01)
+    assert max(ratios) < 1.1
+
+
+def test_servers_that_count() -> None:
+    """Repeats, spoilt runs, guessed speculation, other loads and what was explained as wrong do not; few do neither."""
+    usable = [replace(SERVER, id=str(requests), concurrency=float(requests)) for requests in (1, 2, 4)]
+    odd = [
+        replace(usable[0], id="again", dataset="other"),
+        replace(SERVER, spoilt="by a run", concurrency=8.0),
+        replace(SERVER, unknown="no workers", concurrency=9.0),
+        replace(SERVER, speculation="suspected", concurrency=10.0),
+        replace(SERVER, load="saturated", concurrency=None),
+        replace(SERVER, source="aiconfigurator x", concurrency=11.0),
+        replace(SERVER, tpot_seconds=None, concurrency=12.0),
+        replace(SERVER, ttft_seconds=None, concurrency=13.0),
+        *(replace(row, hardware="h200_sxm") for row in usable[:2]),
+    ]
+    assert combinations([*usable, *odd]) == {ASKED: usable}
+
+
+def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> None:
+    rows = [
+        _rated(SERVER, 100.0, 40.0, id="fast", concurrency=1.0),
+        _rated(SERVER, 50.0, 100.0, id="cheap", concurrency=8.0),
+        _rated(SERVER, 40.0, 90.0, id="beaten", concurrency=9.0),
+        _rated(SERVER, 200.0, 80.0, id="drafted", concurrency=10.0, speculation="MTP1"),
+        _rated(SERVER, 300.0, 8.0, id="fastest", concurrency=11.0, speculation="MTP1"),
+    ]
+    plain, drafting = ([25.0, 100.0], [200.0, 50.0], False), ([10.0, 160.0, 200.0], [400.0, 200.0, 100.0], True)
+    points = _points(rows, _market(plain, drafting))
+    assert list(points) == ["fast", "cheap", "fastest", "drafted"]
+    # Nobody who drafts counts for those who do not: 50 of measured 40 tokens/s; half way between 200 and 50.
+    expected = {"fast": 50.0 / 40.0, "cheap": 100.0 / 100.0, "drafted": 100.0 / 80.0}
+    for name, ratio in expected.items():
+        assert points[name].log_error == pytest.approx(-math.log(ratio), abs=1e-12)
+    assert points["fastest"].predicted is None
+    assert not points["fastest"].out_of_reach, "only those below the fastest are"
+    assert [points[name].series for name in ("fast", "drafted")] == ["together", "together, speculating"]
+    assert points["fast"].tried, "tp1 ran one to nine requests"
+    assert points["fast"].answer.startswith("tp1 by ")
+    assert points["drafted"].answer.endswith(", NGRAM 3)")
+    assert points["fast"].subject == "llama_3_8b fp8 on h100_sxm, 1000/101: vllm 0.12 tp1 at 100.0 tokens/s"
+
+
+def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
+    rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), concurrency=speed) for speed in (50, 100, 200, 400)]
+    points = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], False)))
+    assert {name for name, point in points.items() if point.out_of_reach} == {"200"}
+    assert points["400"].note == _costs.FASTEST
+    score = cost_score(points.values())
+    assert (score.servers, score.compared) == (4, 2)
+    assert score.out_of_reach == pytest.approx(1 / 3)
+    # 20 of measured 40 tokens/s at 100; at 50 what is on the line from 400 at 10 to 20 at 100, of measured 80.
+    at_50 = 400.0 * 5.0 ** math.log10(20.0 / 400.0)
+    assert score.ratio == pytest.approx(math.sqrt(80.0 / at_50 * 40.0 / 20.0))
+    assert score.dearer == pytest.approx(2 / 3)
+    assert score.cheaper == 0.0
+
+
+def test_the_band_moves_speed_and_cost_of_the_frontier() -> None:
+    """Half as fast as the frontier and twice as dear is outside of any interval of the profile, the frontier inside."""
+    rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), concurrency=speed) for speed in (50, 100, 200)]
+    exact = ([10.0, 400.0], [400.0, 10.0], False)
+    inside = _points(rows, _market(exact))["100"]
+    assert inside.low is not None and inside.high is not None and inside.measured is not None
+    assert inside.low < inside.measured < inside.high
+    assert inside.inside
+    assert inside.log_error == pytest.approx(0.0, abs=1e-12)
+    far = _points([replace(row, tpot_seconds=8.0 / float(row.id)) for row in rows], _market(exact))["100"]
+    assert far.inside is False
+
+
+def test_a_combination_that_nobody_can_answer_says_why() -> None:
+    rows = [
+        replace(SERVER, id=str(requests), hardware="h100_sxm", concurrency=float(requests)) for requests in (1, 2, 4)
+    ]
+
+    def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
+        del arrangement
+        raise InputError(f"no {asked.model} under {assumptions}")
+
+    notes = {point.note for point in _points(rows, market).values()}
+    assert notes == {"no llama_3_8b under None"}
+
+
+def test_the_market_of_default_answers_is_compared() -> None:
+    """All that frontiers choose from: every engine, plain and speculating, together and apart."""
+    asked = Combination("deepseek_v3", "h200_sxm", None, 1000.0, 100.0)
+    together = default_market(asked, None, "together")
+    assert {(each.speculates, each.apart) for each in together} == {(False, False), (True, False)}
+    assert {each.label.partition(" ")[0] for each in together} == {"sglang", "trtllm", "vllm"}
+    curves = default_market(ASKED, None)
+    assert {each.apart for each in curves} == {False, True}
+    setup = Setup.of(ASKED.model, ASKED.hardware, weights=ASKED.weights, price=1.0)
+    front = frontier(setup, Traffic(isl=ASKED.isl, osl=ASKED.osl))
+    for point in front.points([0, len(front) // 4, len(front) // 2]):
+        least = _costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
+        assert least is not None
+        # Between two batches something can be cheaper than at either.
+        assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
+    (llama,) = default_market(ASKED, "deployable", "together")
+    assert llama.services.setup.assumptions.name == "deployable"
+
+
+COMBINATIONS = (
+    ("meta-llama/Llama-3.1-70B", "h200_sxm", "8192"),
+    ("openai/gpt-oss-120b", "h200_sxm", "8192"),
+    ("deepseek-ai/DeepSeek-R1", "b200_sxm", "8192"),
+)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of serving_points.csv of few combinations."""
+    with catalog.measured_files()["serving_points"].open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    path = tmp_path_factory.mktemp("costs") / "few.csv"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(line for line in lines if (line["model_path"], line["system"], line["isl"]) in COMBINATIONS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def shown(few: Path) -> validation.Report:
+    """What is said of them."""
+    return validation.validate("costs", file=few)
+
+
+def test_the_floor(shown: validation.Report) -> None:
+    """Combinations of several models, engines and chips: answers may get nearer to measured costs, and no farther."""
+    points = costs.points_of(shown, "profile")
+    assert len(points) > 40
+    assert {point.engine for point in points} == {"sglang", "trtllm", "vllm"}
+    score = cost_score(points)
+    assert score.median is not None and score.dearer is not None and score.inside is not None
+    assert score.median < 0.20
+    assert score.dearer < 0.05
+    assert score.inside > 0.75
+    assert score.out_of_reach == 0.0
+
+
+def test_what_is_said_of_costs(shown: validation.Report) -> None:
+    overall, far = tables(shown)[:2]
+    points = costs.points_of(shown, "profile")
+    score = cost_score(points)
+    assert overall.columns[:4] == ("of", "servers", "compared", "answered/measured")
+    assert overall.rows[0][:4] == ("all", str(len(points)), str(score.compared), f"{score.ratio:.2f}")
+    groups = {row[0]: int(row[1]) for row in overall.rows}
+    assert groups["together"] + groups["together, speculating"] == len(points)
+    engines = {label: number for label, number in groups.items() if label.endswith(("Hopper", "Blackwell"))}
+    assert set(engines) == {"SGLang, Blackwell", "TensorRT-LLM, Blackwell", "TensorRT-LLM, Hopper", "vLLM, Hopper"}
+    assert sum(engines.values()) == len(points)
+    assert f"{100 * score.dearer:.0f} % are dearer by more than a quarter" in overall.notes[0]  # type: ignore[operator]
+    errors = [float(row[3]) for row in far.rows]
+    assert len(errors) > 2
+    assert errors[0] == max(errors)
+    plain = record(shown)
+    assert plain["errors"] == costs.record(shown)
+    assert costs.record(shown)["profile"]["all"] == score._asdict()  # type: ignore[index]
+    frame = points_table([shown]).frame()
+    assert list(frame.columns[:3]) == ["dataset", "id", "series"]
+    assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(frame.columns)
+    assert len(frame) == len(points)
+
+
+def test_a_point_lies_between_the_ends_of_its_interval(shown: validation.Report) -> None:
+    points = [point for point in costs.points_of(shown, "profile") if point.predicted and point.low and point.high]
+    assert len(points) > 20
+    assert all((point.low or 0.0) < (point.high or 0.0) for point in points)
+
+
+def test_the_section_of_the_report(shown: validation.Report) -> None:
+    servers = Servers("by hardware", (), ())
+    text = document.document(servers, [], [], "a.png", "say it again", shown)
+    assert text.index("## Cost at a speed") < text.index("TTFT under load")
+    assert "### Combinations whose costs are farthest off" in text
+    assert "No other tool is known to publish such an error" in text
+    assert "## Cost at a speed" not in document.document(servers, [], [], "a.png", "say it again")
+
+
+def test_files_without_enough_servers_are_refused(tmp_path: Path, few: Path) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("".join(few.read_text(encoding="utf-8").splitlines(keepends=True)[:3]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"two.csv: nothing to compare: costs need 3 or more servers of one model"):
+        validation.validate("costs", file=path)
