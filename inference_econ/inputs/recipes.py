@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -54,6 +54,17 @@ class Degrees(Spec):
         return self
 
 
+class Pools(Spec):
+    """Instances that read prompts, and others that write answers."""
+
+    prefill: Degrees
+    """How those are cut that read."""
+    decode: Degrees
+    """How those are cut that write."""
+    workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
+    """How many of both there are together: one pair for each size that is published [1]."""
+
+
 class Recipe(Spec):
     """One way to run some models on some chips, as somebody published it."""
 
@@ -61,10 +72,13 @@ class Recipe(Spec):
     """Names of the catalogue: those that the source speaks of, and those that it says are run alike."""
     families: Names
     """Families of chips that the source speaks of (:attr:`HardwareSpec.family`)."""
+    chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names of the catalogue: only these chips of the families, on which it takes the place of a recipe of the whole
+    family with the same cache and proposals."""
     weights: Formats
     """Formats of the weights, or of the experts where these are narrower."""
     kv: Dtype | None = None
-    """Format of the cache that is asked for; absent where nothing is, which is 16 bits."""
+    """Format of the cache that is asked for; absent where nothing is: that of the checkpoint, or 16 bits."""
     proposer: ProposerName | None = None
     """Who proposes tokens; nobody if absent."""
     drafts: Count | None = None
@@ -73,6 +87,8 @@ class Recipe(Spec):
     """Hugging Face id of the head that proposes, where it is no part of the checkpoint."""
     layouts: Annotated[tuple[Degrees, ...], Field(strict=False)] = ()
     """How instances are cut; any that fits if nothing is said."""
+    pools: Annotated[tuple[Pools, ...], Field(strict=False)] = ()
+    """What is run where prompts are read apart from answers; nothing if the source has no such pools."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
     """When it was last changed, or found unchanged."""
     source: Source
@@ -88,14 +104,22 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        return hardware.family in self.families and weights in self.weights and catalog.is_one_of(model, self.models)
+        if hardware.family not in self.families or weights not in self.weights:
+            return False
+        on_chip = not self.chips or any(catalog.hardware(chip).name == hardware.name for chip in self.chips)
+        return on_chip and catalog.is_one_of(model, self.models)
+
+    @property
+    def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
+        """What tells one way to run a model from another: cache, proposer and proposals [1]."""
+        return self.kv, self.proposer, self.drafts
 
 
 class EngineRecipes(Spec):
     """All recipes of an engine."""
 
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False, min_length=1)]
-    """Those without speculation before those with it; the order is that of the answers."""
+    """In the order of the answers, in which those without speculation come first."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +138,8 @@ class Practice:
         Proposals of a round [1].
     layouts : tuple of mapping
         Degrees of instances that the recipe names: ``tp``, ``dp``, ``pp`` and ``ep`` [1]; none where it names none.
+    pools : tuple of Pools
+        What it names where prompts are read apart from answers.
     source : Source or None
         Where it is published; None of the plain practice, which no recipe is behind.
     date : str or None
@@ -126,7 +152,8 @@ class Practice:
     kv: str | None = None
     proposer: ProposerName | None = None
     draft_length: int | None = None
-    layouts: tuple[Mapping[str, int], ...] = field(default=())
+    layouts: tuple[Mapping[str, int], ...] = ()
+    pools: tuple[Pools, ...] = ()
     source: Source | None = None
     date: str | None = None
     head: str | None = None
@@ -183,19 +210,31 @@ def practices(
     name, facts = serving_engines.named(engine)
     narrowest = min(Precision.of(model, weights).of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.family)
-    known = tuple(
-        _practice(name, recipe)
+    known = [
+        recipe
         for recipe in _recipes(name)
         if recipe.is_of(model, hardware, narrowest)
         and (recipe.kv is None or (kernels is not None and recipe.kv in kernels.kv))
         and (recipe.proposer is None or _can_propose(recipe, facts, model, hardware))
+    ]
+    of_chip = {recipe.practice for recipe in known if recipe.chips}
+    chosen = [recipe for recipe in known if recipe.chips or recipe.practice not in of_chip]
+    chosen.sort(key=lambda recipe: recipe.proposer is not None)
+    return tuple(_practice(name, recipe, model) for recipe in chosen) or (Practice(name, model.kv),)
+
+
+def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
+    return Practice(
+        engine=engine,
+        kv=recipe.kv or model.kv,
+        proposer=recipe.proposer,
+        draft_length=recipe.drafts,
+        layouts=tuple(degrees.counts for degrees in recipe.layouts),
+        pools=recipe.pools,
+        source=recipe.source,
+        date=recipe.date,
+        head=recipe.head,
     )
-    return known or (Practice(name),)
-
-
-def _practice(engine: str, recipe: Recipe) -> Practice:
-    layouts = tuple(degrees.counts for degrees in recipe.layouts)
-    return Practice(engine, recipe.kv, recipe.proposer, recipe.drafts, layouts, recipe.source, recipe.date, recipe.head)
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:

@@ -1,5 +1,6 @@
 """Recipes of engines: what is read, what is left out, and what is refused."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def test_recipes_are_of_models_chips_and_references_that_exist(path: Path) -> No
     for recipe in _recipes(path):
         assert set(recipe.models) <= set(catalog.names("models"))
         assert set(recipe.families) <= families
+        assert {catalog.hardware(chip).family for chip in recipe.chips} <= set(recipe.families)
         assert recipe.source.ref in catalog.references()
 
 
@@ -40,7 +42,8 @@ def test_every_recipe_can_be_run_by_its_engine(path: Path) -> None:
     for recipe in _recipes(path):
         for model in map(catalog.model, recipe.models):
             for family in recipe.families:
-                chip = next(spec for spec in map(catalog.hardware, catalog.names("hardware")) if spec.family == family)
+                named = recipe.chips or catalog.names("hardware")
+                chip = next(spec for spec in map(catalog.hardware, named) if spec.family == family)
                 weights = [dtype for dtype in recipe.weights if dtype in Precision.of(model).of_weights]
                 known = practices(path.stem, model, chip, None if weights else recipe.weights[0])
                 expected = Practice(path.stem, recipe.kv, recipe.proposer, recipe.drafts).text
@@ -59,6 +62,54 @@ def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
                 and set(recipe.weights) <= set(other.weights)
             ]
             assert beside, recipe
+
+
+def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
+    """Racks are run wider than machines of eight, with the same cache and proposals."""
+    deepseek = catalog.model("deepseek_v3_nvfp4")
+    rack, machine = (practices("trtllm", deepseek, catalog.hardware(chip)) for chip in ("gb200_nvl72", "b200"))
+    assert (
+        [one.text for one in rack]
+        == [one.text for one in machine]
+        == ["fp8 cache", "fp8 cache, MTP 3", "fp8 cache, MTP 1"]
+    )
+    assert max(layout["ep"] for layout in rack[0].layouts) == 32
+    assert max(layout["ep"] for layout in machine[0].layouts) == 8
+
+
+def test_pools_are_those_that_were_run() -> None:
+    """Of InferenceX' recipes every pair of degrees with its numbers of workers is a row of what it ran."""
+    with catalog.measured_files()["recipes"].open(encoding="utf-8", newline="") as file:
+        ran = {
+            (
+                row["engine"],
+                row["hardware"],
+                "" if row["speculation"] == "none" else row["speculation"].removeprefix("MTP"),
+                *(int(row[f"{pool}_{name}"]) for pool in ("prefill", "decode") for name in _DEGREES),
+            )
+            for row in csv.DictReader(file)
+        }
+    counted = 0
+    for path in FILES:
+        for recipe in _recipes(path):
+            if "recipes.csv" not in recipe.source.where:
+                continue
+            chips = recipe.chips or [
+                name for name in catalog.names("hardware") if catalog.hardware(name).family in recipe.families
+            ]
+            for pools in recipe.pools:
+                for workers in pools.workers:
+                    degrees = [
+                        number
+                        for count, pool in zip(workers, (pools.prefill, pools.decode), strict=True)
+                        for number in (count, pool.tp, pool.dp, pool.pp, pool.ep)
+                    ]
+                    counted += 1
+                    assert any((path.stem, chip, str(recipe.drafts or ""), *degrees) in ran for chip in chips), pools
+    assert counted > 200
+
+
+_DEGREES = ("workers", "tp", "attention_dp", "pp", "ep")
 
 
 def test_deepseek_is_run_with_what_its_scripts_say() -> None:
@@ -88,6 +139,10 @@ def test_a_model_of_nobodys_recipe_is_run_plainly() -> None:
     for engine in known_engines():
         assert practices(engine.name, falcon, chip) == (Practice(engine.name),)
     assert Practice("vllm").source is None
+
+
+def test_a_checkpoint_that_names_its_cache_has_it_without_a_recipe() -> None:
+    assert _texts("sglang", "kimi_k2_thinking_nvfp4", "b200") == ["fp8 cache"]
 
 
 def test_proposers_that_the_model_lacks_are_left_out() -> None:
