@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -85,6 +85,9 @@ class Recipe(Spec):
     """Proposals of a round [1]."""
     head: str | None = Field(default=None, pattern="/")
     """Hugging Face id of the head that proposes, where it is no part of the checkpoint."""
+    options: dict[str, str] = Field(default={})
+    """Options of the engine's command, or dotted keys of its file, that name kernels; those that follow from the rest
+    are not repeated here."""
     layouts: Annotated[tuple[Degrees, ...], Field(strict=False)] = ()
     """How instances are cut; any that fits if nothing is said."""
     pools: Annotated[tuple[Pools, ...], Field(strict=False)] = ()
@@ -140,6 +143,8 @@ class Practice:
         Degrees of instances that the recipe names: ``tp``, ``dp``, ``pp`` and ``ep`` [1]; none where it names none.
     pools : tuple of Pools
         What it names where prompts are read apart from answers.
+    options : mapping
+        Options of the engine's command, or dotted keys of its file, that name kernels.
     source : Source or None
         Where it is published; None of the plain practice, which no recipe is behind.
     date : str or None
@@ -154,6 +159,7 @@ class Practice:
     draft_length: int | None = None
     layouts: tuple[Mapping[str, int], ...] = ()
     pools: tuple[Pools, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
     source: Source | None = None
     date: str | None = None
     head: str | None = None
@@ -207,8 +213,13 @@ def practices(
     >>> [practice.text for practice in practices("vllm", catalog.model("falcon_7b"), h200)]
     ['16-bit cache']
     """
+    return practices_in(engine, model, hardware, Precision.of(model, weights))
+
+
+def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
+    """How an engine is run with weights in some formats, see :func:`practices`; the cache of them is not asked."""
     name, facts = serving_engines.named(engine)
-    narrowest = min(Precision.of(model, weights).of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
+    narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.family)
     known = [
         recipe
@@ -223,6 +234,39 @@ def practices(
     return tuple(_practice(name, recipe, model) for recipe in chosen) or (Practice(name, model.kv),)
 
 
+def practice_of(
+    engine: str,
+    model: ModelSpec,
+    hardware: HardwareSpec,
+    precision: Precision,
+    proposer: ProposerName | None = None,
+    drafts: int | None = None,
+) -> Practice | None:
+    """The practice that a deployment follows: with its cache and proposals; None if it follows none of a recipe.
+
+    Parameters
+    ----------
+    engine, model, hardware
+        As of :func:`practices`.
+    precision : Precision
+        Formats of weights and cache.
+    proposer : str, optional
+        Who proposes tokens.
+    drafts : int, optional
+        Proposals of a round [1].
+    """
+    for practice in practices_in(engine, model, hardware, precision):
+        kv = practice.kv or precision.activations
+        if practice.source and (kv, practice.proposer, practice.draft_length) == (precision.kv, proposer, drafts):
+            return practice
+    return None
+
+
+def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
+    """Hugging Face id of the EAGLE head that an engine's recipes have for a model, whatever else they say."""
+    return next((practice.head for practice in practices_in(engine, model, hardware, precision) if practice.head), None)
+
+
 def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
     return Practice(
         engine=engine,
@@ -231,6 +275,7 @@ def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
         draft_length=recipe.drafts,
         layouts=tuple(degrees.counts for degrees in recipe.layouts),
         pools=recipe.pools,
+        options=recipe.options,
         source=recipe.source,
         date=recipe.date,
         head=recipe.head,

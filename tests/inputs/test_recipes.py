@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import Practice, _yaml, catalog, engines_for, known_engines, practices
+from inference_econ.inputs import Practice, _yaml, catalog, engines_for, known_engines, practice_of, practices, starting
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.recipes import EngineRecipes, Recipe
 
@@ -48,6 +48,15 @@ def test_every_recipe_can_be_run_by_its_engine(path: Path) -> None:
                 known = practices(path.stem, model, chip, None if weights else recipe.weights[0])
                 expected = Practice(path.stem, recipe.kv, recipe.proposer, recipe.drafts).text
                 assert expected in [practice.text for practice in known], recipe
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_options_are_those_of_the_engine(path: Path) -> None:
+    options, command = starting.options(path.stem), starting.launch(path.stem).command
+    for recipe in _recipes(path):
+        for name, value in recipe.options.items():
+            where = command if name.startswith("-") else "trtllm-serve config"
+            assert value in (options.option(where, name).choices or ())
 
 
 def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
@@ -164,6 +173,19 @@ def test_caches_are_those_that_engines_serve_with() -> None:
             for practice in practices(engine.name, spec, hardware):
                 precision = Precision.of(spec, kv=practice.kv)
                 assert engines_for(spec, hardware, precision, engine.name)
+
+
+def test_a_deployment_follows_the_recipe_with_its_cache_and_proposals() -> None:
+    deepseek, chip = catalog.model("deepseek_v3"), catalog.hardware("h200_sxm")
+    narrow, wide = Precision.of(deepseek, kv="fp8"), Precision.of(deepseek)
+    followed = practice_of("trtllm", deepseek, chip, narrow, "mtp", 3)
+    assert followed is not None and followed.text == "fp8 cache, MTP 3"
+    assert practice_of("trtllm", deepseek, chip, wide, "mtp", 3) is None
+    assert practice_of("trtllm", deepseek, chip, narrow, "mtp", 2) is None
+    plain = practice_of("sglang", deepseek, chip, wide)
+    assert plain is not None and plain.text == "16-bit cache"
+    falcon = catalog.model("falcon_7b")
+    assert practice_of("vllm", falcon, chip, Precision.of(falcon)) is None
 
 
 GOOD = """\
