@@ -118,10 +118,25 @@ class Recipe(Spec):
         return self.kv, self.proposer, self.drafts
 
 
+class DraftLength(Spec):
+    """How many tokens an engine's own documents propose in a round, whatever the chip."""
+
+    proposer: ProposerName
+    """Who proposes."""
+    models: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Catalogue names of the targets; all others if there are none."""
+    drafts: Count
+    """Proposals of a round, the most where documents give several [1]."""
+    source: Source
+    """Where it is published."""
+
+
 class EngineRecipes(Spec):
     """All recipes of an engine."""
 
-    recipes: Annotated[tuple[Recipe, ...], Field(strict=False, min_length=1)]
+    drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
+    """Draft lengths for models that no recipe is of."""
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)]
     """In the order of the answers, in which those without speculation come first."""
 
 
@@ -223,7 +238,7 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
     kernels = facts.kernels_on(hardware.family)
     known = [
         recipe
-        for recipe in _recipes(name)
+        for recipe in _recipes(name).recipes
         if recipe.is_of(model, hardware, narrowest)
         and (recipe.kv is None or (kernels is not None and recipe.kv in kernels.kv))
         and (recipe.proposer is None or _can_propose(recipe, facts, model, hardware))
@@ -267,6 +282,30 @@ def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Pr
     return next((practice.head for practice in practices_in(engine, model, hardware, precision) if practice.head), None)
 
 
+def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
+    """Proposals of a round in the recipes of an engine, the most where they give several; None if they say nothing [1].
+
+    Parameters
+    ----------
+    engine : str, optional
+        With or without a version: ``sglang``, ``vllm@0.24.0``.
+    proposer : str
+        Who proposes.
+    target : ModelSpec, optional
+        To whom.
+
+    Examples
+    --------
+    >>> recommended_drafts("sglang", "mtp", catalog.model("deepseek_v3")), recommended_drafts(None, "mtp", None)
+    (3, None)
+    """
+    known = _recipes((engine or "").partition("@")[0])
+    entries: tuple[Recipe | DraftLength, ...] = (*known.recipes, *known.drafts)
+    drafts = [(entry.models, entry.drafts) for entry in entries if entry.proposer == proposer and entry.drafts]
+    own = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
+    return max(own or [length for models, length in drafts if not models], default=None)
+
+
 def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
     return Practice(
         engine=engine,
@@ -298,7 +337,7 @@ def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardwar
 
 
 @cache
-def _recipes(engine: str) -> tuple[Recipe, ...]:
+def _recipes(engine: str) -> EngineRecipes:
     """The recipes of an engine; none where nobody wrote them down."""
     path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
-    return EngineRecipes.from_document(_yaml.read(path)).recipes if path.is_file() else ()
+    return EngineRecipes.from_document(_yaml.read(path)) if path.is_file() else EngineRecipes(recipes=())

@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import Practice, _yaml, catalog, engines_for, known_engines, practice_of, practices, starting
+from inference_econ.inputs import (
+    Practice,
+    ProposerName,
+    _yaml,
+    catalog,
+    engines_for,
+    known_engines,
+    practice_of,
+    practices,
+    recommended_drafts,
+    starting,
+)
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.recipes import EngineRecipes, Recipe
 
@@ -34,6 +45,9 @@ def test_recipes_are_of_models_chips_and_references_that_exist(path: Path) -> No
         assert set(recipe.families) <= families
         assert {catalog.hardware(chip).family for chip in recipe.chips} <= set(recipe.families)
         assert recipe.source.ref in catalog.references()
+    for length in EngineRecipes.from_document(_yaml.read(path)).drafts:
+        assert set(length.models) <= set(catalog.names("models"))
+        assert length.source.ref in catalog.references()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -135,7 +149,8 @@ def test_deepseek_is_run_with_what_its_scripts_say() -> None:
 def test_formats_decide_which_recipe_it_is() -> None:
     assert _texts("vllm", "llama_3_70b", "h200_sxm", "fp8") == ["fp8 cache"]
     assert _texts("vllm", "llama_3_70b", "h200_sxm") == ["16-bit cache"]
-    assert _texts("sglang", "deepseek_v3", "b200", "nvfp4") == ["fp8 cache", "fp8 cache, MTP 2"]
+    assert _texts("sglang", "deepseek_v3", "b200", "nvfp4") == ["fp8 cache", "fp8 cache, MTP 2", "fp8 cache, MTP 3"]
+    assert _texts("sglang", "deepseek_v3", "b200") == ["fp8 cache", "fp8 cache, MTP 2"]
 
 
 def test_experts_in_a_narrower_format_count() -> None:
@@ -186,6 +201,25 @@ def test_a_deployment_follows_the_recipe_with_its_cache_and_proposals() -> None:
     assert plain is not None and plain.text == "16-bit cache"
     falcon = catalog.model("falcon_7b")
     assert practice_of("vllm", falcon, chip, Precision.of(falcon)) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "proposer", "model", "drafts"),
+    [
+        ("vllm", "mtp", "glm_4_5", 1),
+        ("vllm@0.33.0", "mtp", "glm_5", 3),
+        ("vllm", "mtp", "qwen3_5_27b", 1),
+        ("vllm", "eagle", "gpt_oss_120b", 7),
+        ("vllm", "eagle", "llama_3_70b", None),
+        ("trtllm", "mtp", "deepseek_v3", 3),
+        ("deepseek", "mtp", "deepseek_v3", None),
+    ],
+)
+def test_draft_lengths_are_the_most_that_recipes_of_a_model_have(
+    engine: str, proposer: ProposerName, model: str, drafts: int | None
+) -> None:
+    """Else what the engine's documents say of all models."""
+    assert recommended_drafts(engine, proposer, catalog.model(model)) == drafts
 
 
 GOOD = """\
