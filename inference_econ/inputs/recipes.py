@@ -109,7 +109,7 @@ class Recipe(Spec):
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
         if hardware.family not in self.families or weights not in self.weights:
             return False
-        on_chip = not self.chips or any(catalog.hardware(chip).name == hardware.name for chip in self.chips)
+        on_chip = not self.chips or any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
         return on_chip and catalog.is_one_of(model, self.models)
 
     @property

@@ -74,11 +74,11 @@ def test_options_are_those_of_the_engine(path: Path) -> None:
 
 
 def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
-    for path in FILES:
-        for recipe in _recipes(path):
+    for recipes in map(_recipes, FILES):
+        for recipe in recipes:
             beside = [
                 other
-                for other in _recipes(path)
+                for other in recipes
                 if other.proposer is None
                 and set(recipe.models) <= set(other.models)
                 and set(recipe.families) <= set(other.families)
