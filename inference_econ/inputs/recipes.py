@@ -92,8 +92,8 @@ class Recipe(Spec):
     """How instances are cut; any that fits if nothing is said."""
     pools: Annotated[tuple[Pools, ...], Field(strict=False)] = ()
     """What is run where prompts are read apart from answers; nothing if the source has no such pools."""
-    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
-    """When it was last changed, or found unchanged."""
+    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
+    """When it was last changed, or found unchanged; absent where what was read does not say."""
     source: Source
     """Where it is published."""
 
