@@ -172,9 +172,9 @@ class Practice:
     kv: str | None = None
     proposer: ProposerName | None = None
     draft_length: int | None = None
-    layouts: tuple[Mapping[str, int], ...] = ()
+    layouts: tuple[Mapping[str, int], ...] = field(default=(), hash=False)
     pools: tuple[Pools, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: Source | None = None
     date: str | None = None
     head: str | None = None

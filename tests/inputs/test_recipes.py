@@ -135,6 +135,42 @@ def test_pools_are_those_that_were_run() -> None:
 _DEGREES = ("workers", "tp", "attention_dp", "pp", "ep")
 
 
+#: What the table of scripts calls formats of weights.
+_WEIGHTS = {"fp8": {"fp8", "fp8_block"}, "fp4": {"nvfp4", "mxfp4"}, "int4": {"int4_g32"}, "bf16": {"bf16"}}
+
+
+def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
+    """InferenceX' recipes of single instances beside ``runs.csv``, which was read in its scripts row by row.
+
+    Their cache is that of the newest rows of some chip, and their degrees were run.
+    """
+    compared = 0
+    for path in FILES:
+        for recipe in _recipes(path):
+            runs = [
+                run
+                for run in catalog.measured_runs()
+                if run.engine == path.stem and run.model in recipe.models
+                and catalog.hardware(run.chip).family in recipe.families
+                and _WEIGHTS[run.precision] & set(recipe.weights)
+                and (run.speculation == "MTP") == (recipe.proposer == "mtp")
+            ]  # fmt: skip
+            if recipe.source.ref != "inferencex" or recipe.chips or not runs:
+                continue
+            newest = {run.chip: max(other.until for other in runs if other.chip == run.chip) for run in runs}
+            assert recipe.kv in {run.kv for run in runs if run.until == newest[run.chip]}, recipe
+            ran = {
+                (1 if run.dp_attention else tp, tp if run.dp_attention else 1, ep)
+                for run in runs
+                for tp in run.tp
+                for ep in run.ep
+            }
+            named = {(degrees.tp, degrees.dp, degrees.ep) for degrees in recipe.layouts}
+            assert named <= ran or "cookbook" in recipe.source.where, recipe
+            compared += 1
+    assert compared > 40
+
+
 def test_deepseek_is_run_with_what_its_scripts_say() -> None:
     """InferenceX at 843c6254: three tokens are proposed, but one where attention is data-parallel; cache in fp8."""
     deepseek, h200 = catalog.model("deepseek_v3"), catalog.hardware("h200_sxm")
@@ -144,6 +180,7 @@ def test_deepseek_is_run_with_what_its_scripts_say() -> None:
     assert latency.layouts == ({"tp": 8, "dp": 1, "pp": 1, "ep": 8},)
     assert throughput.layouts == ({"tp": 1, "dp": 8, "pp": 1, "ep": 8},)
     assert throughput.source is not None and throughput.source.ref == "inferencex"
+    assert len({plain, latency, throughput}) == 3
 
 
 def test_formats_decide_which_recipe_it_is() -> None:
