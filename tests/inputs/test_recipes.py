@@ -249,6 +249,7 @@ def test_a_deployment_follows_the_recipe_with_its_cache_and_proposals() -> None:
         ("vllm", "eagle", "gpt_oss_120b", 7),
         ("vllm", "eagle", "llama_3_70b", None),
         ("trtllm", "mtp", "deepseek_v3", 3),
+        ("trtllm", "eagle", "gpt_oss_120b", 3),
         ("deepseek", "mtp", "deepseek_v3", None),
     ],
 )

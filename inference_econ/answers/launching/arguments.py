@@ -317,12 +317,17 @@ def _trtllm(
     }
     if service.speculation is not None:
         kind, length = _TRTLLM_DECODING[service.speculation.proposer]
-        file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest}
+        head = {"speculative_model_dir": _draft(engine, service, service.speculation)} if kind == "Eagle" else {}
+        file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest, **head}
     return _given(chosen), file
 
 
 #: What TensorRT-LLM calls who proposes tokens, and their number.
-_TRTLLM_DECODING = {"mtp": ("MTP", "num_nextn_predict_layers"), "ngram": ("NGram", "max_draft_len")}
+_TRTLLM_DECODING = {
+    "mtp": ("MTP", "num_nextn_predict_layers"),
+    "ngram": ("NGram", "max_draft_len"),
+    "eagle": ("Eagle", "max_draft_len"),
+}
 
 
 def _draft(engine: Engine, service: Service, speculation: Speculation) -> str:

@@ -192,6 +192,18 @@ def test_weights_that_nobody_published_must_be_named() -> None:
                 "--speculative-num-draft-tokens": 4,
             },
         ),
+        (
+            "trtllm",
+            "b200",
+            3,
+            {
+                "speculative_config": {
+                    "decoding_type": "Eagle",
+                    "max_draft_len": 3,
+                    "speculative_model_dir": "nvidia/gpt-oss-120b-Eagle3",
+                }
+            },
+        ),
     ],
 )
 def test_the_head_of_a_recipe_proposes(engine: str, chip: str, drafts: int, told: dict[str, Any]) -> None:
