@@ -16,7 +16,7 @@ from inference_econ.inputs import (
     ProposerName,
     ServingAssumptions,
     catalog,
-    starting,
+    recommended_drafts,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class UsualDrafts:
             return cls(PROPOSERS[proposer], rates, published.longest)
         who, assumed = f"{PROPOSERS[proposer]} of {target.name}", setup.assumptions.serving
         engine = setup.engines[0].name if len(setup.engines) == 1 else None
-        recipe = starting.recommended_drafts(engine, proposer, target)
+        recipe = recommended_drafts(engine, proposer, target)
         longest = min(recipe or published.longest, len(rates))
         if assumed.acceptance != "published":
             rates = (assumed.acceptance,) * _MOST

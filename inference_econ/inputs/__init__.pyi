@@ -141,7 +141,11 @@ from .priors import Family as Family
 from .priors import Lognormal as Lognormal
 from .priors import Priors as Priors
 from .recipes import Practice as Practice
+from .recipes import head_of as head_of
+from .recipes import practice_of as practice_of
 from .recipes import practices as practices
+from .recipes import practices_in as practices_in
+from .recipes import recommended_drafts as recommended_drafts
 from .recorded_offers import recorded_offers as recorded_offers
 from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .repository import is_repository as is_repository
