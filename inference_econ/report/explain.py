@@ -258,6 +258,7 @@ _HELD_NAMES = {
     "shared_experts": "shared experts",
     "experts": "routed experts",
     "embeddings": "embeddings",
+    "vision": "vision tower",
     "kv_cache": "KV cache",
     "shared_prefix": "KV cache of the shared prefix",
     "state": "states of recurrent layers",
