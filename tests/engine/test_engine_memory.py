@@ -13,7 +13,7 @@ from inference_econ.engine import Plans, Setup, Speculation, memory, needed_memo
 from inference_econ.engine.cache import held_cache
 from inference_econ.engine.proposer import head
 from inference_econ.errors import SpecError
-from inference_econ.inputs import catalog, divided, with_engine
+from inference_econ.inputs import ProposerName, catalog, divided, with_engine
 
 GIB = 2.0**30
 #: Rows that are known to be further off, and why: docs/memory.md.
@@ -103,7 +103,8 @@ def test_each_proposal_holds_a_state() -> None:
     setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.28.0", context=5000.0)
     plan, states = _plan(2, batch=4), 48 * (48 * 128 * 128 * 4 + 4 * 10_240 * 2)
     plain = needed_memory(setup, plan, None).kv_bytes.item()
-    for proposer, layer in (("mtp", 5008 * 4 * 256 * 2 * 2), ("ngram", 0)):
+    proposers: tuple[tuple[ProposerName, int], ...] = (("mtp", 5008 * 4 * 256 * 2 * 2), ("ngram", 0))
+    for proposer, layer in proposers:
         drafting = needed_memory(setup, plan, Speculation.of(proposer, 0.8, 3)).kv_bytes.item()
         assert drafting - plain == pytest.approx(4 * (3 * states + layer), rel=1e-9)
     # Where states lie apart from pages, nobody has looked.
