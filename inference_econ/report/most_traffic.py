@@ -68,7 +68,8 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    targets, apart, which, given = page.targets, page.apart, page.targets.percentile, page.targets.given
+    targets, apart, given = page.targets, page.apart, page.targets.given
+    ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
     services = [choice.service for choice in page.choices]
     if apart is not None:
         services.append(apart.pools.decode.services.service(apart.decode))
@@ -76,16 +77,16 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
     several = len(chips) > 1
     kept = [choice_chances(choice, targets) for choice in page.choices]
     rows = [
-        (choice.load.requests_per_second * choice.replicas, _row(choice, which), layout_of(choice.service))
+        (choice.load.requests_per_second * choice.replicas, _row(choice, targets), layout_of(choice.service))
         for choice in page.choices
     ]
     if apart is not None:
         kept.append(fleet_chances(apart, targets))
-        rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
+        rows.append((apart.load.requests_per_second, _apart_row(apart, targets), layout_of(services[-1])))
     holds, cells = chances_column(targets, kept)
     columns = (
         *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
-        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
+        "$ per hour", "$/M output", "busy %", f"TTFT {ttft} ms", f"TPOT {tpot} ms", *holds, "binding",
     )  # fmt: skip
     rows = [(rate, (*row[:-1], *cell, row[-1]), layout) for (rate, row, layout), cell in zip(rows, cells, strict=True)]
     rows.sort(key=lambda row: -row[0])
@@ -127,18 +128,18 @@ def _pools_label(apart: Fleet | None) -> str:
     )
 
 
-def _row(choice: Choice, which: str) -> tuple[str, ...]:
+def _row(choice: Choice, targets: Targets) -> tuple[str, ...]:
     """An aggregated deployment, the name of its chip first."""
     service = choice.service
     layout = layout_label(layout_of(service))
     return (
         service.setup.hardware.name, str(choice.accelerators), str(choice.rented), str(choice.replicas), layout,
-        *_numbers(choice.load, choice.replicas, service.requests.osl.mean, choice.dollars_per_hour, which),
+        *_numbers(choice.load, choice.replicas, service.requests.osl.mean, choice.dollars_per_hour, targets),
         choice.binding,
     )  # fmt: skip
 
 
-def _apart_row(fleet: Fleet, which: str) -> tuple[str, ...]:
+def _apart_row(fleet: Fleet, targets: Targets) -> tuple[str, ...]:
     """A disaggregated deployment, the name of the chip that decodes first."""
     pools = fleet.pools
     sides = ((pools.prefill, fleet.prefill), (pools.decode, fleet.decode))
@@ -146,7 +147,7 @@ def _apart_row(fleet: Fleet, which: str) -> tuple[str, ...]:
     instances = f"{fleet.prefill_instances}P{fleet.decode_instances}D"
     return (
         pools.decode.setup.hardware.name, str(sum(fleet.accelerators)), str(sum(fleet.rented)), instances, layouts,
-        *_numbers(fleet.load, 1, pools.requests.osl.mean, fleet.dollars_per_hour, which),
+        *_numbers(fleet.load, 1, pools.requests.osl.mean, fleet.dollars_per_hour, targets),
         fuller_pool(fleet),
     )  # fmt: skip
 
@@ -156,7 +157,7 @@ def fuller_pool(fleet: Fleet) -> str:
     return "prefill" if fleet.prefill_utilization > fleet.decode_utilization else "decode"
 
 
-def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str) -> tuple[str, ...]:
+def _numbers(load: Loaded, replicas: int, answer: float, bill: float, targets: Targets) -> tuple[str, ...]:
     """What is carried, costs and is seen: from the load of each replica, answers [tokens] and the bill [USD/h]."""
     requests = load.requests_per_second * replicas
     return (
@@ -165,8 +166,8 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
         per_hour(bill),
         dollars(float(money.dollars_per_million(bill / 3600.0, requests * answer))),
         f"{100 * load.utilization:.0f}",
-        milliseconds(load.ttft_seconds[which]),
-        milliseconds(load.tpot_seconds[which]),
+        milliseconds(targets.seen("ttft", load)),
+        milliseconds(targets.seen("tpot", load)),
     )
 
 

@@ -77,7 +77,7 @@ class PricePage(Page):
         """The deployment, its load and its costs."""
         kept = chances(self.sheet.service, self.sheet.load, self.targets)
         promised = {"targets": targets_record(self.targets), **chances_record(kept)}
-        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
+        return {**price_record(self.sheet, self.api, self.targets), **promised, **pick_record(self.pick)}
 
     def charts(self) -> Mapping[str, AnyChart]:
         """How the bill of an hour is shared."""
@@ -86,7 +86,7 @@ class PricePage(Page):
         return {"price": charts.waterfall_chart(price_waterfall(self.sheet))}
 
 
-def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: Targets | None = None) -> Table:
+def price_table(sheet: Sheet, api: Mapping[str, float] | None, targets: Targets) -> Table:
     """Costs by kind of token."""
     columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
     rows = []
@@ -109,7 +109,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: T
     setup = sheet.service.setup
     notes = [
         f"{fleet_label(sheet.service, sheet.replicas)}.",
-        *load_notes(sheet.load, sheet.replicas),
+        *load_notes(sheet.load, sheet.replicas, targets),
         *([] if api is None else [break_even(sheet, api)]),
         *nobody_starts([setup]),
         *caveats.warnings(sheet.subjects()),
@@ -153,7 +153,7 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
 
 
-def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
+def price_record(sheet: Sheet, api: Mapping[str, float] | None, targets: Targets) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
     record: dict[str, object] = {
         **service_record(sheet.service, sheet.replicas, sheet.load),
@@ -164,7 +164,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
         **_when_full(sheet),
         **energy_record(sheet.service, sheet.replicas, sheet.load),
-        **bounded_load(sheet.service, sheet.load, sheet.replicas),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas, targets),
     }
     if api is not None:
         revenue = sheet.revenue_per_hour(api)

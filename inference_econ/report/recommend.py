@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.chances import Chances, chances
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
-#: What binds where it is a promise.
-_PROMISES = ("ttft", "tpot", "e2e")
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,13 @@ def _distance(bound: Choice, startable: Choice | None) -> list[str]:
 
 def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
-    which = targets.percentile
+    ttft, tpot, e2e = (targets.percentile_of(name) for name in NAMES)
     partly = any(choice.rented != choice.accelerators for choice in choices)
     kept = [choice_chances(choice, targets) for choice in choices]
     holds, cells = chances_column(targets, kept)
     columns = (
         "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", *holds, "binding",
+        "busy %", f"TTFT {ttft} ms", f"TPOT {tpot} ms", f"E2E {e2e} s", *holds, "binding",
     )  # fmt: skip
     rows = []
     for choice, cell in zip(choices, cells, strict=True):
@@ -145,9 +143,9 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 per_hour(choice.dollars_per_hour),
                 dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
-                milliseconds(load.ttft_seconds[which]),
-                milliseconds(load.tpot_seconds[which]),
-                f"{load.e2e_seconds[which]:.3g}",
+                milliseconds(load.ttft_seconds[ttft]),
+                milliseconds(load.tpot_seconds[tpot]),
+                f"{load.e2e_seconds[e2e]:.3g}",
                 *cell,
                 choice.binding,
             )
@@ -188,7 +186,7 @@ def recommend_charts(choices: Sequence[Choice], targets: Targets) -> list[Plot]:
 
 
 def _cost_over(name: str, choices: Sequence[Choice], targets: Targets) -> Plot:
-    which, limit = targets.percentile, targets.given.get(name)
+    which, limit = targets.percentile_of(name), targets.given.get(name)
     best, *others = choices
     chips = dict.fromkeys(choice.service.setup.hardware.name for choice in others)
     series = [_points(f"the cheapest: {fleet_label(best.service, best.replicas)}", name, [best], which)]
@@ -215,7 +213,7 @@ def _points(label: str, name: str, choices: Sequence[Choice], which: str) -> Ser
 
 def _idle(best: Choice) -> list[str]:
     """That a fleet hardly works, as what is promised is all but what an idle server reaches, in words."""
-    if best.binding not in _PROMISES or best.load.utilization >= _IDLE:
+    if best.binding not in NAMES or best.load.utilization >= _IDLE:
         return []
     return [
         f"The first fleet is {100 * best.load.utilization:.2g} % busy: the promised {best.binding.upper()} is all but "
@@ -249,6 +247,6 @@ def choice_record(choice: Choice, targets: Targets) -> dict[str, object]:
         "dollars_per_hour": choice.dollars_per_hour,
         "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
         "binding": choice.binding,
-        **bounded_load(choice.service, choice.load, choice.replicas),
+        **bounded_load(choice.service, choice.load, choice.replicas, targets),
         **chances_record(choice_chances(choice, targets)),
     }

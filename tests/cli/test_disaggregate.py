@@ -43,7 +43,7 @@ def test_disaggregate_as_data(command: Command) -> None:
     assert point["transfer_exposed_seconds"] == point["transfer_seconds"] > 0
     ratios = [(point["prefill_instances"], point["decode_instances"]) for point in record["disaggregated"]]
     assert all(1 <= count <= 16 for pair in ratios for count in pair)
-    assert (record["percentile"], record["utilization_at_most"]) == ("p90", 0.8)
+    assert (record["ttft_percentile"], record["tpot_percentile"], record["utilization_at_most"]) == ("p90", "p90", 0.8)
     assert max(max(point["prefill_utilization"], point["utilization"]) for point in record["disaggregated"]) < 0.81
     fleet = record["fleet"]
     assert fleet["accelerators"] <= 8

@@ -18,7 +18,7 @@ def test_recommendations_keep_their_promises(command: Command) -> None:
         "ttft_seconds": 1.0,
         "tpot_seconds": 0.02,
         "e2e_seconds": None,
-        "percentile": "p90",
+        **{f"{name}_percentile": "p90" for name in ("ttft", "tpot", "e2e")},
         "confidence": None,
     }
     choices = found["choices"]
