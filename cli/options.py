@@ -182,7 +182,7 @@ means = apply(
 
 traffic = apply(
     lengths,
-    click.option("--request-rate", type=POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
+    click.option("--request-rate", type=POSITIVE, help="Requests/s in all [80 % of what an instance carries]."),
     click.option("--throughput", type=POSITIVE, help="The same as output tokens per second."),
     burstiness,
     promises,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
+from inference_econ.answers.buyer import UsualSpeed, usual_speed
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import natural_rate, recommend
+from inference_econ.answers.recommend import FILLED, naturally_filled, recommend
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.serving import Loaded, Service, Services, loaded, served
 
@@ -44,6 +45,10 @@ class Sheet(Shown):
     marginal : dict of str to float
         The same on instances whose slots are all taken: what further tokens cost once they need further instances
         [USD per 1e6 tokens].
+    targets : Targets
+        What is promised.
+    usual : UsualSpeed or None
+        Whose speed that is where nobody promised one.
     """
 
     service: Service
@@ -53,6 +58,8 @@ class Sheet(Shown):
     tokens_per_hour: Mapping[str, float]
     average: Mapping[str, float]
     marginal: Mapping[str, float]
+    targets: Targets = field(default_factory=Targets)
+    usual: UsualSpeed | None = None
 
     @property
     def accelerators(self) -> int:
@@ -73,6 +80,12 @@ class Sheet(Shown):
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, self.tokens_per_hour["output"]))
+
+    @property
+    def tokens_per_second_per_user(self) -> float | None:
+        """Output tokens of one user on average, after the first [tokens/s]; None of answers of one token."""
+        tpot = self.load.tpot_seconds["mean"]
+        return 1.0 / tpot if tpot > 0.0 else None
 
     def subjects(self) -> tuple[Instances, ...]:
         """An instance under its load."""
@@ -164,9 +177,11 @@ def price(
     layouts : Services
         To choose from (:func:`inference_econ.answers.offer.offer`).
     requests_per_second : float, optional
-        The whole traffic [1/s]; by default :func:`inference_econ.answers.recommend.natural_rate`.
+        The whole traffic [1/s]; by default 80 % of what each instance carries within the promises, of the layout
+        whose tokens are the cheapest so.
     targets : Targets, optional
-        Promises that the deployment must keep.
+        Promises that the deployment must keep; by default the speed that buyers of the model usually get
+        (:func:`inference_econ.answers.buyer.usual_speed`). ``Targets()`` promises nothing.
     replicas : int, optional
         Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
     arrival_scv : float
@@ -187,15 +202,35 @@ def price(
     NothingFitsError
         If no layout keeps the promises.
     """
-    promised = Targets() if targets is None else targets
-    if replicas is None:
-        rate = natural_rate([layouts], promised) if requests_per_second is None else requests_per_second
-        best = recommend([layouts], rate, promised, arrival_scv=arrival_scv, most=1, progress=progress)[0]
-        return sheet(best.service, rate, replicas=best.replicas, load=best.load)
-    if not (replicas >= 1 and float(replicas).is_integer()):
+    if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
-    rates = promised_rates(layouts, promised)
-    rate = requests_per_second or replicas * natural_rate([layouts], promised)
+    usual = usual_speed(layouts.setup.model) if targets is None else None
+    promised = targets or (usual.targets if usual else Targets())
+    try:
+        priced = _priced(layouts, requests_per_second, promised, replicas, arrival_scv, progress)
+    except NothingFitsError as error:
+        raise NothingFitsError(f"{error}{'' if usual is None else f'. {usual.why}'}") from error
+    return replace(priced, targets=promised, usual=usual)
+
+
+def _priced(
+    layouts: Services,
+    rate: float | None,
+    targets: Targets,
+    replicas: int | None,
+    arrival_scv: float,
+    progress: Progress | None,
+) -> Sheet:
+    """The bill of the cheapest deployment; see :func:`price`."""
+    if rate is None:
+        filled = naturally_filled(layouts, targets)
+        # Where nothing keeps the promises, it is said of any rate.
+        rate = (replicas or 1) * (filled.requests_per_second or FILLED)
+        layouts = layouts.take(np.array([filled.index])) if filled.requests_per_second else layouts
+    if replicas is None:
+        best = recommend([layouts], rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
+        return sheet(best.service, rate, replicas=best.replicas, load=best.load)
+    rates = promised_rates(layouts, targets)
     # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
     # if none does.
     enough = replicas * rates > rate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.chances import chances
@@ -28,7 +28,7 @@ from inference_econ.report.service import (
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
-from inference_econ.serving import Loaded, Service
+from inference_econ.serving import Loaded, Service, loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,25 +49,23 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
-    targets : Targets
-        What is promised.
     pick : Pick or None
         How the layout was chosen; None if it was given.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
-    targets: Targets = field(default_factory=Targets)
     pick: Pick | None = None
+
+    @property
+    def targets(self) -> Targets:
+        """What is promised."""
+        return self.sheet.targets
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
         kept = kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets)
-        return (
-            with_notes(
-                price_table(self.sheet, self.api, self.targets), [*picked(self.sheet.service, self.pick), *kept]
-            ),
-        )
+        return (with_notes(price_table(self.sheet, self.api), [*picked(self.sheet.service, self.pick), *kept]),)
 
     def frame(self) -> pd.DataFrame:
         """One row per kind of token, unrounded."""
@@ -77,7 +75,7 @@ class PricePage(Page):
         """The deployment, its load and its costs."""
         kept = chances(self.sheet.service, self.sheet.load, self.targets)
         promised = {"targets": targets_record(self.targets), **chances_record(kept)}
-        return {**price_record(self.sheet, self.api, self.targets), **promised, **pick_record(self.pick)}
+        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
 
     def charts(self) -> Mapping[str, AnyChart]:
         """How the bill of an hour is shared."""
@@ -86,7 +84,7 @@ class PricePage(Page):
         return {"price": charts.waterfall_chart(price_waterfall(self.sheet))}
 
 
-def price_table(sheet: Sheet, api: Mapping[str, float] | None, targets: Targets) -> Table:
+def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     """Costs by kind of token."""
     columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
     rows = []
@@ -109,7 +107,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None, targets: Targets)
     setup = sheet.service.setup
     notes = [
         f"{fleet_label(sheet.service, sheet.replicas)}.",
-        *load_notes(sheet.load, sheet.replicas, targets),
+        *load_notes(sheet.load, sheet.replicas, sheet.targets),
         *([] if api is None else [break_even(sheet, api)]),
         *nobody_starts([setup]),
         *caveats.warnings(sheet.subjects()),
@@ -121,9 +119,19 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None, targets: Targets)
         *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
+    return Table(price_title(sheet), columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+
+
+def price_title(sheet: Sheet) -> str:
+    """What is served at which rate, and how fast one user is answered, in one line."""
     rate = sheet.load.requests_per_second * sheet.replicas
-    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=targets)
-    return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+    promises = sheet.targets if sheet.usual is None else None
+    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
+    speed = sheet.tokens_per_second_per_user
+    usual = (
+        "" if sheet.usual is None else f", where {sheet.usual.tokens_per_second:.3g} is usual ({sheet.usual.source})"
+    )
+    return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
 
 
 def price_waterfall(sheet: Sheet) -> Waterfall:
@@ -150,21 +158,27 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     needed = rate * sheet.dollars_per_hour / revenue
     most = sheet.service.most_requests_per_second * sheet.replicas
     reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
+    if not reach and sheet.targets.given:
+        earning = loaded(sheet.service, needed / sheet.replicas, arrival_scv=sheet.load.arrival_scv)
+        broken = sheet.targets.predicted(sheet.service).broken(earning)
+        reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
 
 
-def price_record(sheet: Sheet, api: Mapping[str, float] | None, targets: Targets) -> dict[str, object]:
+def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
     record: dict[str, object] = {
         **service_record(sheet.service, sheet.replicas, sheet.load),
         "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
+        "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
+        "usual_speed": None if sheet.usual is None else asdict(sheet.usual),
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
         **_when_full(sheet),
         **energy_record(sheet.service, sheet.replicas, sheet.load),
-        **bounded_load(sheet.service, sheet.load, sheet.replicas, targets),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
     }
     if api is not None:
         revenue = sheet.revenue_per_hour(api)
