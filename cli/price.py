@@ -64,11 +64,12 @@ def _pick(sheet: Sheet, choices: options.Choices, layouts: int) -> Pick:
     """How the layout was chosen."""
     from inference_econ.answers.picks import Pick
 
-    some = "" if choices["replicas"] is None else f" of {choices['replicas']} instances"
-    kept = "" if not sheet.targets.given else " at this speed" if sheet.usual else " that keeps the promises"
+    promised, instances = sheet.targets.given, choices["replicas"]
+    kept = "" if not promised else " at this speed" if sheet.usual else " within the promises"
     if choices["request_rate"] is None and choices["throughput"] is None:
         return Pick(f"the cheapest per token{kept}, each instance at 80 % of what it carries", layouts)
-    return Pick(f"the cheapest fleet{some}{kept} at this rate", layouts)
+    some = "" if instances is None else f" of {instances} instances"
+    return Pick(f"the cheapest fleet{some} that serves this rate{kept}", layouts)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

@@ -226,7 +226,7 @@ def _priced(
         filled = naturally_filled(layouts, targets)
         # Where nothing keeps the promises, it is said of any rate.
         rate = (replicas or 1) * (filled.requests_per_second or FILLED)
-        layouts = layouts.take(np.array([filled.index])) if filled.requests_per_second else layouts
+        layouts = layouts.take(np.array([filled.layout])) if filled.requests_per_second else layouts
     if replicas is None:
         best = recommend([layouts], rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
         return sheet(best.service, rate, replicas=best.replicas, load=best.load)

@@ -201,7 +201,7 @@ def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
 class Filled(NamedTuple):
     """A layout with an instance filled as far as is planned."""
 
-    index: int
+    layout: int
     """Which of the layouts."""
     requests_per_second: float
     """:data:`FILLED` of what an instance can do within the promises [1/s]; 0 if no layout keeps them."""
