@@ -38,7 +38,7 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
 
     The cheapest deployment that keeps the promises is priced; its idle time too. Without promises it is as fast as
     offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
-    none; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
+    none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.price import price
     from inference_econ.report.price import PricePage

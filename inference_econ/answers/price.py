@@ -9,12 +9,12 @@ import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.buyer import UsualSpeed, usual_speed
+from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import FILLED, naturally_filled, recommend
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.serving import Loaded, Service, Services, loaded, served
 
@@ -180,8 +180,9 @@ def price(
         The whole traffic [1/s]; by default 80 % of what each instance carries within the promises, of the layout
         whose tokens are the cheapest so.
     targets : Targets, optional
-        Promises that the deployment must keep; by default the speed that buyers of the model usually get
-        (:func:`inference_econ.answers.buyer.usual_speed`). ``Targets()`` promises nothing.
+        Promises that the deployment must keep; by default the speed that buyers of the model usually get, or 20
+        tokens/s where that is not known or not reached (:mod:`inference_econ.answers.buyer`). ``Targets()`` promises
+        nothing.
     replicas : int, optional
         Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
     arrival_scv : float
@@ -204,13 +205,15 @@ def price(
     """
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
-    usual = usual_speed(layouts.setup.model) if targets is None else None
-    promised = targets or (usual.targets if usual else Targets())
-    try:
-        priced = _priced(layouts, requests_per_second, promised, replicas, arrival_scv, progress)
-    except NothingFitsError as error:
-        raise NothingFitsError(f"{error}{'' if usual is None else f'. {usual.why}'}") from error
-    return replace(priced, targets=promised, usual=usual)
+
+    def priced(promised: Targets) -> Sheet:
+        found = _priced(layouts, requests_per_second, promised, replicas, arrival_scv, progress)
+        return replace(found, targets=promised)
+
+    if targets is not None:
+        return priced(targets)
+    cheapest, usual = priced_as_usual(layouts.setup.model, priced)
+    return replace(cheapest, usual=usual)
 
 
 def _priced(

@@ -128,9 +128,7 @@ def price_title(sheet: Sheet) -> str:
     promises = sheet.targets if sheet.usual is None else None
     title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
     speed = sheet.tokens_per_second_per_user
-    usual = (
-        "" if sheet.usual is None else f", where {sheet.usual.tokens_per_second:.3g} is usual ({sheet.usual.source})"
-    )
+    usual = "" if sheet.usual is None else f", where {sheet.usual.text}"
     return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
 
 

@@ -27,7 +27,7 @@ def test_it_is_the_median_of_the_offers_of_the_last_day() -> None:
     usual = usual_speed(catalog.model("llama_3_8b"))
     assert len(speeds) == 21
     assert usual.tokens_per_second == statistics.median(speeds) == 150.354
-    assert usual.text == "150 tokens/s per user (median of 21 offers of 2025-06-27, openrouter2025)"
+    assert usual.text == "150 is usual (median of 21 offers of 2025-06-27, openrouter2025)"
     assert usual.source.endswith("openrouter2025")
     assert "openrouter2025" in catalog.references()
 
@@ -60,7 +60,11 @@ def test_tokens_are_priced_at_that_speed_unless_something_else_is_promised() -> 
         r"; 5 requests/s; 2\d\d tokens/s per user, where 150 is usual \(median of 21 offers of 2025-06-27, openr", title
     )
     record = PricePage(usual).plain()
-    assert record["usual_speed"] == {"tokens_per_second": 150.354, "source": usual.usual.source if usual.usual else ""}
+    assert record["usual_speed"] == {
+        "tokens_per_second": 150.354,
+        "source": usual.usual.source if usual.usual else "",
+        "offered": True,
+    }
     assert PricePage(slow).plain()["usual_speed"] is None
     assert "p90 TTFT <= 500 ms; " in PricePage(own).tables()[0].title
 
@@ -80,15 +84,24 @@ def test_the_default_rate_is_four_fifths_of_an_instance_of_the_layout_that_is_ch
     assert sheet.replicas == 1
 
 
-def test_a_speed_that_nothing_reaches_is_said_to_be_the_usual_one() -> None:
-    layouts = offer_of(most=1, changes=("host.step_overhead=20 ms",))
-    with pytest.raises(NothingFitsError) as caught:
-        price(layouts, 5.0)
-    assert "no deployment keeps TPOT 6.65097 ms (mean), even with one request in flight" in str(caught.value)
-    assert str(caught.value).endswith(
-        "No promise was given, so that of 150 tokens/s per user (median of 21 offers of 2025-06-27, openrouter2025) "
-        "was taken; promise another (--tpot), or none (--any-speed; in Python targets=Targets())"
+def test_where_nothing_is_as_fast_twenty_is_taken_and_said() -> None:
+    sheet = price(offer_of(most=1, changes=("host.step_overhead=10 ms",)), 2.0)
+    assert sheet.targets == Targets(tpot_seconds=0.05, tpot_percentile="mean")
+    assert sheet.usual is not None
+    assert sheet.usual.text == (
+        "20 is taken (nothing here reaches 150, the median of 21 offers of 2025-06-27, openrouter2025)"
     )
+
+
+def test_where_nothing_is_that_fast_either_it_is_said_what_to_do() -> None:
+    layouts = offer_of(most=1, changes=("host.step_overhead=60 ms",))
+    with pytest.raises(NothingFitsError) as caught:
+        price(layouts, 1.0)
+    assert str(caught.value).startswith("no deployment keeps TPOT 50 ms (mean), even with one request in flight")
+    assert str(caught.value).endswith(
+        "No speed was promised; promise one (--tpot), or none (--any-speed; in Python targets=Targets())"
+    )
+    assert price(layouts, 1.0, targets=Targets()).tokens_per_second_per_user < 20.0  # type: ignore[operator]
 
 
 def test_whether_a_fleet_that_earns_its_bill_is_still_as_fast() -> None:

@@ -134,3 +134,25 @@ def test_proposers_of_pools_are_in_the_record(command: Command) -> None:
 )
 def test_proposers_that_cannot_be_are_refused(refused: Command, options: tuple[object, ...], message: str) -> None:
     assert message in refused(*APART, *options).err
+
+
+def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
+    asked = (
+        "disaggregate",
+        "llama_3_8b",
+        "h100_sxm",
+        "--max-instance-gpus",
+        1,
+        "--ttft",
+        "p95:1000",
+        "--tpot",
+        "mean:20",
+    )
+    text = " ".join(command(*asked, "--request-rate", 10, "--why").out.split())
+    assert "Speeds are those that requests see on average, TTFTs those that 95 % of the requests keep" in text
+    assert "With a TTFT of at most 1000 ms (p95)" in text
+    assert "At the promised TPOT of 20 ms (mean)" in text
+    found = json.loads(command(*asked, "--request-rate", 10, "--format", "json").out)
+    assert (found["ttft_percentile"], found["tpot_percentile"]) == ("p95", "mean")
+    assert found["fleet"]["ttft_seconds"]["p95"] <= 1.0
+    assert found["fleet"]["tpot_seconds"]["mean"] <= 0.02
