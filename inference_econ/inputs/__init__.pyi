@@ -5,6 +5,7 @@ from . import counting as counting
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
+from . import percentiles as percentiles
 from . import prices as prices
 from . import profiles as profiles
 from . import schemas as schemas
@@ -74,6 +75,7 @@ from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
 from .defaults import MOST_DEPLOYMENTS as MOST_DEPLOYMENTS
 from .defaults import USUAL_CONSTANTS as USUAL_CONSTANTS
+from .defaults import USUAL_TOKENS_PER_SECOND as USUAL_TOKENS_PER_SECOND
 from .distributions import HELD_OUT as HELD_OUT
 from .distributions import Distribution as Distribution
 from .distributions import UncertainInput as UncertainInput

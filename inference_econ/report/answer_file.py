@@ -275,7 +275,7 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
     practice = {"engine": fleet.get("engine"), "kv": record.get("kv"), "speculation": record.get("speculation")}
     parts = _pools(fleet, (record["prefill_hardware"], record["decode_hardware"]), practice)
     targets = {name: record[f"{name}_promised"] for name in ("ttft_seconds", "tpot_seconds")}
-    targets["percentile"] = record["percentile"]
+    targets |= {name: record[name] for name in ("ttft_percentile", "tpot_percentile")}
     return Chosen(parts, _rate(saved, fleet), expected_under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
@@ -285,19 +285,18 @@ def _rate(saved: Answer, entry: Record) -> OfferedLoad:
 
 def expected_under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
     """Latencies of the median and of the percentile that is promised, and output tokens per second."""
-    percentile = targets["percentile"]
     latencies = [
-        _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic == percentile))
+        _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic))
         for name in _LATENCIES
-        for statistic in dict.fromkeys(("p50", percentile))
+        for statistic in dict.fromkeys(("p50", targets.get(f"{name}_percentile", "p50")))
         # Of disaggregated pools, and in older answers, not every latency is known.
         if statistic in entry.get(f"{name}_seconds", ())
     ]
     return (*latencies, Expected("throughput", "mean", _finite(entry["completed_requests_per_second"] * osl)))
 
 
-def _promise(targets: Record, name: str, promised: bool) -> float | None:
-    promise = targets.get(f"{name}_seconds") if promised else None
+def _promise(targets: Record, name: str, statistic: str) -> float | None:
+    promise = targets.get(f"{name}_seconds") if statistic == targets.get(f"{name}_percentile") else None
     return None if promise is None else _finite(promise)
 
 
