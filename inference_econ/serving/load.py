@@ -188,7 +188,7 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     against the simulation.
     """
     check_rate(requests_per_second)
-    state = service.at(np.arange(1.0, service.slots + 1.0))
+    state = service.in_flight
     # A server with more in flight completes no less; interpolation may say so by a rounding.
     rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])
     share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.follow_share]))
@@ -246,8 +246,17 @@ def _statistics(times: Array) -> dict[str, float]:
     """Mean and percentiles (:data:`SHARES`) of times that are equally likely [s]."""
     if np.isinf(times).any():
         return dict.fromkeys(STATISTICS, math.inf)
-    quantiles = np.quantile(times, list(SHARES.values())).tolist()
-    return {"mean": float(times.mean()), **dict(zip(SHARES, quantiles, strict=True))}
+    ascending = np.sort(times)
+    return {"mean": float(times.mean()), **{name: _between(ascending, share) for name, share in SHARES.items()}}
+
+
+def _between(ascending: Array, share: float) -> float:
+    """What :func:`numpy.quantile` gives, of sorted values: it takes three times as long as to sort them."""
+    place = (ascending.size - 1) * share
+    below = math.floor(place)
+    low, high = float(ascending[below]), float(ascending[min(below + 1, ascending.size - 1)])
+    along = place - below
+    return low + (high - low) * along if along < 0.5 else high - (high - low) * (1.0 - along)
 
 
 def summary(values: Array, weights: Array) -> dict[str, float]:
