@@ -22,6 +22,7 @@
 #   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
 #   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
 #   sh run.sh benchmark   speed against the naive way
+#   sh run.sh command-benchmark   whole commands, over the time of an interpreter with numpy (a minute; --rounds for more)
 #   sh run.sh explorer-benchmark  the explorer over HTTP: its start, changed controls, 50 users at once (3 minutes)
 #   sh run.sh explorer-fuzz       10,000 requests made from its OpenAPI document (an hour)
 set -eu
@@ -156,6 +157,11 @@ benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
+command-benchmark)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m benchmarks.commands "$@"
+    ;;
 explorer-benchmark)
     set_up ".[dev]" dev
     shift
@@ -167,7 +173,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -9,6 +9,7 @@ import warnings
 import click
 
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import catalog as catalog_files
 
 from . import (
     assess,
@@ -117,7 +118,8 @@ def run() -> None:
         with warnings.catch_warnings():
             # NumPy only warns of an overflow and goes on with infinity, which is no answer.
             warnings.simplefilter("error", RuntimeWarning)
-            code = app(standalone_mode=False)
+            with catalog_files.uncopied():
+                code = app(standalone_mode=False)
     except click.ClickException as error:
         gone = renamed.no_such_option(error) if isinstance(error, click.NoSuchOption) else None
         if gone is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ INTERRUPTED = 130
 
 def run() -> None:
     """Run the command line; an interrupt at any moment ends it with one line."""
+    # Arrays are so small that threads of linear algebra only wait for each other; said before NumPy starts them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with _noted() as interrupts:
         try:
             from .main import run

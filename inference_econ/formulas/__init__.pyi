@@ -16,4 +16,5 @@ from . import queueing as queueing
 from . import renting as renting
 from . import roofline as roofline
 from . import routing as routing
+from . import special as special
 from . import speculation as speculation

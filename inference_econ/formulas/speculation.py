@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
+from inference_econ.formulas import special
 
 #: How far the probabilities of a distribution may be from adding up to 1: those of single precision are.
 _SUM_TOLERANCE = 1e-5
@@ -137,8 +138,6 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     >>> round(implied_acceptance(2.3, 4, 0.05), 3)
     0.697
     """
-    from scipy.optimize import brentq
-
     if draft_length < 1 or not draft_cost >= 0.0:
         raise InputError(
             f"draft_length must be at least 1 and draft_cost at least 0, got {draft_length} and {draft_cost:g}"
@@ -151,7 +150,7 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
             f"accepted) to {most:.3g} (all accepted), got {speedup:g}"
         )
     tokens = speedup * slower
-    return float(brentq(lambda chance: expected_tokens(chance, draft_length + 1) - tokens, 0.0, 1.0))
+    return special.root(lambda chance: float(expected_tokens(chance, draft_length + 1)) - tokens, 0.0, 1.0, 1e-12)
 
 
 def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -> Array:

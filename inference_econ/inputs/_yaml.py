@@ -131,7 +131,9 @@ class _Builder:
 
     def feed(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark is not None else 1
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, yaml.ScalarEvent):  # most of them
+            self._scalar(event, line)
+        elif isinstance(event, yaml.AliasEvent):
             self._stop(line, "aliases (*name) are not accepted; write the value out")
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
@@ -144,8 +146,6 @@ class _Builder:
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             self._stack.pop()
             self._key.pop()
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event, line)
 
     def _open(self, container: dict[str, Value] | list[Value], line: int) -> None:
         if len(self._stack) >= _MAX_DEPTH:
@@ -216,6 +216,8 @@ def scalar(text: str) -> Value:
     """
     if text.lower() in _WORDS and text in (text.lower(), text.upper(), text.capitalize()):
         return _WORDS[text.lower()]
+    if text[0].isalpha():  # most of them
+        return text
     if _INTEGER.fullmatch(text) and len(text) < _MAX_DIGITS:
         return int(text.replace("_", ""))
     if _FLOAT.fullmatch(text) and any(digit.isdigit() for digit in text.lower().partition("e")[0]):

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.formulas import special
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import levels, new_tokens, quantiles
 from inference_econ.serving.steady import Steady
@@ -56,13 +57,11 @@ class Drawn:
         """All tokens of some numbers of other prompts over those of a mean one, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
-        from scipy.special import ndtri
-
         usual = float(self.prompts().mean())
         total = self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(which, place)) / usual)
         # Of many, the sum is nearly normally distributed.
         further = np.sqrt(np.maximum(prompts - _ONE_BY_ONE, 0.0) * self.requests.isl.scv)
-        return np.asarray(np.maximum(total + further * ndtri(self.shares(which, _ONE_BY_ONE)), 0.0))
+        return np.asarray(np.maximum(total + further * _scores(self.count, which, _ONE_BY_ONE), 0.0))
 
     def found(self, which: str, place: int = 0) -> Array:
         """Tokens of a prompt over those of a mean one that is found at a random time: of long ones more often [1]."""
@@ -82,6 +81,29 @@ class Drawn:
         for place in range(min(_ONE_BY_ONE, int(prompts.max()))):
             total += np.where(prompts > place, each(place), 0.0)
         return np.asarray(total)
+
+    def numbers(self, which: str, mean: Array) -> Array:
+        """Numbers that are Poisson-distributed about means of shape (count,), one for each request [1]."""
+        shares, few = self.shares(which), np.minimum(mean, _MANY)
+        chance = np.exp(-few)
+        below, count = chance.copy(), np.zeros(shares.shape)
+        for number in range(1, round(_MANY + 8.0 * math.sqrt(_MANY))):
+            more = shares > below
+            if not more.any():
+                break
+            count += more
+            chance *= few / number
+            below += chance
+        if not np.any(mean > _MANY):
+            return count
+        many = np.rint(np.maximum(mean + np.sqrt(mean) * _scores(self.count, which, 0), 0.0))
+        return np.where(mean > _MANY, many, count)
+
+
+@cache
+def _scores(count: int, which: str, place: int) -> Array:
+    """Normally distributed numbers in the order of :func:`_shuffled`."""
+    return special.normal_quantiles(_shuffled(count, which, place))
 
 
 @cache
@@ -121,15 +143,15 @@ def in_shared_steps(found: Steady, drawn: Drawn, bursts: float, steps_ahead: flo
     usual = rate * decode / (1.0 - share)
     more = usual * each / np.maximum(decode + usual * each, np.finfo(float).tiny)
     long, longer = (drawn.shares(which) < more for which in ("running is long", "one before is long"))
-    before = drawn.work(_poisson(drawn.shares("before"), usual), "before lengths")
+    before = drawn.work(drawn.numbers("before", usual), "before lengths")
     before = before + (long & longer) * drawn.found("before length")
-    running = drawn.work(_poisson(drawn.shares("running"), rate * (decode + each * before)), "running lengths")
+    running = drawn.work(drawn.numbers("running", rate * (decode + each * before)), "running lengths")
     met = decode + each * (running + long * drawn.found("running length"))
-    joining = drawn.work(_poisson(drawn.shares("joining"), rate * met), "joining lengths")
+    joining = drawn.work(drawn.numbers("joining", rate * met), "joining lengths")
     waits = drawn.shares("rest") * met + each * joining
     biased = more * (1.0 + drawn.requests.isl.scv)
     mean = (0.5 + share) * (decode + each * (usual + biased * (1.0 + more * share)))
-    prepared = drawn.work(_poisson(drawn.shares("prepared"), usual), "prepared lengths") - usual
+    prepared = drawn.work(drawn.numbers("prepared", usual), "prepared lengths") - usual
     return _with_mean(waits, mean, bursts * found.queue_seconds + found.running_seconds) + steps_ahead * each * prepared
 
 
@@ -158,7 +180,7 @@ def per_token(found: Steady, drawn: Drawn) -> Array:
     """
     share, steps = np.minimum(found.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
     expected = np.maximum(found.requests_per_second * steps * found.tpot_seconds, _LEAST)
-    met = drawn.work(_poisson(drawn.shares("met"), expected), "met lengths")
+    met = drawn.work(drawn.numbers("met", expected), "met lengths")
     # Alone in the house nobody is met.
     return np.asarray(
         found.tpot_seconds * (1.0 + share * np.clip(found.batch - 1.0, 0.0, 1.0) * (met / expected - 1.0))
@@ -168,20 +190,3 @@ def per_token(found: Steady, drawn: Drawn) -> Array:
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
     """Times of some means in proportion to others [s]; the means themselves where nothing varies."""
     return np.where(mean > 0.0, times * (wanted / np.where(mean > 0.0, mean, 1.0)), wanted)
-
-
-def _poisson(shares: Array, mean: Array) -> Array:
-    """Numbers that some shares of Poisson-distributed ones do not exceed, about means of the same shape [1]."""
-    from scipy.special import ndtri
-
-    few = np.minimum(mean, _MANY)
-    chance = np.exp(-few)
-    below, count = chance.copy(), np.zeros(shares.shape)
-    for number in range(1, round(_MANY + 8.0 * math.sqrt(_MANY))):
-        more = shares > below
-        if not more.any():
-            break
-        count += more
-        chance *= few / number
-        below += chance
-    return np.where(mean > _MANY, np.rint(np.maximum(mean + np.sqrt(mean) * ndtri(shares), 0.0)), count)

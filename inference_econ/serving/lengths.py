@@ -9,6 +9,7 @@ import numpy as np
 
 from inference_econ._types import Array, Indices
 from inference_econ.engine import Plans, Prefill, Setup, Speculation, read_prompt
+from inference_econ.formulas import special
 from inference_econ.inputs import Length, Requests
 
 #: Lengths of prompts that the engine is asked for; in between, time is nearly a straight line [1].
@@ -38,10 +39,10 @@ def quantiles(length: Length, shares: Array) -> Array:
     array([850., 900.])
     """
     if length.kind == "lognormal":
-        from scipy.special import ndtri
-
         variance = np.log1p(length.variation**2)
-        return np.asarray(np.maximum(length.mean * np.exp(ndtri(shares) * np.sqrt(variance) - variance / 2.0), 1.0))
+        return np.asarray(
+            np.maximum(length.mean * np.exp(special.normal_quantiles(shares) * np.sqrt(variance) - variance / 2.0), 1.0)
+        )
     if length.kind == "uniform":
         low, high = length.values
         return np.asarray(low + shares * (high - low))

@@ -187,10 +187,11 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     against the simulation.
     """
     check_rate(requests_per_second)
-    state = service.at(np.arange(1.0, service.slots + 1.0))
+    state = service.in_flight
     # A server with more in flight completes no less; interpolation may say so by a rounding.
     rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])
-    share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.follow_share]))
+    rates_from_none, shares_from_none = (np.concatenate(([0.0], each)) for each in (rates, state.follow_share))
+    share = float(np.interp(requests_per_second, rates_from_none, shares_from_none))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv

@@ -11,6 +11,7 @@ from inference_econ.engine import (
     Prefill,
     Setup,
 )
+from inference_econ.formulas import special
 from inference_econ.inputs import Requests
 from inference_econ.serving.shared_work import TINY, Parts, SharedWork
 
@@ -165,7 +166,7 @@ def beside(
     number = np.maximum(prompts * parts.number, TINY)
     usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
-    chance = found = _poisson(usual, count[:-1], _factorials(count[:-1]))
+    chance = found = _poisson(usual, count[:-1], special.log_gamma(count[:-1] + 1.0))
     begun = np.minimum(count, stages[..., None])
     work = stages[..., None] * shared.at(count / stages[..., None])
     # Work of the chips for 0, 1, .. parts; what a step has no room for takes further ones, which decode as well.
@@ -250,20 +251,12 @@ def held(
         taken = np.maximum(chips, parts.number * waiting)
         rate = np.maximum(prompts, TINY) / (decode + prompts * taken / number)
         begun = np.maximum(rate * (taken + parts.number * decode), 1.0)
-        joining = _fewer(np.maximum(full - begun, 0.0), rate * steps * decode)
+        joining = special.poisson_capped(rate * steps * decode, np.maximum(full - begun, 0.0))
         number = begun + joining
     one = read(np.ones_like(number))
     following = np.clip((chips - one) / np.maximum(number - 1.0, TINY), 0.0, chips / number)
     wait = joining / rate * (begun + joining / 2.0) / number
     return Held(Added(taken / number, chips / number, following, following, np.maximum(chips - one, 0.0)), wait)
-
-
-def _fewer(most: Array, mean: Array) -> Array:
-    """Mean of a number that is Poisson-distributed, or of ``most`` where it is more [1]."""
-    from scipy.special import gammainc, gammaincc
-
-    above = most * gammainc(np.maximum(most, 1.0), mean)
-    return np.asarray(above + mean * gammaincc(np.maximum(most - 1.0, TINY), mean))
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
@@ -272,7 +265,7 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     Of two kinds of steps, with prompts and without: more come during the former. Twice the same: a prompt meets others
     as a step does.
     """
-    factorials = _factorials(count)
+    factorials = special.log_gamma(count + 1.0)
     chance = _poisson(mean, count, factorials)
     for _ in range(_PASSES):
         none = chance[..., 0]
@@ -292,7 +285,7 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
     the length is met twice as often.
     """
-    highest, factorials = np.log(2.0 * count[-1]), _factorials(count)
+    highest, factorials = np.log(2.0 * count[-1]), special.log_gamma(count + 1.0)
     log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
     for _ in range(_NEWTON):
         met = _poisson(np.exp(log), count, factorials)
@@ -308,19 +301,12 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 
 def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
-    """Probability of each of some counts, shape (..., k), about means of shape (...) [1]; see :func:`_factorials`."""
+    """Probability of each of some counts, whose factorials' logarithms are given, about means of shape (...) [1]."""
     # In place, as copies of such tables take longer than what is done to them.
     logarithm = count * np.log(mean)[..., None]
     logarithm -= mean[..., None]
     logarithm -= factorials
     return np.asarray(np.exp(logarithm, out=logarithm))
-
-
-def _factorials(count: Array) -> Array:
-    """Logarithms of the factorials of some counts [1]."""
-    from scipy.special import gammaln
-
-    return np.asarray(gammaln(count + 1.0))
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:

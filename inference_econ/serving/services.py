@@ -134,6 +134,11 @@ class Service:
         return self.steady()
 
     @cached_property
+    def in_flight(self) -> Steady:
+        """The steady states with 1, 2, .. slots of requests in flight, shape (slots,)."""
+        return self.at(np.arange(1.0, self.slots + 1.0))
+
+    @cached_property
     def prompt(self) -> Prefill:
         """A prompt of the mean length."""
         return self.reading(self.requests.new_tokens, self.requests.cached)
@@ -153,7 +158,7 @@ class Service:
         """What one prompt by itself takes of the instance's time, while other groups wait [s]."""
         return float(self.prompt.busy_seconds[0])
 
-    @property
+    @cached_property
     def most_requests_per_second(self) -> float:
         """With all slots taken [1/s]."""
         return float(self.at(self.slots).requests_per_second)

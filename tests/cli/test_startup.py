@@ -74,6 +74,41 @@ def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
     assert not DRAWING & set(process.stderr.splitlines()[-1].split())
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "frontier llama_3_70b h100_sxm --weights fp8",
+        "frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500",
+        "recommend llama_3_8b h100_sxm --request-rate 2 --ttft 2000 --tpot 50",
+        "disaggregate llama_3_70b h100_sxm --isl 2000 --osl 500",
+        "load llama_3_8b h100_sxm --tp 1 --rates 1",
+        "explain llama_3_8b h100_sxm",
+    ],
+)
+def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, tmp_path: Path) -> None:
+    process = _process(*question.split(), "--quiet", folder=tmp_path)
+    assert process.returncode == 0, process.stderr
+    loaded = set(process.stderr.splitlines()[-1].split()[1:])
+    assert "numpy" in loaded
+    assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", *DRAWING}
+
+
+def test_the_package_itself_loads_nothing_heavy() -> None:
+    code = "import sys, inference_econ; print(*{name.partition('.')[0] for name in sys.modules})"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert not HEAVY & set(process.stdout.split())
+
+
+def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() -> None:
+    code = (
+        "from inference_econ.inputs import _described, catalog\n"
+        "catalog.model('llama_3_8b'), catalog.hardware('h100_sxm'), catalog.assumptions('deployable')\n"
+        "print(_described.descriptions.cache_info().misses)"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert process.stdout.strip() == "0"
+
+
 def test_a_real_process_has_the_exit_codes(tmp_path: Path) -> None:
     for arguments, code in (
         (["explain", "llama_3_8b", "h100_sxm", "--quiet"], 0),

@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
-from inference_econ.formulas import money, queueing, renting
+from inference_econ.formulas import money, queueing, renting, special
 from inference_econ.serving import Loaded, Statistics, check_rate, of_constant, of_mixture
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
@@ -214,10 +214,8 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     A request of a closed loop finds the others as one that comes from outside would find a loop without it (Reiser and
     Lavenberg, 1980). So this is :func:`under_load` at the rate at which an arriving request finds N - 1 others, who by
     Little's law are rate x (TTFT + steps x TPOT). That grows with the rate from none to without end at what the slower
-    pool completes; Brent's method. The fleet completes N / (TTFT + steps x TPOT), no more than the slower pool does.
+    pool completes. The fleet completes N / (TTFT + steps x TPOT), no more than the slower pool does.
     """
-    from scipy.optimize import brentq
-
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
     (reader, writer), (count, groups) = layouts, instances
@@ -232,7 +230,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
         return first + steps * float(decoding.tpot_seconds @ places.work)
 
     others, highest = concurrency - 1.0, 1.0 - 1e-12
-    share = brentq(lambda x: x * most * cycle(x * most) - others, 0.0, highest, xtol=1e-15, rtol=1e-14)
+    share = special.root(lambda x: x * most * cycle(x * most) - others, 0.0, highest, 1e-15)
     fleet = together(
         pools, layouts, instances,
         queueing.load(share * most, prompts, service_scv=pools.requests.isl.scv),
@@ -384,8 +382,6 @@ class _Waits:
 
     def quantile(self, share: float) -> float:
         """A time in the first place and both waits that this share of the requests stays below [s]."""
-        from scipy.optimize import brentq
-
         if not math.isfinite(self.mean):
             return math.inf
         most = 1.0 - share
@@ -397,7 +393,7 @@ class _Waits:
             return low
         while self.longer(high) > most:
             high *= 2.0
-        return float(brentq(lambda seconds: self.longer(seconds) - most, low, high, xtol=1e-9 * high))
+        return special.root(lambda seconds: self.longer(seconds) - most, low, high, 1e-9 * high)
 
 
 def _quantile(waits: _Waits, around: float, share: float) -> float:

@@ -100,8 +100,9 @@ class PrefillPools:
         self.pools, self.terms = pools, terms
         self.line = cache(self._line)
         counts = range(1, terms.ratios.instances + 1)
-        #: Numbers of prefill instances with the fewest and the most that may decode beside them [1].
-        self.groups = [(count, one[0], one[-1]) for count in counts if (one := terms.ratios.decoders(count))]
+        groups = [(count, one[0], one[-1]) for count in counts if (one := terms.ratios.decoders(count))]
+        #: Numbers of prefill instances with the fewest and the most that may decode beside them, shape (3, n) [1].
+        self.groups = np.array(groups, dtype=int).reshape(-1, 3).T
 
     def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
         """Requests per second that some prefill instances take within the promise [1/s].
@@ -169,10 +170,13 @@ class PrefillPools:
             if not least[reader] < cheapest:
                 break
             each, bound = float(self.pools.prefill.dollars_per_second[reader]), float(least[reader])
-            for count, fewest, most in self.groups:
-                # Not even pools without a line feed more.
-                possible = min(most, math.floor(count * each / bound * (1.0 + 1e-9)))
-                if possible < fewest or count * each / possible >= cheapest * _CHEAPER:
+            counts, least_beside, most_beside = self.groups
+            # Not even pools without a line feed more.
+            fed_most = np.minimum(most_beside, np.floor(counts * each / bound * (1.0 + 1e-9)))
+            worth = (fed_most >= least_beside) & (counts * each / np.maximum(fed_most, 1.0) < cheapest * _CHEAPER)
+            for place in np.flatnonzero(worth).tolist():
+                count, fewest, possible = int(counts[place]), int(least_beside[place]), int(fed_most[place])
+                if count * each / possible >= cheapest * _CHEAPER:
                     continue
                 fed = math.floor(self.most(reader, writer, count, patience) / rate * (1.0 + 1e-9))
                 number = min(possible, fed)

@@ -12,6 +12,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.errors import InputError
+from inference_econ.formulas import special
 from inference_econ.inputs import LEVELS, PROFILE, Distribution, ErrorSpread, Quantity, UncertainInput
 from inference_econ.studies.results import AnyFrontier
 
@@ -108,9 +109,8 @@ def quantile(spread: ErrorSpread, shares: Array) -> Array:
     Between the levels straight over the scores of a normal distribution, and beyond the outermost straight on: exact
     for normal errors. Nothing is known of the tails beyond 5 and 95 %.
     """
-    from scipy.special import ndtri
-
-    score, levels, values = ndtri(np.clip(shares, 1e-9, 1.0 - 1e-9)), ndtri(LEVELS), np.asarray(spread.quantiles)
+    score, levels = (special.normal_quantiles(each) for each in (np.clip(shares, 1e-9, 1.0 - 1e-9), np.asarray(LEVELS)))
+    values = np.asarray(spread.quantiles)
     slopes = np.diff(values) / np.diff(levels)
     piece = np.clip(np.searchsorted(levels, score) - 1, 0, slopes.size - 1)
     return np.asarray(values[piece] + slopes[piece] * (score - levels[piece]))

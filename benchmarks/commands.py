@@ -1,0 +1,116 @@
+"""Whole commands as people type them, over the time of an interpreter that imports numpy.
+
+``python -m benchmarks.commands`` runs all of them in turn, several times, and takes the best of each: what else the
+machine does then hits all alike. It reports; that a command fails is its only failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+PROGRAM = Path(sys.executable).with_name("inference-econ")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, and what it is held against."""
+
+    asked: str
+    """As it is typed, without the program."""
+    goal: float | None = None
+    """Times of the interpreter that it should take at most [1]."""
+
+
+CASES = (
+    Case("--help"),
+    Case("frontier llama_3_70b h100_sxm --weights fp8", 8.0),
+    Case("frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 14.0),
+    Case("disaggregate deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 20.0),
+    Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
+)
+#: Questions that aiconfigurator 0.12 was asked too, on the machine and in the run that its seconds are of: the commands
+#: that answer them, its seconds, those of the interpreter [s], and how many times as fast as it they should be [1].
+#: It is not run again: it takes minutes, and hundreds of megabytes.
+RECORDED = (
+    ("Qwen3-32B recommendation", CASES[4:], 18.3, 0.12, 20.0),
+    ("DeepSeek-V3 on NVL72, with pools", CASES[2:4], 86.5, 0.12, 40.0),
+)
+
+
+@dataclass(frozen=True)
+class Times:
+    """The shortest of several runs [s]."""
+
+    wall: float = float("inf")
+    cpu: float = float("inf")
+
+    def or_shorter(self, other: Times) -> Times:
+        """The shorter of both, each by itself."""
+        return Times(min(self.wall, other.wall), min(self.cpu, other.cpu))
+
+
+def timed(command: Sequence[str | Path]) -> Times:
+    """One run of a command.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        If it fails.
+    """
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, list(map(str, command)))
+    return Times(time.perf_counter() - begun, usage.ru_utime + usage.ru_stime)
+
+
+def best(commands: Sequence[Sequence[str | Path]], rounds: int) -> list[Times]:
+    """The shortest run of each command, of rounds in which each runs once."""
+    shortest = [Times()] * len(commands)
+    for _ in range(rounds):
+        shortest = [times.or_shorter(timed(command)) for times, command in zip(shortest, commands, strict=True)]
+    return shortest
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all commands and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.commands", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each command; the best counts (default: 5)")
+    rounds = parser.parse_args(arguments).rounds
+    quiet = [shlex.split(case.asked) + (["--quiet"] if case.goal else []) for case in CASES]
+    interpreter: Sequence[str | Path] = [sys.executable, "-c", "import numpy"]
+    console = Console(width=120)
+    with console.status("commands in turn"):
+        numpy, *shortest = best([interpreter, *([PROGRAM, *words] for words in quiet)], rounds)
+
+    table = Table(title=f"Whole commands, best of {rounds}", padding=0)
+    for heading in ("command", "s", "CPU s", "over numpy", "CPU over numpy", "goal"):
+        table.add_column(heading, justify="left" if heading == "command" else "right")
+    table.add_row("python -c 'import numpy'", f"{numpy.wall:.2f}", f"{numpy.cpu:.2f}", "1", "1", "")
+    for case, times in zip(CASES, shortest, strict=True):
+        ratios = (f"{times.wall / numpy.wall:.1f}", f"{times.cpu / numpy.cpu:.1f}")
+        goal = f"{case.goal:g}" if case.goal else ""
+        table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", *ratios, goal)
+    console.print(table)
+    for name, cases, theirs, their_interpreter, goal in RECORDED:
+        ours = sum(times.cpu for case, times in zip(CASES, shortest, strict=True) if case in cases) / numpy.cpu
+        ratio = theirs / their_interpreter / ours
+        console.print(f"{name}: {ratio:.0f} x as fast as aiconfigurator 0.12 (recorded: {theirs:g} s; goal {goal:g} x)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

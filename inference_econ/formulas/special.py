@@ -1,0 +1,169 @@
+"""Special functions and roots, as far as answers need them every time.
+
+scipy has them too. To import it takes longer than most answers, so it is left to what is asked seldom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+
+import numpy as np
+
+from inference_econ._types import Array
+
+#: Terms beyond change no digit [1].
+_EXACT = float(np.finfo(float).eps)
+#: Most terms and steps that are taken; far fewer are needed [1].
+_MOST_TERMS, _MOST_STEPS = 10_000, 200
+#: So many standard deviations from the mean, a Poisson-distributed number never is [1].
+_NEVER = 10.0
+_NORMAL = NormalDist()
+
+
+def log_gamma(values: Array) -> Array:
+    """Logarithms of the gamma function, shape (...) [1].
+
+    Examples
+    --------
+    >>> np.exp(log_gamma(np.array([1.0, 4.0, 5.0]))).round(9)
+    array([ 1.,  6., 24.])
+    """
+    return np.array([math.lgamma(value) for value in values.ravel().tolist()]).reshape(values.shape)
+
+
+def normal_quantiles(shares: Array) -> Array:
+    """What a normal variate of mean 0 and deviation 1 does not exceed with some probabilities, shape (...) [1].
+
+    Parameters
+    ----------
+    shares : ndarray, shape (...)
+        Above 0 and below 1 [1].
+
+    Notes
+    -----
+    Algorithm AS 241 of Wichura (1988), to 16 digits.
+
+    Examples
+    --------
+    >>> normal_quantiles(np.array([0.5, 0.975])).round(6)
+    array([0.      , 1.959964])
+    """
+    return np.array([_NORMAL.inv_cdf(share) for share in shares.ravel().tolist()]).reshape(shares.shape)
+
+
+def poisson_capped(mean: Array, most: Array) -> Array:
+    """Mean of the lesser of a Poisson-distributed number and a limit, shape (...) [1].
+
+    Parameters
+    ----------
+    mean : ndarray, shape (...)
+        Of the number, above 0 [1].
+    most : ndarray, shape (...)
+        The limit, from 0 on [1]; need not be whole.
+
+    Notes
+    -----
+    E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularised incomplete gamma functions, P(m, x) being the
+    probability of m or more. Q(m - 1, x) is Q(m, x) less the probability x^(m-1) e^-x / Gamma(m). Below m = 1 it is m
+    times the probability of any.
+
+    Examples
+    --------
+    Of two on average, at most one: 1 - e^-2.
+
+    >>> poisson_capped(np.array([2.0]), np.array([1.0])).round(9)
+    array([0.86466472])
+    """
+    mean, most = np.broadcast_arrays(mean, most)
+    # Most limits are reached always or never.
+    capped, room = np.minimum(mean, most), _NEVER * (np.sqrt(mean) + _NEVER)
+    near = (mean > 0.0) & (most > 0.0) & (most > mean - room) & (most < mean + room)
+    x, m = mean[near], np.maximum(most[near], 1.0)
+    reached, chance = _reached(m, x)
+    capped[near] = np.where(
+        most[near] < 1.0, -most[near] * np.expm1(-x), m * reached + x * (1.0 - reached) - m * chance
+    )
+    return capped
+
+
+def _reached(most: Array, mean: Array) -> tuple[Array, Array]:
+    """P(m, x) for m from 1 on, and x^m e^-x / m!, shape (n,) [1].
+
+    Series 8.7.1 of the DLMF below m + 1, and continued fraction 8.9.2 above, by Lentz's method.
+    """
+    chance = np.exp(most * np.log(mean) - mean - log_gamma(most + 1.0))
+    reached, below = np.empty_like(chance), mean < most + 1.0
+    m, x = most[below], mean[below]
+    total = term = np.ones_like(x)
+    for number in range(1, _MOST_TERMS):
+        term = term * (x / (m + number))
+        total = total + term
+        if not np.any(term > _EXACT * total):
+            break
+    reached[below] = chance[below] * total
+    m, x = most[~below], mean[~below]
+    odd = x + 1.0 - m
+    ahead = np.full_like(x, np.inf)
+    behind = total = 1.0 / odd
+    for number in range(1, _MOST_TERMS):
+        factor, odd = number * (m - number), odd + 2.0
+        behind = 1.0 / (odd + factor * behind)
+        ahead = odd + factor / ahead
+        change = ahead * behind
+        total = total * change
+        if not np.any(np.abs(change - 1.0) > _EXACT):
+            break
+    reached[~below] = 1.0 - chance[~below] * m * total
+    return reached, chance
+
+
+def root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    """Where a continuous function between two places of unlike signs is zero.
+
+    Parameters
+    ----------
+    function : callable
+        Of a number.
+    low, high : float
+        The two places [as the number].
+    tolerance : float
+        How far off the root may be [as the number].
+
+    Returns
+    -------
+    float
+        The root [as the number].
+
+    Notes
+    -----
+    Chandrupatla (1997): inverse quadratic interpolation where the last three values allow it, halving otherwise.
+
+    Examples
+    --------
+    >>> round(root(lambda x: x * x - 2.0, 0.0, 2.0, 1e-12), 9)
+    1.414213562
+    """
+    (a, at_a), (b, at_b) = (low, function(low)), (high, function(high))
+    if at_a * at_b > 0.0:
+        raise ValueError(f"no change of sign between {low:g} and {high:g}")
+    share = 0.0 if at_a == 0.0 else 1.0 if at_b == 0.0 else 0.5
+    for _ in range(_MOST_STEPS):
+        place = a + share * (b - a)
+        value = function(place)
+        if (value > 0.0) == (at_a > 0.0):
+            c, at_c = a, at_a
+        else:
+            c, at_c, b, at_b = b, at_b, a, at_a
+        a, at_a = place, value
+        best = a if abs(at_a) < abs(at_b) else b
+        least = (2.0 * _EXACT * abs(best) + tolerance) / abs(b - a) if a != b else 1.0
+        if value == 0.0 or least > 0.5:
+            break
+        share, bend, slope = 0.5, (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        if slope**2 < bend and (1.0 - slope) ** 2 < 1.0 - bend:
+            share = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            share += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+        share = min(max(share, least), 1.0 - least)
+    return best
