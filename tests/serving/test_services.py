@@ -76,7 +76,7 @@ def test_one_of_them() -> None:
 
 def test_states_in_between() -> None:
     one = service_of("llama_3_8b")
-    possible = one.states.concurrency <= one.slots
+    possible = one.states.concurrency <= one.most_in_flight
     known = one.at(one.states.concurrency[possible])
     np.testing.assert_allclose(known.tpot_seconds, one.states.tpot_seconds[possible])
     np.testing.assert_allclose(known.requests_per_second, one.states.requests_per_second[possible])

@@ -104,10 +104,11 @@ class Pool:
 
     @cached_property
     def full(self) -> Steady:
-        """The steady state with all slots taken, prompts that are being read among them; shape (n, 1)."""
+        """The steady state of a full instance, prompts that are being read among its requests; shape (n, 1)."""
         services, states = self.services, self.services.states
-        rows = zip(services.slots, states.concurrency, states.batch, strict=True)
-        batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in rows]
+        most = np.minimum(services.slots, services.running)
+        rows = zip(most, states.concurrency, states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch))) for limit, flight, batch in rows]
         return states_of(
             services.setup, services.plans, np.array(batch)[:, None], services.requests, services.speculation
         )

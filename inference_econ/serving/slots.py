@@ -1,0 +1,126 @@
+"""Requests at a time: as many as memory and the engine's rule let in, and as many as are there when memory is full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine import Memory, Plans, Setup, Speculation, attention_groups, needed_memory
+from inference_econ.inputs import Requests
+from inference_econ.serving.lengths import levels, quantiles
+
+#: Equally likely requests that stand for all [1].
+_LIKELY = 400
+#: Share of the requests of a group whose contexts grow together where all answers are of one length, squared, and how
+#: much less of them do where lengths vary, for each unit of their squared coefficient of variation: both as played [1].
+_IN_WAVES, _APART = 0.5, 50.0
+#: A deviation that is none, and deviations beyond which nothing is [1].
+_LEAST, _FAR = 1e-9, 30.0
+
+
+def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
+    """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them.
+
+    An engine that keeps room free for what answers will hold lets in no more than its rule allows, but always one.
+    """
+    batch, admitted = plans.batch, _admitted(setup, plans, speculation)
+    # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
+    for _ in range(4):
+        needed = needed_memory(setup, replace(plans, batch=batch), speculation)
+        # Every group of attention ranks has room for as many.
+        groups = attention_groups(plans, setup.assumptions.layout)
+        batch = np.maximum(np.floor(admitted(_with_room(needed, batch) / groups)) * groups, groups)
+    needed = needed_memory(setup, replace(plans, batch=batch), speculation)
+    return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
+
+
+def _with_room(needed: Memory, batch: Array) -> Array:
+    """Requests of the mean context that have room in an instance, from what some need [1]."""
+    room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
+    return np.asarray(room / ((needed.kv_bytes - needed.prefix_bytes) / batch))
+
+
+def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Callable[[Array], Array]:
+    """Requests that an engine lets in, from those of the mean context that have room [1]; all where no rule is known.
+
+    The last one finds all others with what they hold on average, and needs room for its prompt and the engine's shares
+    of its own answer and of what the others have still to write.
+    """
+    rules = setup.admission
+    if rules is None or not setup.spread:
+        return lambda mean: mean
+    prompt, whole = _ends(setup, plans, speculation)
+    own, other = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
+    return lambda mean: np.minimum(mean, 1.0 + (mean - own) / other)
+
+
+def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
+    """What a request holds with its prompt alone, and with its whole answer, over what it holds on average [1]."""
+
+    def held(context: float) -> Array:
+        at = replace(setup, context=context, contexts=(), spread=0.0)
+        needed = needed_memory(at, plans, speculation)
+        return np.asarray(needed.kv_bytes - needed.prefix_bytes)
+
+    half, usual = setup.spread / 2.0, held(setup.context)
+    return held(setup.context - half) / usual, held(setup.context + half) / usual
+
+
+def in_flight_when_full(
+    setup: Setup, requests: Requests, plans: Plans, slots: Array, speculation: Speculation | None = None
+) -> Array:
+    """Requests that are in flight on average where more come than an instance completes [1].
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        Layouts, arrays of shape (n,); their batch does not count.
+    slots : ndarray, shape (n,)
+        Requests in flight at most [1].
+    speculation : Speculation, optional
+        Who proposes tokens, on the same chips.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        No more than the slots, and as many where the engine keeps room for whole answers.
+
+    Notes
+    -----
+    With all n slots of a group taken, requests hold n times the mean with a standard deviation of s sqrt(n + k n^2): s
+    of each by itself, and k for contexts that grow together, as answers of one length do. What is beyond the memory, as
+    of a normal distribution, is sent back. Meanwhile the one at the head of the queue finds anything between nothing
+    and its own prompt free: half of it on average, of those who wait longest the most (renewal theory: Cox, 1962).
+    """
+    rules = setup.admission
+    if (rules is not None and rules.evicted == "nobody") or not setup.spread:
+        return slots
+    from scipy.special import ndtr
+
+    groups = attention_groups(plans, setup.assumptions.layout)
+    batch = np.maximum(slots, groups)
+    needed = needed_memory(setup, replace(plans, batch=batch), speculation)
+    # Who runs more than is known to fit has the memory for them.
+    most, room = batch / groups, np.maximum(_with_room(needed, batch), batch) / groups
+    prompt, whole = _ends(setup, replace(plans, batch=batch), speculation)
+    prompts, answers = (quantiles(length, levels(_LIKELY)) for length in (requests.isl, requests.osl))
+    # Of answers that are under way, long ones are more likely, and each is anywhere on its way.
+    written = np.mean(answers**2) / np.mean(answers) / 2.0
+    variance = np.var(prompts) + np.mean(answers**3) / np.mean(answers) / 3.0 - written**2
+    together = _IN_WAVES / (1.0 + _APART * requests.osl.scv)
+    each = np.maximum(whole - prompt, 0.0) / setup.spread * np.sqrt(variance)
+    deviation = each * np.sqrt(most + together * most**2)
+    beyond = np.minimum((room - most) / np.maximum(deviation, _LEAST), _FAR)
+    full = ndtr(-beyond)
+    sent_back = deviation * (np.exp(-(beyond**2) / 2.0) / np.sqrt(2.0 * np.pi) - beyond * full)
+    # No prompt waits for more room than there is.
+    heads = np.minimum(prompts / np.mean(prompts) * prompt[..., None], room[..., None])
+    free = np.mean(heads**2, axis=-1) / np.mean(heads, axis=-1) / 2.0
+    return np.asarray(np.maximum(most - sent_back - full * free, 1.0) * groups)
