@@ -28,7 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
-from inference_econ.serving.slots import in_flight_when_full, slots_of
+from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Batches per layout, from one request to a full cache in equal ratios.
@@ -55,8 +55,8 @@ class Services:
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
         Requests in flight at most: their cache fits [1].
-    running : ndarray, shape (n,)
-        Requests in flight on average where more come than an instance completes [1].
+    crowding : Crowding or None
+        What requests hold beyond the memory when many are in flight; None where whole answers have room.
     steady : callable
         Gives :attr:`states`, which are calculated when they are first asked for.
     decoding : callable
@@ -69,7 +69,7 @@ class Services:
     requests: Requests
     plans: Plans
     slots: Array
-    running: Array
+    crowding: Crowding | None
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
@@ -82,6 +82,11 @@ class Services:
         """Steady states by batch, ascending; arrays of shape (n, k)."""
         return self.steady()
 
+    @property
+    def running(self) -> Array:
+        """Requests in flight on average where more come than an instance completes, shape (n,) [1]."""
+        return self.slots if self.crowding is None else np.minimum(self.slots, self.crowding.in_flight)
+
     def service(self, index: int) -> Service:
         """One of them."""
         plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
@@ -92,9 +97,14 @@ class Services:
 
     def take(self, indices: Indices) -> Services:
         """Some of them."""
-        plans, slots, running = self.plans.at((indices,)), self.slots[indices], self.running[indices]
+        plans, slots = self.plans.at((indices,)), self.slots[indices]
+        crowding = None if self.crowding is None else self.crowding.take(indices)
         states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
-        return replace(self, plans=plans, slots=slots, running=running, steady=states, decoding=decoding)
+        return replace(self, plans=plans, slots=slots, crowding=crowding, steady=states, decoding=decoding)
+
+    def states_at(self, batches: Array) -> Steady:
+        """Steady states of each layout at batches of its own [1], shape (n, k)."""
+        return states_of(self.setup, self.plans, batches, self.requests, self.speculation, self.crowding)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
         batches, seconds = self.decoding()
@@ -271,25 +281,34 @@ def services(
         Who proposes tokens, on the same chips.
     """
     slots = np.minimum(np.minimum(slots, _MOST_SLOTS), _begun(setup, requests, plans))
-    running = in_flight_when_full(setup, requests, plans, slots, speculation)
+    rules = setup.admission
+    kept_free = rules is not None and rules.evicted == "nobody"
+    crowding = None if kept_free else Crowding.of(setup, requests, plans, slots, speculation)
+    running = slots if crowding is None else crowding.in_flight
     shares = np.arange(batches) / (batches - 1.0)
     each, every = (most[:, None] ** shares for most in (running, slots))
 
     def states() -> Steady:
-        return states_of(setup, plans, each, requests, speculation)
+        return states_of(setup, plans, each, requests, speculation, crowding)
 
     def decoding() -> tuple[Array, Array]:
         parts = (decode_steps(setup, some, speculation) for some in _portions(plans, every))
         return every, np.concatenate([seconds / tokens for seconds, tokens in parts])
 
-    return Services(setup, requests, plans, slots, running, states, decoding, speculation)
+    return Services(setup, requests, plans, slots, crowding, states, decoding, speculation)
 
 
 def states_of(
-    setup: Setup, plans: Plans, batches: Array, requests: Requests, speculation: Speculation | None = None
+    setup: Setup,
+    plans: Plans,
+    batches: Array,
+    requests: Requests,
+    speculation: Speculation | None = None,
+    crowding: Crowding | None = None,
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
-    return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+    states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+    return states if crowding is None else states.reading_again(crowding.read_again(batches))
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
