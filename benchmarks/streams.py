@@ -17,9 +17,9 @@ import numpy as np
 
 from inference_econ.engine import Plans, Setup
 from inference_econ.inputs import Requests
-from inference_econ.serving import STATISTICS, Service, is_unproven, loaded
+from inference_econ.serving import STATISTICS, Service, is_unproven, loaded, slots_of
 from inference_econ.serving.proven import requests_of_a_run
-from inference_econ.serving.services import services, slots_of
+from inference_econ.serving.services import services
 from inference_econ.serving.simulation import play
 
 #: Model, its weights, chip, how many, and attention ranks of a group.

@@ -216,7 +216,7 @@ def _point(service: Service, concurrency: float) -> SteadyService:
         service.setup,
         service.requests,
         replace(service.plans, batch=np.array([float(state.batch)])),
-        min(concurrency, float(service.slots)),
+        min(concurrency, service.most_in_flight),
         float(state.ttft_seconds),
         float(state.tpot_seconds),
         float(state.decode_seconds),

@@ -8,7 +8,7 @@ import numpy as np
 
 from inference_econ.errors import InputError
 from inference_econ.serving import Services, Steady
-from inference_econ.serving.services import services, states_of
+from inference_econ.serving.services import services
 
 
 def with_slots(layouts: Services, slots: int) -> Services:
@@ -45,9 +45,9 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
     def states() -> Steady:
         # Those that are being read are in flight too, so that the largest batch is a little smaller.
-        rows = zip(wider.slots, wider.states.concurrency, wider.states.batch, strict=True)
+        rows = zip(wider.running, wider.states.concurrency, wider.states.batch, strict=True)
         batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(each))) for limit, flight, each in rows]
         shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
-        return states_of(setup, layouts.plans, np.array(batch)[:, None] ** shares, requests, speculation)
+        return wider.states_at(np.array(batch)[:, None] ** shares)
 
     return replace(wider, steady=states)

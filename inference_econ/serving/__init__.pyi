@@ -15,10 +15,10 @@ from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service
 from .services import layouts as layouts
-from .services import slots_of as slots_of
 from .simulation.events import Server as Server
 from .simulation.trace import Estimate as Estimate
 from .simulation.trace import Trace as Trace
+from .slots import slots_of as slots_of
 from .statistics import STATISTICS as STATISTICS
 from .statistics import Statistics as Statistics
 from .statistics import listed as listed

@@ -19,7 +19,6 @@ from inference_econ.engine import (
     Prefill,
     Setup,
     Speculation,
-    attention_groups,
     memory,
     needed_memory,
     prompts_of_a_step,
@@ -29,6 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
+from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Batches per layout, from one request to a full cache in equal ratios.
@@ -54,11 +54,13 @@ class Services:
     plans : Plans
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
-        Requests whose cache fits [1].
+        Requests in flight at most: their cache fits [1].
+    crowding : Crowding or None
+        What requests hold beyond the memory when many are in flight; None where whole answers have room.
     steady : callable
         Gives :attr:`states`, which are calculated when they are first asked for.
     decoding : callable
-        Gives the batches of these states and their decode steps alone [1], [s]; arrays of shape (n, k).
+        Gives batches up to all slots and their decode steps alone [1], [s]; arrays of shape (n, k).
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -67,6 +69,7 @@ class Services:
     requests: Requests
     plans: Plans
     slots: Array
+    crowding: Crowding | None
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
@@ -79,19 +82,29 @@ class Services:
         """Steady states by batch, ascending; arrays of shape (n, k)."""
         return self.steady()
 
+    @property
+    def running(self) -> Array:
+        """Requests in flight on average where more come than an instance completes, shape (n,) [1]."""
+        return self.slots if self.crowding is None else np.minimum(self.slots, self.crowding.in_flight)
+
     def service(self, index: int) -> Service:
         """One of them."""
         plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
         return Service(
-            self.setup, self.requests, plans, slots, lambda: self.states.take(index), lambda: self._taken(index),
-            self.speculation,
+            self.setup, self.requests, plans, slots, float(self.running[index]),
+            lambda: self.states.take(index), lambda: self._taken(index), self.speculation,
         )  # fmt: skip
 
     def take(self, indices: Indices) -> Services:
         """Some of them."""
         plans, slots = self.plans.at((indices,)), self.slots[indices]
+        crowding = None if self.crowding is None else self.crowding.take(indices)
         states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
-        return replace(self, plans=plans, slots=slots, steady=states, decoding=decoding)
+        return replace(self, plans=plans, slots=slots, crowding=crowding, steady=states, decoding=decoding)
+
+    def states_at(self, batches: Array) -> Steady:
+        """Steady states of each layout at batches of its own [1], shape (n, k)."""
+        return states_of(self.setup, self.plans, batches, self.requests, self.speculation, self.crowding)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
         batches, seconds = self.decoding()
@@ -111,11 +124,13 @@ class Service:
     plans : Plans
         The layout, of shape (1,).
     slots : int
-        Requests whose cache fits [1].
+        Requests in flight at most: their cache fits [1].
+    running : float
+        Requests in flight on average where more come than the instance completes [1].
     steady : callable
         Gives :attr:`states`, which are calculated when they are first asked for.
     decoding : callable
-        Gives the batches of these states and their decode steps alone [1], [s]; arrays of shape (k,).
+        Gives batches up to all slots and their decode steps alone [1], [s]; arrays of shape (k,).
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -124,6 +139,7 @@ class Service:
     requests: Requests
     plans: Plans
     slots: int
+    running: float
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
@@ -158,14 +174,19 @@ class Service:
         """What one prompt by itself takes of the instance's time, while other groups wait [s]."""
         return float(self.prompt.busy_seconds[0])
 
+    @property
+    def most_in_flight(self) -> float:
+        """Requests that are served at a time on average, however many come [1]."""
+        return min(float(self.slots), self.running)
+
     @cached_property
     def most_requests_per_second(self) -> float:
-        """With all slots taken [1/s]."""
+        """With as many in flight as there are where more come [1/s]."""
         return float(self.at(self.slots).requests_per_second)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
-        """The steady state with some requests in flight, shape (...); at most as many as there are slots."""
-        return self.states.at(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.slots))
+        """The steady state with some requests in flight, shape (...); at most as many as a full instance has."""
+        return self.states.at(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.most_in_flight))
 
     def step_seconds(self, batch: npt.ArrayLike) -> Array:
         """A decode step without prefill for some requests, shape (...) [s]."""
@@ -260,28 +281,39 @@ def services(
     slots : ndarray, shape (n,)
         Requests in flight at most [1]; fewer where prompts cannot begin as fast as that many would end.
     batches : int
-        Steady states per layout, from one request to all slots in equal ratios [1].
+        Steady states per layout, from one request to as many as a full instance has in equal ratios [1].
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
     slots = np.minimum(np.minimum(slots, _MOST_SLOTS), _begun(setup, requests, plans))
-    each = slots[:, None] ** (np.arange(batches) / (batches - 1.0))
+    rules = setup.admission
+    kept_free = rules is not None and rules.evicted == "nobody"
+    crowding = None if kept_free else Crowding.of(setup, requests, plans, slots, speculation)
+    running = slots if crowding is None else crowding.in_flight
+    shares = np.arange(batches) / (batches - 1.0)
+    each, every = (most[:, None] ** shares for most in (running, slots))
 
     def states() -> Steady:
-        return states_of(setup, plans, each, requests, speculation)
+        return states_of(setup, plans, each, requests, speculation, crowding)
 
     def decoding() -> tuple[Array, Array]:
-        parts = (decode_steps(setup, some, speculation) for some in _portions(plans, each))
-        return each, np.concatenate([seconds / tokens for seconds, tokens in parts])
+        parts = (decode_steps(setup, some, speculation) for some in _portions(plans, every))
+        return every, np.concatenate([seconds / tokens for seconds, tokens in parts])
 
-    return Services(setup, requests, plans, slots, states, decoding, speculation)
+    return Services(setup, requests, plans, slots, crowding, states, decoding, speculation)
 
 
 def states_of(
-    setup: Setup, plans: Plans, batches: Array, requests: Requests, speculation: Speculation | None = None
+    setup: Setup,
+    plans: Plans,
+    batches: Array,
+    requests: Requests,
+    speculation: Speculation | None = None,
+    crowding: Crowding | None = None,
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
-    return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+    states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+    return states if crowding is None else states.reading_again(crowding.read_again(batches))
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
@@ -324,44 +356,6 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
     order = np.lexsort((ep, ranks, pp, size))
     dcp = variants[0].dcp if variants else 1.0
     return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True, dcp=dcp)
-
-
-def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them.
-
-    An engine that keeps room free for what answers will hold lets in no more than its rule allows, but always one.
-    """
-    batch, admitted = plans.batch, _admitted(setup, plans, speculation)
-    # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
-    for _ in range(4):
-        needed = needed_memory(setup, replace(plans, batch=batch), speculation)
-        room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
-        # Every group of attention ranks has room for as many.
-        groups, each = attention_groups(plans, setup.assumptions.layout), needed.kv_bytes - needed.prefix_bytes
-        batch = np.maximum(np.floor(admitted(room / (each / batch) / groups)) * groups, groups)
-    needed = needed_memory(setup, replace(plans, batch=batch), speculation)
-    return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
-
-
-def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Callable[[Array], Array]:
-    """Requests that an engine lets in, from those of the mean context that have room [1]; all where no rule is known.
-
-    The last one finds all others with what they hold on average, and needs room for its prompt and the engine's shares
-    of its own answer and of what the others have still to write.
-    """
-    rules = setup.admission
-    if rules is None or not setup.spread:
-        return lambda mean: mean
-
-    def held(context: float) -> Array:
-        at = replace(setup, context=context, contexts=(), spread=0.0)
-        needed = needed_memory(at, plans, speculation)
-        return np.asarray(needed.kv_bytes - needed.prefix_bytes)
-
-    half, usual = setup.spread / 2.0, held(setup.context)
-    prompt, whole = (held(setup.context + sign * half) / usual for sign in (-1.0, 1.0))
-    own, other = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    return lambda mean: np.minimum(mean, 1.0 + (mean - own) / other)
 
 
 def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:

@@ -170,9 +170,29 @@ class Steady:
             prompts=replace(self.prompts, seconds=unread, chip_seconds=unread, mean=reading),
         )
 
+    def reading_again(self, more: Array) -> Steady:
+        """The same numbers in flight where prompts are read more than once: some share of them again, shape (...)."""
+        cycle = self.concurrency / self.requests_per_second
+        longer = 1.0 + self.prefill_share * more
+        rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)
+        fewer = rate / self.requests_per_second
+        return replace(
+            self,
+            tpot_seconds=self.tpot_seconds * longer,
+            requests_per_second=rate,
+            prefill_share=np.minimum(self.prefill_share * fewer * (1.0 + more), 1.0),
+            apart_share=np.minimum(self.apart_share * fewer * (1.0 + more), 1.0),
+            follow_share=self.follow_share * fewer,
+        )
+
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
-        """These states, but others of the same batches where they are possible, shape (...), and complete more."""
+        """These states, but others of the same batches from the first one on that is possible and completes more.
+
+        Batches ascend along the last axis. A server does not go back: with more requests in flight it would complete
+        as much with fewer.
+        """
         better = possible & (other.requests_per_second > self.requests_per_second)
+        better = np.logical_or.accumulate(better, axis=-1)
         return self._each(lambda values, others: np.asarray(np.where(better, others, values)), other)
 
     def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
@@ -203,8 +223,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     setup : Setup
         What, on what, how, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
-        Deployments, shape (...); the batch is what one of its requests sees, itself included. Groups that have no
-        sequence run along without work.
+        Deployments, shape (...); the batch is what one of its requests sees, itself included, and ascends along the
+        last axis. Groups that have no sequence run along without work.
     requests : Requests
         Lengths and cached tokens.
     speculation : Speculation, optional

@@ -71,12 +71,15 @@ def test_one_of_them() -> None:
         np.testing.assert_array_equal(one.states.tpot_seconds, found.states.tpot_seconds[index])
         again = steady(found.setup, replace(one.plans, batch=one.states.batch), found.requests)
         np.testing.assert_allclose(one.states.ttft_seconds, again.ttft_seconds)
-        np.testing.assert_allclose(one.states.requests_per_second, again.requests_per_second)
+        # Where memory is full, prompts are read again.
+        assert (one.states.requests_per_second <= again.requests_per_second).all()
+        room = one.states.batch < 0.5 * one.slots
+        np.testing.assert_allclose(one.states.requests_per_second[room], again.requests_per_second[room], rtol=1e-6)
 
 
 def test_states_in_between() -> None:
     one = service_of("llama_3_8b")
-    possible = one.states.concurrency <= one.slots
+    possible = one.states.concurrency <= one.most_in_flight
     known = one.at(one.states.concurrency[possible])
     np.testing.assert_allclose(known.tpot_seconds, one.states.tpot_seconds[possible])
     np.testing.assert_allclose(known.requests_per_second, one.states.requests_per_second[possible])

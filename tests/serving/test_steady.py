@@ -74,14 +74,18 @@ def test_littles_law_and_a_busy_machine(
 def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
     model: str, layout: tuple[int, int, int, int], isl: int, osl: int, chunk: str
 ) -> None:
-    # Groups that begin to hold prompts back are quicker than with fewer requests.
-    free = "serving.held_steps=0"
-    found, _ = state(model, layout, np.geomspace(1.0, 4096.0, 25), requests(isl, osl), chunk, free)
+    batches = np.geomspace(1.0, 4096.0, 25)
+    found, _ = state(model, layout, batches, requests(isl, osl), chunk)
+    # Groups that begin to hold prompts back may have a shorter queue than before.
+    free, _ = state(model, layout, batches, requests(isl, osl), chunk, "serving.held_steps=0")
     # What steps that decode and read prompts save changes with the batch at once where messages or bounds change; the
     # work of short prompts that share a step is read between counts.
     slack = 0.05 if chunk == WHOLE and layout[0] == layout[1] else 0.1
-    for ascending in (found.tpot_seconds, found.ttft_seconds, found.concurrency, found.requests_per_second):
+    for ascending in (found.tpot_seconds, found.requests_per_second, free.tpot_seconds, free.ttft_seconds):
         assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
+    # States between two are read by the number in flight, also where groups begin to hold prompts back.
+    for some in (found, free):
+        assert (np.diff(some.concurrency) >= 0.0).all()
 
 
 @settings(max_examples=40, deadline=None)

@@ -29,7 +29,6 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Length, Requests
 from inference_econ.serving import Services, Steady
-from inference_econ.serving.services import states_of
 
 #: Numbers of prompts on an instance that are looked at [1].
 _SHARED = 12
@@ -104,13 +103,11 @@ class Pool:
 
     @cached_property
     def full(self) -> Steady:
-        """The steady state with all slots taken, prompts that are being read among them; shape (n, 1)."""
+        """The steady state of a full instance, prompts that are being read among its requests; shape (n, 1)."""
         services, states = self.services, self.services.states
-        rows = zip(services.slots, states.concurrency, states.batch, strict=True)
-        batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in rows]
-        return states_of(
-            services.setup, services.plans, np.array(batch)[:, None], services.requests, services.speculation
-        )
+        rows = zip(services.running, states.concurrency, states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch))) for limit, flight, batch in rows]
+        return services.states_at(np.array(batch)[:, None])
 
     @cached_property
     def states(self) -> Steady:

@@ -249,8 +249,8 @@ def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
     each = max(row.concurrency / replicas, 1.0)
     state = service.at(each)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
-    wait = max(each - service.slots, 0.0) / rate + row.wait_steps * tpot
+    # Those without room wait for it: of so many at a time, each goes around as often as the server completes one.
+    wait = max(each - service.most_in_flight, 0.0) / rate + row.wait_steps * tpot
     return _prediction(row, service, ttft + wait, tpot, rate, idle=each <= 1.0)
 
 

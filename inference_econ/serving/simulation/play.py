@@ -229,9 +229,9 @@ def _decode_tables(service: Service, contexts: Array, sizes: int) -> tuple[StepT
     setup, plans = service.setup, service.plans
     groups = round(float(reading_groups(setup, plans)[0]))
     if service.speculation is not None:
-        states = service.states
-        table = StepTable(states.batch.tolist(), [service.requests.mean_context], states.decode_seconds[:, None])
-        return table, table, int(states.batch[-1])
+        rounds, seconds = service.decoding()
+        table = StepTable(rounds.tolist(), [service.requests.mean_context], seconds[:, None])
+        return table, table, int(rounds[-1])
     batches = np.unique(np.rint(np.geomspace(1.0, -(-service.slots // groups), sizes)))
 
     def of(sequences: Array, fullest: float) -> StepTable:

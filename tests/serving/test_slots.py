@@ -1,0 +1,91 @@
+"""Requests in flight where memory is full, held against the server that is played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.inputs import Length, Requests
+from inference_econ.serving import Service
+from inference_econ.serving.simulation import arrivals, play
+from tests import asking
+
+
+def _service(
+    slots: int, isl: str, osl: str, *, engine: str = "vllm", shared: float = 0.0, model: str = "llama_3_8b"
+) -> Service:
+    """On one chip whose memory holds so many requests of the mean context, and a third of another."""
+    requests = Requests(isl=Length.parse(isl), osl=Length.parse(osl), shared_prefix=shared)
+
+    memory, most = 4e11, float(slots)
+    for _ in range(4):
+        # What an engine sets aside follows from the memory.
+        service = asking.offer(
+            model,
+            "h100_sxm",
+            requests,
+            price=2.0,
+            pins=ie.Pins(tp=1, dp=1, pp=1),
+            engine=engine,
+            changes=[f"hardware.hbm_bytes={memory}"],
+        ).service(0)
+        needed = replace(service.setup, spread=0.0).memory(replace(service.plans, batch=np.array([most])))
+        weights, cache, available = needed.of_one_plan()
+        prefix = float(np.ravel(needed.prefix_bytes)[0])
+        wanted = weights + prefix + (cache - prefix) * (most + 1.0 / 3.0) / most
+        memory += (wanted - available) / service.setup.assumptions.capacity.usable_memory
+    return service
+
+
+def _completed(service: Service) -> float:
+    """By a server to which a third more comes than is said that it completes [1/s]."""
+    lengths = service.requests
+    stream = arrivals.draw(
+        max(1500, 20 * service.slots),
+        1.3 * service.most_requests_per_second,
+        play.law(lengths.isl),
+        play.law(lengths.osl),
+        seed=1,
+    )
+    isl = np.maximum(stream.isl - round(lengths.cached), 1)
+    simulated = play.server(service, isl)
+    return play.play(service, simulated, replace(stream, isl=isl), warm_up=0.3, cool_down=0.1).requests_per_second
+
+
+#: Long prompts, long answers, short ones, and lengths that differ; slots.
+FULL = {
+    "3000/1000": (("3000", "1000"), (3, 12, 50, 130)),
+    "8000/1000": (("8000", "1000"), (5, 20)),
+    "300/3000": (("300", "3000"), (3, 8, 20, 50)),
+    "1000/8": (("1000", "8"), (20, 50)),
+    "uniform": (("uniform:500:1500", "uniform:500:1500"), (5, 20, 50)),
+    "heavy tails": (("lognormal:3000:1", "lognormal:1000:1"), (5, 20, 50)),
+    "heavier tails": (("lognormal:2000:1.5", "lognormal:500:1.5"), (20,)),
+}
+
+
+@pytest.mark.parametrize(
+    ("isl", "osl", "slots"), [(*lengths, slots) for lengths, every in FULL.values() for slots in every]
+)
+def test_a_server_whose_memory_is_full_completes_what_is_said(isl: str, osl: str, slots: int) -> None:
+    service = _service(slots, isl, osl)
+    assert service.slots == slots
+    assert 0.93 <= service.most_requests_per_second / _completed(service) <= 1.035
+
+
+def test_what_all_prompts_begin_with_is_held_once() -> None:
+    service = _service(20, "5000", "500", shared=4000.0)
+    assert service.slots == 20
+    assert 0.93 <= service.most_requests_per_second / _completed(service) <= 1.035
+
+
+@pytest.mark.parametrize("engine", ["sglang", "trtllm"])
+def test_engines_that_keep_room_free_complete_what_is_said(engine: str) -> None:
+    service = _service(20, "3000", "1000", engine=engine)
+    assert 0.93 <= service.most_requests_per_second / _completed(service) <= 1.035
+    if engine == "trtllm":
+        # Nobody is sent back.
+        assert service.most_in_flight == service.slots
