@@ -121,6 +121,7 @@ def recommend(
     *,
     arrival_scv: float = 1.0,
     most: int = 5,
+    play: bool = True,
     progress: Progress | None = None,
 ) -> Recommendation:
     """The cheapest deployments that keep some promises, best first.
@@ -139,6 +140,8 @@ def recommend(
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
         Choices wanted, of instances that do both shared evenly among the kinds of chips [1].
+    play : bool
+        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
     progress : callable, optional
         Told the share of the work done.
 
@@ -162,7 +165,10 @@ def recommend(
     choices: list[AnyChoice] = []
     failure = None
     try:
-        choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, progress=progress) if both else []
+        if both:
+            choices += cheapest(
+                both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress
+            )
     except NothingFitsError as error:
         failure = error
     limit = min((choice.dollars_per_hour for choice in choices), default=math.inf) / (1.0 + NOTICED)

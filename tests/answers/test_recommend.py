@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Choice, _first, natural_rate, recommend
+from inference_econ.answers.recommend import Choice, recommend
+from inference_econ.answers.together import _first, natural_rate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Services, loaded, served
 from tests.offered import offer_of
@@ -259,7 +260,7 @@ def test_what_is_proven_is_not_played() -> None:
 
 def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would have to be played after them is not chosen."""
-    monkeypatch.setattr("inference_econ.answers.recommend._MOST_PLAYED", 1)
+    monkeypatch.setattr("inference_econ.answers.together._MOST_PLAYED", 1)
     offer = offer_of(isl="8000", osl="50", most=4)
     assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
     assert len(recommend([offer], 20.0, Targets())) == 1
