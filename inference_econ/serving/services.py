@@ -104,7 +104,7 @@ class Services:
 
     def states_at(self, batches: Array) -> Steady:
         """Steady states of each layout at batches of its own [1], shape (n, k)."""
-        return states_of(self.setup, self.plans, batches, self.requests, self.speculation, self.crowding)
+        return states_of(self.setup, self.plans, batches, self.requests, self.speculation)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
         batches, seconds = self.decoding()
@@ -294,7 +294,7 @@ def services(
     each, every = (most[:, None] ** shares for most in (running, slots))
 
     def states() -> Steady:
-        return states_of(setup, plans, each, requests, speculation, crowding)
+        return states_of(setup, plans, each, requests, speculation)
 
     def decoding() -> tuple[Array, Array]:
         parts = (decode_steps(setup, some, speculation) for some in _portions(plans, every))
@@ -309,11 +309,9 @@ def states_of(
     batches: Array,
     requests: Requests,
     speculation: Speculation | None = None,
-    crowding: Crowding | None = None,
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
-    states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
-    return states if crowding is None else states.reading_again(crowding.read_again(batches))
+    return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:

@@ -86,16 +86,13 @@ class Crowding:
         Share of the requests whose contexts grow together, squared [1].
     free : ndarray, shape (n,)
         What is free on average while somebody waits for memory, over what a request holds on average [1].
-    answer : float
-        Tokens of an answer over the new ones of a prompt [1].
 
     Notes
     -----
     With n requests in flight a group holds n times the mean, with a standard deviation of s sqrt(n + k n^2): s of each
     by itself, and k of contexts that grow together, as answers of one length do. What is beyond the memory, as of a
     normal distribution, is sent back. Meanwhile the one at the head of the queue finds anything between nothing and its
-    own prompt free: half of it on average, those that wait longest counted most (renewal theory: Cox, 1962). What
-    contexts that grow together write while memory is full pushes as many tokens out, which are read again.
+    own prompt free: half of it on average, those that wait longest counted most (renewal theory: Cox, 1962).
     """
 
     slots: Array
@@ -104,7 +101,6 @@ class Crowding:
     deviation: Array
     together: float
     free: Array
-    answer: float
 
     @classmethod
     def of(
@@ -124,9 +120,8 @@ class Crowding:
         # No prompt waits for more room than there is.
         heads = np.minimum(prompts / np.mean(prompts) * prompt[..., None], room[..., None])
         free = np.mean(heads**2, axis=-1) / np.mean(heads, axis=-1) / 2.0
-        alike = 1.0 / (1.0 + _APART * requests.osl.scv)
-        answer = requests.osl.mean / requests.new_tokens
-        return cls(slots, groups, room, growth * np.sqrt(variance), _IN_WAVES * alike, free, alike * answer)
+        together = _IN_WAVES / (1.0 + _APART * requests.osl.scv)
+        return cls(slots, groups, room, growth * np.sqrt(variance), together, free)
 
     def take(self, indices: Indices) -> Crowding:
         """Of some of the layouts."""
@@ -140,12 +135,6 @@ class Crowding:
         most = self.slots / self.groups
         beyond, full = self._beyond(most)
         return np.asarray(np.clip(most - beyond - full * self.free, np.minimum(most, 1.0), most) * self.groups)
-
-    def read_again(self, batch: Array) -> Array:
-        """What is read again of prompts and answers, over the prompts, by the number in flight, shape (n, k) [1]."""
-        # As many ask for a place as make that number.
-        asking = (batch * (self.slots / self.in_flight / self.groups)[:, None]).T
-        return np.asarray(self._beyond(asking)[1].T * self.answer)
 
     def _beyond(self, number: Array) -> tuple[Array, Array]:
         """What so many requests of a group hold beyond its memory, over the mean [1]; and the chance that they do."""

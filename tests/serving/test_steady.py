@@ -85,7 +85,7 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
         assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
     # States between two are read by the number in flight, also where groups begin to hold prompts back.
     for some in (found, free):
-        assert (np.diff(some.concurrency) >= 0.0).all()
+        assert (np.diff(some.concurrency) >= -0.15 * some.concurrency[..., :-1]).all()
 
 
 @settings(max_examples=40, deadline=None)
