@@ -17,7 +17,7 @@ import numpy as np
 
 from inference_econ.engine import Plans, Setup
 from inference_econ.inputs import Requests
-from inference_econ.serving import SHARES, Service, is_unproven, loaded
+from inference_econ.serving import STATISTICS, Service, is_unproven, loaded
 from inference_econ.serving.proven import requests_of_a_run
 from inference_econ.serving.services import services, slots_of
 from inference_econ.serving.simulation import play
@@ -91,8 +91,8 @@ def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Ca
     errors, close = {}, {}
     for name in QUANTITIES:
         ours = getattr(load, f"{name}_seconds")
-        errors[name] = [float(np.log(ours[which] / seen[name][which].value)) for which in SHARES]
-        close[name] = all(seen[name][which].agrees(ours[which], CLOSE) for which in SHARES)
+        errors[name] = [float(np.log(ours[which] / seen[name][which].value)) for which in STATISTICS[1:]]
+        close[name] = all(seen[name][which].agrees(ours[which], CLOSE) for which in STATISTICS[1:])
     return Case(waits, spread, filled, not is_unproven(service, load), errors, close)
 
 

@@ -19,7 +19,11 @@ _EXAMPLES: dict[Kind, tuple[str, ...]] = {
     "models": ("inference-econ models", "inference-econ models llama_3_70b"),
     "scenarios": ("inference-econ scenarios", "inference-econ scenarios paper/table_4"),
     "assumptions": ("inference-econ assumptions", "inference-econ assumptions deployable"),
-    "engines": ("inference-econ engines", "inference-econ engines vllm"),
+    "engines": (
+        "inference-econ engines",
+        "inference-econ engines vllm",
+        "inference-econ engines --recipes deepseek_v3 h200_sxm",
+    ),
 }
 
 
@@ -54,7 +58,29 @@ def hardware(name: str | None, prices: bool, output: options.Output) -> None:
 models = _command("models", "List the models, or show one with its parameter count and sources.")
 scenarios = _command("scenarios", "List the scenarios, or show one.")
 assumptions = _command("assumptions", "List the presets of assumptions, or show one with its sources.")
-engines = _command("engines", "List the serving engines, or show what one does by version, with its sources.")
+
+
+@click.command(cls=Command, epilog=example(*_EXAMPLES["engines"]))
+@click.argument("name", type=Name("engines"), required=False)
+@click.option(
+    "--recipes",
+    type=(Name("models"), Name("hardware")),
+    metavar="MODEL CHIP",
+    help="How they are run with a model on a chip: cache, proposals, instances and pools, with sources.",
+)
+@click.option("--weights", metavar="FORMAT", help="With --recipes: of weights in this format; as published without.")
+@options.output
+def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | None, output: options.Output) -> None:
+    """List the serving engines, or show what one does by version, with its sources."""
+    from inference_econ.report.catalog import EntryPage, ListingPage
+    from inference_econ.report.recipes import RecipesPage
+
+    if weights is not None and recipes is None:
+        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well")
+    if recipes is not None:
+        show.emit(RecipesPage(*recipes, weights, name), output)
+    else:
+        show.emit(ListingPage("engines") if name is None else EntryPage("engines", name), output)
 
 
 @click.command(cls=Command, epilog=example("inference-econ schema hardware -o hardware.schema.json"))

@@ -13,6 +13,7 @@ from .parameters import COUNT, Name, Number
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
     from inference_econ.answers.disaggregated.terms import Terms
+    from inference_econ.answers.means import Means
     from inference_econ.inputs import Requests
 
 
@@ -70,7 +71,8 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
     rate = options.request_rate(choices, requests)
     with show.progress_bar(quiet=output.quiet):
-        answer = disaggregate(_pools(choices, requests), terms, requests_per_second=rate, means=means)
+        pools = _pools(choices, requests, terms, rate, means)
+        answer = disaggregate(pools, terms, requests_per_second=rate, means=means)
     show.emit(DisaggregatedPage(answer.comparison, answer.fleet, answer.together), output, provenance.asked())
 
 
@@ -82,12 +84,20 @@ def _terms(choices: options.Choices) -> Terms:
     return Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
 
 
-def _pools(choices: options.Choices, requests: Requests) -> Pools:
-    """Layouts for prompts, and for answers on the same or on another kind of hardware."""
-    from inference_econ.answers.disaggregated.pools import pools
+def _pools(
+    choices: options.Choices, requests: Requests, terms: Terms, rate: float | None, means: Means | None
+) -> Pools:
+    """Layouts for prompts, and for answers on the same or on another kind of hardware, of who serves this the best."""
+    from inference_econ.answers.best_pools import best_pools
 
-    decoding = None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"])
-    layer_by_layer = choices["transfer"] == "layers"
-    setup, space = options.setup(choices, choices["hardware"]), options.space(choices)
-    speculation = proposals.speculation(choices, choices["hardware"])
-    return pools(setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer, speculation=speculation)
+    return best_pools(
+        options.setup(choices, choices["hardware"]),
+        requests,
+        options.space(choices),
+        terms,
+        requests_per_second=rate,
+        means=means,
+        decode=None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"]),
+        layer_by_layer=choices["transfer"] == "layers",
+        speculation=proposals.proposed(choices, choices["hardware"]),
+    )

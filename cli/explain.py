@@ -35,14 +35,19 @@ from .parameters import CHART, POSITIVE, Mix
 @click.option(
     "--operators/--no-operators",
     default=None,
-    help="Show the operator table, and what takes the memory of an accelerator. [default: operators; for csv the parts "
-    "of the step]",
+    help="Show the operator table. [default: operators; for csv the parts of the step]",
+)
+@click.option(
+    "--memory/--no-memory",
+    default=None,
+    help="Show what takes the memory of an accelerator. [default: where operators are; for csv the parts of the step]",
 )
 @options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png, .pdf or .html.")
 @click.option("--roofline", type=CHART, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
 def explain(
     operators: bool | None,
+    memory: bool | None,
     prefill: float | None,
     contexts: tuple[tuple[float, int], ...] | None,
     roofline: str | None,
@@ -70,7 +75,7 @@ def explain(
             spread=spread,
             contexts=contexts or (),
         )
-    page = ExplanationPage(explanation, operators)
+    page = ExplanationPage(explanation, operators, memory)
     show.emit(page, output, provenance.asked())
     if roofline is not None:
         page.draw_roofline(roofline)

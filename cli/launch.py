@@ -10,7 +10,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending
 
-from . import options, proposals, saved_services, show
+from . import market, options, proposals, saved_services, show
 from .help import Command, example
 from .parameters import COUNT, PLACE, Name
 
@@ -62,6 +62,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 @options.scheduler
 @options.layout
 @proposals.proposer
+@market.competing
 @click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
 @options.yes
 @click.option("--quiet", is_flag=True, help="No remarks.")
@@ -96,7 +97,7 @@ def _deployment(choices: options.Choices) -> Deployment:
     runner = plan.engine(choices["to"], choices["version"], choices["image"])
     saved = _saved(choices)
     chosen = answer_file.chosen(saved, choices["number"])
-    parts, asked = saved_services.parts(saved, chosen), saved_services.asked_speculation(saved)
+    parts, asked = saved_services.parts(saved, chosen), saved_services.asked_speculation(saved, chosen.parts[-1])
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
     pick = _pick(saved, choices["number"])
@@ -153,12 +154,12 @@ def _recommended(choices: options.Choices) -> Answer:
     if not asked.get("any_layout"):
         asked["engine"] = engine
     requests, targets = options.requests(asked), options.targets(asked)
-    offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
+    offered = market.candidates(asked, requests)
     rate = options.request_rate(asked, requests)
-    deployments = recommend([offered], rate, targets, arrival_scv=asked["arrival_scv"])
+    deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
     record = {
         **answer_file.asked("recommend", asked),
         **recommend_record(deployments, targets),
-        "layouts": len(offered),
+        "layouts": deployments.layouts,
     }
     return answer_file.answer(json.loads(json_text(record)), _HERE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, get_args
@@ -16,6 +15,7 @@ from inference_econ.inputs import Dtype
 from . import prices
 from .bounded import yes as yes
 from .decorators import Choices as Choices
+from .decorators import F
 from .decorators import apply as apply
 from .degrees import degrees as degrees
 from .degrees import instance_gpus as instance_gpus
@@ -40,7 +40,7 @@ from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture
 from .outputs import printed as printed
-from .parameters import CONFIDENCE, COUNT, E2E, POSITIVE, TPOT, TTFT, Name, Number
+from .parameters import CONFIDENCE, COUNT, E2E, PERCENTILE, POSITIVE, TPOT, TTFT, Name, Number, once
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -137,11 +137,19 @@ burstiness = click.option(
     "--arrival-scv", type=Number(min=0, max=1000), default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
 )
 
+
+def _promise(option: str, kind: click.ParamType[float | str], help_: str) -> Callable[[F], F]:
+    """An option for a time that users are promised; twice it would be two promises of one latency."""
+    return click.option(option, type=kind, multiple=True, callback=once, help=f"Promise: {help_}")
+
+
 #: Times that users are promised.
 latencies = apply(
-    click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
-    click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
-    click.option("--e2e", type=E2E, help="Promise: time to the last token, in milliseconds, or for example '10 s'."),
+    _promise(
+        "--ttft", TTFT, "time to first token, in milliseconds, or for example '2 s'; p95:1000 of that percentile."
+    ),
+    _promise("--tpot", TPOT, "time per output token, in milliseconds, or for example '30 ms', mean:30."),
+    _promise("--e2e", E2E, "time to the last token, in milliseconds, or for example '10 s', 'p99:10 s'."),
 )
 
 #: What users are promised; see :func:`targets`.
@@ -176,12 +184,12 @@ means = apply(
 
 traffic = apply(
     lengths,
-    click.option("--request-rate", type=POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
+    click.option("--request-rate", type=POSITIVE, help="Requests/s in all [80 % of what an instance carries]."),
     click.option("--throughput", type=POSITIVE, help="The same as output tokens per second."),
     burstiness,
     promises,
     click.option(
-        "--percentile", type=click.Choice(["mean", "p50", "p90", "p99"]), default="p90", help="Of the promises [p90]."
+        "--percentile", type=PERCENTILE, default="p90", help="Of the promises that do not say: mean, p1 to p99.9 [p90]."
     ),
 )
 
@@ -283,11 +291,16 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
 
 def targets(choices: Choices) -> Targets:
     """The promises of :data:`promises`; what is not given is not promised."""
-    from inference_econ.answers.promises import Targets
+    from inference_econ.answers.promises import NAMES, Targets
+    from inference_econ.inputs import parse_quantity, percentiles
 
     named = {name: choices[name] for name in ("percentile", "confidence") if name in choices}
-    ttft, tpot, e2e = (choices[name] or math.inf for name in ("ttft", "tpot", "e2e"))
-    return Targets(ttft, tpot, e2e_seconds=e2e, **named)
+    for name in NAMES:
+        if choices[name] is not None:
+            promise = percentiles.promise(str(choices[name]))
+            named[f"{name}_seconds"] = parse_quantity(promise.time, "s")
+            named[f"{name}_percentile"] = promise.percentile
+    return Targets(**named)
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

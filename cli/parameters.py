@@ -145,9 +145,10 @@ class Time(click.ParamType[float]):
             seconds = parse_quantity(value, "s")
         except UnitError as error:
             self.fail(f"{error}", param, ctx)
-        return self._positive(seconds, value, param, ctx)
+        return self.positive(seconds, value, param, ctx)
 
-    def _positive(self, seconds: float, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def positive(self, seconds: float, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds that can be meant; refused otherwise."""
         if not (math.isfinite(seconds) and seconds > 0):
             self.fail(f"{value} is not a positive time; write for example '30 ms'.", param, ctx)
         if not _meant(seconds):
@@ -155,8 +156,24 @@ class Time(click.ParamType[float]):
         return seconds
 
 
-class Latency(Time):
-    """A promised latency: milliseconds, as load generators have it, or a time with its unit.
+class Percentile(click.ParamType[str]):
+    """Which requests must see a promise: ``mean``, or any of ``p1`` to ``p99.9``."""
+
+    name = "mean|pN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Its name."""
+        from inference_econ.errors import InputError
+        from inference_econ.inputs import percentiles
+
+        try:
+            return percentiles.percentile(str(value))
+        except InputError as error:
+            self.fail(f"{str(error).removeprefix('percentile: ')}.", param, ctx)
+
+
+class Latency(click.ParamType[float | str]):
+    """A promised latency: milliseconds, as load generators have it, or a time with its unit; perhaps of a percentile.
 
     Parameters
     ----------
@@ -166,18 +183,29 @@ class Latency(Time):
         Times beyond were meant as milliseconds [s].
     """
 
-    name = "MS|TIME"
+    name = "[pN:]MS|TIME"
 
     def __init__(self, least_milliseconds: float, most_seconds: float) -> None:
         self.least_milliseconds, self.most_seconds = least_milliseconds, most_seconds
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """Seconds; with the percentile before them, and their unit, where one is given."""
+        from inference_econ.errors import InputError
+        from inference_econ.inputs import percentiles
+
+        try:
+            promise = percentiles.promise(str(value))
+        except InputError as error:
+            self.fail(f"{error}.", param, ctx)
+        seconds = self._seconds(promise.time, param, ctx)
+        return seconds if promise.percentile is None else f"{promise.percentile}:{seconds!r} s"
+
+    def _seconds(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         milliseconds = _bare(value)
         if milliseconds is None:
-            seconds = self._seconds(value, param, ctx)
+            seconds = TIME.convert(value, param, ctx)
         else:
-            seconds = self._positive(milliseconds / 1e3, value, param, ctx)
+            seconds = TIME.positive(milliseconds / 1e3, value, param, ctx)
             if milliseconds < self.least_milliseconds:
                 self.fail(
                     f"{value} would be {milliseconds:g} ms, as numbers without a unit are milliseconds; write "
@@ -293,6 +321,17 @@ class Confidence(click.ParamType[float]):
         return share
 
 
+def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """The only value of an option that would otherwise take the last of several."""
+    del ctx
+    if len(values) > 1:
+        raise click.BadParameter(
+            f"given {len(values)} times; one promise has one time and one percentile, for example p95:1000.",
+            param=param,
+        )
+    return values[0] if values else None
+
+
 PLACE = Place()
 PICTURE = Picture(PICTURES)
 CHART = Picture(CHARTS)
@@ -306,4 +345,5 @@ SPAN = Span()
 TTFT = Latency(least_milliseconds=10, most_seconds=600)
 E2E = Latency(least_milliseconds=100, most_seconds=36_000)
 CONFIDENCE = Confidence()
+PERCENTILE = Percentile()
 TPOT = Latency(least_milliseconds=1, most_seconds=2)

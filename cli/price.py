@@ -15,6 +15,7 @@ from .parameters import COUNT
 
 if TYPE_CHECKING:
     from inference_econ.answers.picks import Pick
+    from inference_econ.answers.price import Sheet
 
 
 @click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
@@ -29,39 +30,46 @@ if TYPE_CHECKING:
 @click.option(
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
 )
+@click.option("--any-speed", is_flag=True, help="Promise nothing: the cheapest tokens, however slow.")
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
-def price(api_prices: str | None, output: options.Output, **choices: Any) -> None:
+def price(api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.
 
-    The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
+    The cheapest deployment that keeps the promises is priced; its idle time too. Without promises it is as fast as
+    offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
+    none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.price import price
     from inference_econ.report.price import PricePage
 
     requests, targets = options.requests(choices), options.targets(choices)
+    if any_speed and targets.given:
+        raise InputError(f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out")
     layouts = market.candidates(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
             options.request_rate(choices, requests),
-            targets=targets,
+            targets=targets if any_speed or targets.given else None,
             replicas=choices["replicas"],
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    page = PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, sum(map(len, layouts))))
+    page = PricePage(sheet, _api_prices(api_prices), _pick(sheet, choices, sum(map(len, layouts))))
     show.emit(page, output, provenance.asked())
 
 
-def _pick(choices: options.Choices, layouts: int) -> Pick:
+def _pick(sheet: Sheet, choices: options.Choices, layouts: int) -> Pick:
     """How the layout was chosen."""
     from inference_econ.answers.picks import Pick
 
-    some = "" if choices["replicas"] is None else f" of {choices['replicas']} instances"
-    promised = any(choices[name] is not None for name in ("ttft", "tpot", "e2e"))
-    kept = " and keeps the promises" if promised else ""
+    promised, instances = sheet.targets.given, choices["replicas"]
+    kept = "" if not promised else " at this speed" if sheet.usual else " within the promises"
+    if choices["request_rate"] is None and choices["throughput"] is None:
+        return Pick(f"the cheapest per token{kept}, each instance at 80 % of what it carries", layouts)
+    some = "" if instances is None else f" of {instances} instances"
     return Pick(f"the cheapest fleet{some} that serves this rate{kept}", layouts)
 
 

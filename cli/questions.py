@@ -39,7 +39,7 @@ from . import (
 )
 from . import catalog as catalogue
 from .help import OPTIONS
-from .parameters import UNCOUNTABLE, Degree, Name, Rates
+from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates, once
 
 COMMANDS: Mapping[str, click.Command] = {
     "frontier": frontier.frontier,
@@ -257,7 +257,7 @@ def _spelled(parameter: click.Parameter) -> str:
 
 
 def _repeats(parameter: click.Parameter) -> bool:
-    return parameter.multiple or parameter.nargs == -1
+    return (parameter.multiple and parameter.callback is not once) or parameter.nargs == -1
 
 
 def _kind(kind: click.ParamType[Any]) -> Any:
@@ -272,7 +272,7 @@ def _kind(kind: click.ParamType[Any]) -> Any:
         return int | Literal["any"]
     if isinstance(kind, Rates):
         return list[float] | str
-    return str if isinstance(kind, Name) else float | str
+    return str if isinstance(kind, (Name, Percentile)) else float | str
 
 
 def _limits(kind: click.ParamType[Any]) -> Mapping[str, float]:

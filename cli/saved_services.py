@@ -49,8 +49,8 @@ def parts(saved: Answer, chosen: Chosen) -> list[Part]:
     from inference_econ.report import answer_file
 
     try:
-        proposing = asked_speculation(saved)
         answering = chosen.parts[-1]
+        proposing = asked_speculation(saved, answering)
         if proposing is not None:
             service = _part(saved, answering, proposing).service
             proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
@@ -59,9 +59,13 @@ def parts(saved: Answer, chosen: Chosen) -> list[Part]:
         raise InputError(answer_file.mistake(saved, error)) from error
 
 
-def asked_speculation(saved: Answer) -> Speculation | None:
-    """Who was to propose tokens; None if nobody was."""
-    return proposals.speculation(saved.options, saved.options["hardware"]) if "draft" in saved.options else None
+def asked_speculation(saved: Answer, part: ChosenPart) -> Speculation | None:
+    """Who was to propose tokens, by the question or by the recipe of what was chosen; None if nobody was."""
+    from inference_econ.engine import recorded_speculation
+
+    named = proposals.speculation(saved.options, saved.options["hardware"]) if "draft" in saved.options else None
+    recorded = part.practice.get("speculation")
+    return recorded_speculation(recorded) if named is None and recorded is not None else named
 
 
 def _part(saved: Answer, chosen: ChosenPart, speculation: Speculation | None) -> Part:
@@ -69,7 +73,12 @@ def _part(saved: Answer, chosen: ChosenPart, speculation: Speculation | None) ->
 
     asked = saved.options
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
-    alone = {**asked, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
+    named = {name: chosen.practice[name] for name in ("engine", "kv") if chosen.practice.get(name)}
+    if asked.get("any_layout") or asked.get("assumptions"):
+        named.pop("engine", None)
+    elif "," in str(named.get("engine", "")):
+        named["engine"] = asked.get("engine")
+    alone = {**asked, **named, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     requests = options.requests(asked, **_lengths(asked))
     services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role)

@@ -30,8 +30,13 @@ def _setup(model: Any, hardware: Any, settings: dict[str, Any], grid: Any = "who
     return ie.Setup.of(model, hardware, **{**chosen, "assumptions": profiles.for_grid(chosen.get("assumptions"), grid)})
 
 
+def pinned(**degrees: Any) -> ie.Pins:
+    """Degrees that are given; all others are tried."""
+    return ie.Pins(**{**dict.fromkeys(("tp", "dp", "pp"), "any"), **degrees})
+
+
 def _space(settings: dict[str, Any]) -> ie.Space:
-    return ie.Space(ie.Pins(**_taken(settings, _PINS)), **_taken(settings, _SPACE))
+    return ie.Space(pinned(**_taken(settings, _PINS)), **_taken(settings, _SPACE))
 
 
 def setup(model: Any, hardware: Any, context: float = 0.0, **settings: Any) -> ie.Setup:
@@ -47,7 +52,7 @@ def frontier(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) ->
 
 def explain(model: Any, hardware: Any, **settings: Any) -> ie.Explanation:
     """See :func:`inference_econ.explain`."""
-    pins = ie.Pins(**_taken(settings, _PINS))
+    pins = pinned(**_taken(settings, _PINS))
     apart = _taken(settings, ("context",))
     return ie.explain(_setup(model, hardware, settings), pins, **apart, **settings)
 
@@ -55,7 +60,7 @@ def explain(model: Any, hardware: Any, **settings: Any) -> ie.Explanation:
 def assess(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> ie.Assessment:
     """See :func:`inference_econ.assess`."""
     observed = _taken(settings, ("tokens_per_second", "accelerators", "utilization", "batch", "throughput"))
-    pins = ie.Pins(**_taken(settings, _PINS))
+    pins = pinned(**_taken(settings, _PINS))
     made = _setup(model, hardware, settings)
     return ie.assess(made, traffic, ie.Observation(**observed), pins, **settings)
 
@@ -79,7 +84,7 @@ def speculate(
     model: Any, hardware: Any, requests: ie.Requests, speculation: Speculation, **settings: Any
 ) -> Speculated:
     """See :func:`inference_econ.answers.speculate.speculate`."""
-    pins = ie.Pins(**_taken(settings, _PINS))
+    pins = pinned(**_taken(settings, _PINS))
     return speculate_on(_setup(model, hardware, settings), requests, speculation, pins)
 
 

@@ -27,7 +27,7 @@ def offer_of(
     engine: str | None = None,
 ) -> Services:
     """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
-    pinned = Pins(**dict(pins))
+    pinned = Pins(**dict(pins))  # type: ignore[arg-type]
     return asking.offer(
         model,
         hardware,

@@ -165,7 +165,7 @@ class Candidate:
         """Instances that decode of what is deployed together, of some states [1]."""
         if self.pools is None:
             return 1.0
-        return np.array([decoders for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
+        return np.array([max(decoders, 1) for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
 
     def keys(self, rows: Indices) -> list[str]:
         """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""

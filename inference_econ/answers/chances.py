@@ -53,7 +53,7 @@ def fleet_chances(fleet: Fleet, targets: Targets) -> Chances:
 
 
 def _chances(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
-    seen = {name: getattr(load, f"{name}_seconds")[targets.percentile] for name in targets.given}
+    seen = {name: targets.seen(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(
         _kept(reading, "ttft", targets.ttft_seconds, seen.get("ttft")),

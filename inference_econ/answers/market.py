@@ -12,9 +12,10 @@ from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.offer import offer
 from inference_econ.answers.slots import with_slots
-from inference_econ.engine import Setup, Space, Speculation
+from inference_econ.engine import MACHINE, Setup, Space, Speculation, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Practice, Precision, Requests, engines_for, practices
+from inference_econ.serving import Services
 
 #: Whether instances read prompts and decode, or pools do one of both, or either.
 Arrangement = Literal["both", "together", "apart"]
@@ -148,7 +149,8 @@ def _arranged(
         return
     layouts = offer(setup, requests, space, speculation)
     if False in ways:
-        yield Candidate(layouts if slots is None else with_slots(layouts, slots))
+        usual = _of_usual_size(layouts, space)
+        yield Candidate(usual if slots is None else with_slots(usual, slots))
     if True not in ways or space.pins.given() or slots is not None or requests.decode_steps <= 0:
         return
     try:
@@ -159,3 +161,16 @@ def _arranged(
     except (InputError, NothingFitsError):
         # No link between instances, or no layout whose groups all have a sequence.
         return
+
+
+def _of_usual_size(layouts: Services, space: Space) -> Services:
+    """The layouts that people run: instances of one machine, or of the fewest machines that hold the model.
+
+    All where a size or a degree is given, or any layout is asked for. Wide groups read prompts or decode, in pools.
+    """
+    setup = layouts.setup
+    if space.max_accelerators is not None or space.pins.given() or not setup.engines:
+        return layouts
+    sizes = layouts.plans.accelerators
+    most = max(MACHINE, node(setup.hardware), float(sizes.min()))
+    return layouts.take(np.flatnonzero(sizes <= most))

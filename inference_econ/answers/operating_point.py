@@ -129,7 +129,7 @@ def instances_of(accelerators: int, pins: Pins) -> int:
 
     Examples
     --------
-    >>> instances_of(8, Pins(tp=4, pp=1, dp=1)), instances_of(8, Pins(tp=4))
+    >>> instances_of(8, Pins(tp=4)), instances_of(8, Pins(tp=4, dp="any"))
     (2, 1)
     """
     size = pins.size

@@ -40,7 +40,7 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
-        alone = Pins(**some)  # type: ignore[arg-type]
+        alone = Pins(**{**dict.fromkeys(("tp", "dp", "pp"), "any"), **some})  # type: ignore[arg-type]
         problems = common_problems(setup, whole_grid(1.0, pipeline=space.pipeline, pins=alone)) if some else ()
         if problems:
             raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}")

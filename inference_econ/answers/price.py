@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
+from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, recommend
 from inference_econ.answers.subjects import under_load
-from inference_econ.answers.together import natural_rate
+from inference_econ.answers.together import FILLED, naturally_filled
 from inference_econ.engine import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
@@ -50,6 +51,10 @@ class Sheet(Shown):
     fleet : Fleet or None
         Where pools prefill and decode apart, both of them; the service is an instance that decodes then, and the load
         that of the fleet.
+    targets : Targets
+        What is promised.
+    usual : UsualSpeed or None
+        Whose speed that is where nobody promised one.
     """
 
     service: Service
@@ -60,6 +65,8 @@ class Sheet(Shown):
     average: Mapping[str, float]
     marginal: Mapping[str, float]
     fleet: Fleet | None = None
+    targets: Targets = field(default_factory=Targets)
+    usual: UsualSpeed | None = None
 
     @property
     def accelerators(self) -> int:
@@ -82,6 +89,12 @@ class Sheet(Shown):
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, self.tokens_per_hour["output"]))
+
+    @property
+    def tokens_per_second_per_user(self) -> float | None:
+        """Output tokens of one user on average, after the first [tokens/s]; None of answers of one token."""
+        tpot = self.load.tpot_seconds["mean"]
+        return 1.0 / tpot if tpot > 0.0 else None
 
     def subjects(self) -> tuple[Instances, ...]:
         """An instance under its load."""
@@ -217,9 +230,12 @@ def price(
         What competes, on one kind of chip (:func:`inference_econ.answers.market.market`,
         :func:`inference_econ.answers.offer.offer`).
     requests_per_second : float, optional
-        The whole traffic [1/s]; by default :func:`inference_econ.answers.together.natural_rate`.
+        The whole traffic [1/s]; by default 80 % of what an instance carries within the promises, of the layout whose
+        tokens are the cheapest so; pools are held against it at that rate.
     targets : Targets, optional
-        Promises that the deployment must keep.
+        Promises that the deployment must keep; by default the speed that buyers of the model usually get, or 20
+        tokens/s where that is not known or not reached (:mod:`inference_econ.answers.buyer`). ``Targets()`` promises
+        nothing.
     replicas : int, optional
         Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
     arrival_scv : float
@@ -240,27 +256,50 @@ def price(
     NothingFitsError
         If no layout keeps the promises.
     """
-    promised = Targets() if targets is None else targets
-    candidates = as_candidates([offers] if isinstance(offers, Services) else offers)
-    if replicas is None:
-        best = recommend(candidates, requests_per_second, promised, arrival_scv=arrival_scv, most=1, progress=progress)[
-            0
-        ]
-        if isinstance(best, PooledChoice):
-            return fleet_sheet(best.fleet)
-        rate = best.load.requests_per_second * best.replicas
-        return sheet(best.service, rate, replicas=best.replicas, load=best.load)
-    if not (replicas >= 1 and float(replicas).is_integer()):
+    if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
-    # So many instances: those that do both.
+    candidates = as_candidates([offers] if isinstance(offers, Services) else offers)
+
+    def priced(promised: Targets) -> Sheet:
+        found = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, progress)
+        return replace(found, targets=promised)
+
+    if targets is not None:
+        return priced(targets)
+    cheapest, usual = priced_as_usual(candidates[0].setup.model, priced)
+    return replace(cheapest, usual=usual)
+
+
+def _priced(
+    candidates: Sequence[Candidate],
+    rate: float | None,
+    targets: Targets,
+    replicas: int | None,
+    arrival_scv: float,
+    progress: Progress | None,
+) -> Sheet:
+    """The bill of the cheapest deployment; see :func:`price`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
-    rate = requests_per_second or replicas * natural_rate(both, promised)
+    apart = [candidate for candidate in candidates if candidate.pools is not None]
+    if rate is None:
+        filled = [naturally_filled(layouts, targets) for layouts in both or [each.services for each in apart]]
+        best = max(range(len(filled)), key=lambda number: filled[number].per_dollar)
+        # Where nothing keeps the promises, it is said of any rate.
+        rate = (replicas or 1) * (filled[best].requests_per_second or FILLED)
+        if both and filled[best].requests_per_second:
+            both = [both[best].take(np.array([filled[best].layout]))]
+    if replicas is None:
+        first = recommend([*both, *apart], rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
+        if isinstance(first, PooledChoice):
+            return fleet_sheet(first.fleet)
+        return sheet(first.service, rate, replicas=first.replicas, load=first.load)
+    # So many instances: those that do both.
     # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
     # if none does.
     rates, bills = (
         np.concatenate(values)
         for values in (
-            [promised_rates(layouts, promised) for layouts in both],
+            [promised_rates(layouts, targets) for layouts in both],
             [layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators) for layouts in both],
         )
     )

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
+from inference_econ.inputs import percentiles
 
 
 def check_mean(promises: Targets | None) -> Targets:
@@ -23,10 +24,10 @@ def check_mean(promises: Targets | None) -> Targets:
     """
     if promises is None:
         return Targets(percentile="mean")
-    if promises.percentile != "mean":
+    if promises.common != percentiles.MEAN:
+        spread = next(name for name in promises.given or NAMES if promises.percentile_of(name) != percentiles.MEAN)
         raise InputError(
-            f"a frontier has no queue, so that only means can be promised on it, got {promises.percentile}; give "
-            "percentile='mean', or ask recommend"
+            f"{percentiles.MEANS_ONLY}, got {promises.percentile_of(spread)}; give percentile='mean', or ask recommend"
         )
     return promises
 

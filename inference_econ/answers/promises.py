@@ -12,7 +12,8 @@ from inference_econ._types import Array
 from inference_econ.answers.margins import Margins, margins
 from inference_econ.engine import check_confidence
 from inference_econ.errors import InputError
-from inference_econ.serving import SHARES, Loaded, Service, Services, new_tokens, quantiles
+from inference_econ.inputs import percentiles
+from inference_econ.serving import Loaded, Service, Services, new_tokens, quantiles
 
 #: What is promised: time to first token, per output token, and to the last token.
 NAMES = ("ttft", "tpot", "e2e")
@@ -20,6 +21,8 @@ NAMES = ("ttft", "tpot", "e2e")
 FULLEST = 0.98
 #: Share of the prompts that is shorter than the shortest that counts [1].
 _SHORTEST = 1e-3
+#: Requests below come when few others are there, so that steady states of a load do not bound what they see [1].
+_FEW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Targets:
     ttft_seconds, tpot_seconds : float
         Longest time to first token, and per output token [s]; ``inf`` if nothing is promised.
     percentile : str
-        Which requests must see them: ``mean``, ``p50``, ``p90`` or ``p99``.
+        Which requests must see those that do not say: ``mean``, or any percentile from ``p1`` to ``p99.9``.
     e2e_seconds : float
         Longest time to the last token [s]; ``inf`` if nothing is promised.
     confidence : float or None
@@ -39,11 +42,18 @@ class Targets:
         without a margin.
     fullest : float
         Share of what an instance completes beyond which nobody plans [1].
+    ttft_percentile, tpot_percentile, e2e_percentile : str or None
+        Which requests must see each of them; None for ``percentile``.
 
     Raises
     ------
     InputError
-        If a time is not positive, the percentile unknown, or the confidence out of its range or without a promise.
+        If a time is not positive, a percentile unknown, or the confidence out of its range or without a promise.
+
+    Examples
+    --------
+    >>> Targets(1.0, 0.03, ttft_percentile="p95", tpot_percentile="mean").text
+    'p95 TTFT 1000 ms, mean TPOT 30 ms'
     """
 
     ttft_seconds: float = math.inf
@@ -52,14 +62,18 @@ class Targets:
     e2e_seconds: float = math.inf
     confidence: float | None = None
     fullest: float = FULLEST
+    ttft_percentile: str | None = None
+    tpot_percentile: str | None = None
+    e2e_percentile: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible promises."""
         for name, value in self.every.items():
             if not value > 0:
                 raise InputError(f"a promised {name} must be positive, got {value:g} s")
-        if self.percentile not in ("mean", "p50", "p90", "p99"):
-            raise InputError(f"percentile: got {self.percentile!r}; allowed: mean, p50, p90, p99")
+        for name in ("percentile", *(f"{name}_percentile" for name in NAMES)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, percentiles.percentile(getattr(self, name)))
         if self.confidence is not None:
             check_confidence(self.confidence)
             if not self.given:
@@ -75,10 +89,25 @@ class Targets:
         """What is promised, by name [s]."""
         return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
 
+    def percentile_of(self, name: str) -> str:
+        """Which requests must see one of them."""
+        return getattr(self, f"{name}_percentile") or self.percentile
+
+    def finds_few(self, name: str) -> bool:
+        """Whether those count that find few other requests, so that steady states of a load bound nothing for them."""
+        share = percentiles.share(self.percentile_of(name))
+        return share is not None and share < _FEW
+
     @property
-    def label(self) -> str:
-        """Which requests must see them, and how probable that must be, in words."""
-        return self.percentile if self.confidence is None else f"{self.percentile}, with {100 * self.confidence:g} %"
+    def common(self) -> str | None:
+        """The percentile that all have, also where nothing is promised; None if they differ."""
+        distinct = {self.percentile_of(name) for name in self.given or NAMES}
+        return distinct.pop() if len(distinct) == 1 else None
+
+    def seen(self, name: str, load: Loaded) -> float:
+        """What the requests that count see of one latency under a load [s]."""
+        times: Mapping[str, float] = getattr(load, f"{name}_seconds")
+        return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
         """The same with another value of one promise [s]; where nothing else is left, without a confidence."""
@@ -90,7 +119,10 @@ class Targets:
         """Promises about the first of two accounts of a load that are kept where these are kept of the second."""
         times = {}
         for name, seconds in self.every.items():
-            first, second = (getattr(load, f"{name}_seconds")[self.percentile] for load in (ours, seen))
+            if name not in self.given:
+                times[name] = seconds
+                continue
+            first, second = self.seen(name, ours), self.seen(name, seen)
             times[name] = seconds * (first / second) if 0.0 < second < math.inf else seconds
         return self._timed(times, self.confidence)
 
@@ -117,30 +149,37 @@ class Targets:
 
     @property
     def text(self) -> str:
-        """The promises in words."""
-        return ", ".join(f"{name.upper()} {1e3 * seconds:g} ms" for name, seconds in self.given.items())
+        """The promises in words, with which requests must see them and how probable that must be; empty without any."""
+        common = self.common
+        each = [
+            f"{'' if common else f'{self.percentile_of(name)} '}{name.upper()} {1e3 * seconds:g} ms"
+            for name, seconds in self.given.items()
+        ]
+        surely = None if self.confidence is None else f"with {100 * self.confidence:g} %"
+        beside = ", ".join(word for word in (common, surely) if word)
+        return f"{', '.join(each)} ({beside})" if each and beside else ", ".join(each)
 
     def broken(self, load: Loaded) -> str | None:
         """What a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
         if load.saturated or load.utilization > self.fullest:
             return "capacity"
-        seen = {name: getattr(load, f"{name}_seconds") for name in self.given}
-        return next((name for name, seconds in self.given.items() if seen[name][self.percentile] > seconds), None)
+        return next((name for name, seconds in self.given.items() if self.seen(name, load) > seconds), None)
 
 
 def promised_rates(layouts: Services, targets: Targets) -> Array:
     """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
 
     Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. No percentile of a
-    loaded instance is below what requests of that percentile take without others before them.
+    loaded instance is below what requests of that percentile take without others before them; percentiles below the
+    median are those of requests that find few others, whatever the load.
     """
     states = layouts.states
-    ttft, e2e = _least_seconds(layouts, targets.percentile)
+    tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
     rates: Array = states.requests_per_second
     last, share = rates.shape[1] - 1, np.full(len(layouts), np.inf)
     by = targets.margins(layouts)
     for values, limit in (
-        (states.tpot_seconds, targets.tpot_seconds / by.tpot),
+        (tpot, targets.tpot_seconds / by.tpot),
         (ttft, targets.ttft_seconds / by.ttft),
         (e2e, targets.e2e_seconds / by.e2e),
     ):
@@ -157,18 +196,29 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
     return np.asarray(np.minimum(kept_rates, rates[:, -1] / by.throughput))
 
 
-def _least_seconds(layouts: Services, percentile: str) -> tuple[Array, Array]:
-    """Least TTFT and time to the last token of a percentile in every steady state, shape (n, k) [s].
+def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
+    """Least time of the percentile of a promise in every steady state, shape (n, k) [s].
 
     A request is no sooner through than a prompt, or an answer, of its percentile is by itself.
     """
     states, requests = layouts.states, layouts.requests
-    fixed, steps = states.fixed_seconds, requests.decode_steps
-    if percentile == "mean":
-        return fixed, fixed + steps * states.tpot_seconds
-    share = np.array([SHARES[percentile]])
-    prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (share, np.array([_SHORTEST])))
-    answer = max(float(quantiles(requests.osl, share)[0]) - 1.0, 0.0)
-    first, soonest = (fixed + states.prompts.of_length(some, states.beside_seconds) for some in (prompt, shortest))
+    fixed, share = states.fixed_seconds, percentiles.share(targets.percentile_of(name))
+    if share is None:
+        answering = requests.decode_steps * states.tpot_seconds
+        return {"tpot": states.tpot_seconds, "ttft": fixed, "e2e": fixed + answering}[name]
+    least = states.tpot_seconds if name == "tpot" else _least_of_length(layouts, name, share)
+    return np.broadcast_to(least[:, :1], least.shape) if targets.finds_few(name) else least
+
+
+def _least_of_length(layouts: Services, name: str, share: float) -> Array:
+    """Least TTFT, or time to the last token, of requests with the length that a share does not exceed [s]."""
+    states, requests, which = layouts.states, layouts.requests, np.array([share])
+    prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (which, np.array([_SHORTEST])))
+    first, soonest = (
+        states.fixed_seconds + states.prompts.of_length(some, states.beside_seconds) for some in (prompt, shortest)
+    )
+    if name == "ttft":
+        return first
+    answer = max(float(quantiles(requests.osl, which)[0]) - 1.0, 0.0)
     # Who decodes with many others may meet none of their prompts.
-    return first, np.maximum(first, soonest + answer * states.decode_seconds)
+    return np.maximum(first, soonest + answer * states.decode_seconds)

@@ -53,7 +53,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
-    said = f"no deployment keeps {targets.text or 'up'} ({targets.label}), even with one request in flight"
+    said = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     would_do = f": {'; '.join(ways)}" if ways else ""
     return f"{said}{would_do}. {_best_reachable(every, targets)}"
 
@@ -71,7 +71,7 @@ def relaxations(
     for name in targets.given:
         others = targets.relaxed(name, math.inf)
         possible = [
-            (getattr(load, f"{name}_seconds")[targets.percentile], index)
+            (targets.seen(name, load), index)
             for index, (service, load) in enumerate(idle)
             if others.predicted(service).broken(load) is None
         ]
@@ -120,9 +120,7 @@ def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
         loads = [(_filled(service, _ALONE), service) for service in map(layouts.service, range(len(layouts)))]
         reached = []
         for name in targets.given or ("ttft", "tpot"):
-            seconds, size = min(
-                (getattr(load, f"{name}_seconds")[targets.percentile], s.accelerators) for load, s in loads
-            )
+            seconds, size = min((targets.seen(name, load), service.accelerators) for load, service in loads)
             reached.append(f"{name.upper()} {1e3 * seconds:.4g} ms on {size} accelerators")
         best.append(f"{layouts.setup.hardware.name}: {', '.join(reached)}")
     return f"Best reachable: {'; '.join(best)}"

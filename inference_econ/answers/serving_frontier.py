@@ -62,6 +62,10 @@ class ServicePoint:
         ``prefill_instances`` and ``decode_instances``.
     practice : str
         The format of the cache, and who proposes tokens.
+    kv : str
+        The format of the cache.
+    speculation : dict or None
+        Who proposes tokens, as plain data.
     """
 
     tokens_per_second_per_user: float
@@ -79,6 +83,8 @@ class ServicePoint:
     batch: float
     layout: Mapping[str, float | str]
     practice: str = ""
+    kv: str = ""
+    speculation: Mapping[str, object] | None = None
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
@@ -288,10 +294,15 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         columns = {name: values for name, values in self.columns().items() if values is not None}
         rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
         known = [{"tokens_per_second_per_megawatt": None, **dict(zip(columns, row, strict=True))} for row in rows]
-        practices = [self.candidate(index).practice for index in at.tolist()]
         return [
-            ServicePoint(**row, layout=layout, practice=practice)
-            for row, layout, practice in zip(known, self._layouts(at), practices, strict=True)
+            ServicePoint(
+                **row,
+                layout=layout,
+                practice=candidate.practice,
+                kv=candidate.setup.precision.kv,
+                speculation=None if candidate.speculation is None else candidate.speculation.record(),
+            )
+            for row, layout, candidate in zip(known, self._layouts(at), map(self.candidate, at.tolist()), strict=True)
         ]
 
     def plan(self, index: int) -> Plans:

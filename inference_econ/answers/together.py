@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -165,18 +166,29 @@ def cheapest(
 
 
 def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
-    """What fills an instance of the layout whose requests are the cheapest, as far as is planned [1/s].
+    """What fills an instance of the layout whose requests are the cheapest, as far as is planned [1/s]."""
+    usual = [naturally_filled(layouts, targets) for layouts in offers]
+    cheapest = max(usual, key=lambda filled: filled.per_dollar)
+    return cheapest.requests_per_second if cheapest.per_dollar > 0.0 else FILLED
 
-    The share is :data:`FILLED` of what it can do within the promises.
-    """
-    best, rate = 0.0, FILLED
-    for layouts in offers:
-        rates = promised_rates(layouts, targets)
-        per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
-        index = int(np.argmax(per_dollar))
-        if per_dollar[index] > best:
-            best, rate = float(per_dollar[index]), FILLED * float(rates[index])
-    return rate
+
+class Filled(NamedTuple):
+    """A layout with an instance filled as far as is planned."""
+
+    layout: int
+    """Which of the layouts."""
+    requests_per_second: float
+    """:data:`FILLED` of what an instance can do within the promises [1/s]; 0 if no layout keeps them."""
+    per_dollar: float
+    """The same over the price of an hour [1/s per USD/h]."""
+
+
+def naturally_filled(layouts: Services, targets: Targets) -> Filled:
+    """The layout whose requests are the cheapest where its instances are filled as far as is planned."""
+    rates = FILLED * promised_rates(layouts, targets)
+    per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
+    index = int(np.argmax(per_dollar))
+    return Filled(index, float(rates[index]), float(per_dollar[index]))
 
 
 def _rank(choice: Choice) -> tuple[float, float]:

@@ -193,11 +193,11 @@ def suspects(service: Service, batch: float, held: Held, most: int = 4) -> list[
     explains nothing.
     """
     plans, dp = service.plans, service.plans.stage / service.plans.attention_ranks
-    degrees = {"tp": plans.attention_ranks[0], "dp": dp[0], "pp": plans.pp[0]}
+    tp, pp = (int(degree[0]) for degree in (plans.attention_ranks, plans.pp))
     ep = None if plans.ep is None else plans.ep[0]
     groups = float(dp[0] * plans.pp[0])
     rounded = max(groups, round(batch / groups) * groups)
-    pins = Pins(**{name: int(value) for name, value in degrees.items()}, ep=ep, batch=rounded, dcp=int(plans.dcp))
+    pins = Pins(tp, int(dp[0]), pp, ep=ep, batch=rounded, dcp=int(plans.dcp))
     costs = explain(service.setup, pins, context=service.setup.context).costs
     difference = held.measured - held.expected.value
     listed = []

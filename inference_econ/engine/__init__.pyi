@@ -14,6 +14,7 @@ from .confidence import chance as chance
 from .confidence import check_confidence as check_confidence
 from .confidence import margin as margin
 from .layouts.checks import check_pins as check_pins
+from .layouts.degrees import key_degrees as key_degrees
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
 from .layouts.degrees import recorded_key as recorded_key
@@ -58,6 +59,7 @@ from .prefill import shared_steps as shared_steps
 from .prefill import unhindered as unhindered
 from .proposals import PROPOSERS as PROPOSERS
 from .proposals import Speculation as Speculation
+from .proposals import recorded_speculation as recorded_speculation
 from .proposer import Proposer as Proposer
 from .setup import Rent as Rent
 from .setup import Setup as Setup

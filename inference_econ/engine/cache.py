@@ -88,7 +88,10 @@ def held_cache(
             # Ranks beyond the heads hold copies, or other tokens of the same sequence.
             apart = apart if block.attention.kind == "recurrent" else apart * plans.dcp
             kept = kept * (ranks / np.minimum(ranks, apart))
-        held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
+        if block.attention.kind == "recurrent":
+            held["state"] += kept * assumptions.capacity.states_held
+        else:
+            held["kv_cache"] += kept
     return held
 
 

@@ -47,6 +47,8 @@ REASONS = (
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
 #: Reasons that no memory mends.
 LAYOUT = (NETWORK, DIVIDE, ENGINE)
+#: Groups of weights that are no layers of the language model: they stay with the chips, and no stage has more of them.
+_BESIDE_LAYERS = ("embeddings", "vision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Memory:
 
 
 def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0.0) -> float:
-    """All weights of a model as stored, once [B]; without the share of its layers that lies in the host's memory."""
+    """Weights of a language model as stored, once [B]; without the share of its layers that the host's memory holds."""
     groups = _weight_groups(model, precision)
     whole = sum(groups.values())
     return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
@@ -100,7 +102,7 @@ def streamed_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumpt
 
     Copies are read by each that would hold one; of a pipeline, the fullest stage sets the pace.
     """
-    layers = {**_all_weights(model, precision, plans, assumptions), "embeddings": 0.0}
+    layers = {**_all_weights(model, precision, plans, assumptions), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
     return np.asarray(assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
 
 
@@ -129,7 +131,13 @@ def _weight_groups(
         "shared_experts": shared * width[precision.shared_experts],
         "experts": routed * width[precision.experts],
         "feed_forward": other * width[precision.weights],
+        "vision": _tower_bytes(model) if assumed is not None and assumed.vision_tower else 0.0,
     }
+
+
+def _tower_bytes(model: ModelSpec) -> float:
+    """Weights of a vision tower [B]; 0 without one."""
+    return 0.0 if model.vision is None else model.vision.parameters * BYTES_PER_ELEMENT["bf16"]
 
 
 def _held_weights(
@@ -139,7 +147,7 @@ def _held_weights(
     groups, share = _all_weights(model, precision, plans, assumptions), assumptions.capacity.host_weights
     if not share:
         return groups
-    return {name: held if name == "embeddings" else held * (1.0 - share) for name, held in groups.items()}
+    return {name: held if name in _BESIDE_LAYERS else held * (1.0 - share) for name, held in groups.items()}
 
 
 def _all_weights(
@@ -157,7 +165,7 @@ def _all_weights(
     if whole:
         groups["attention"] = (groups["attention"] - whole) + whole * plans.attention_ranks
     copies = attention_groups(plans, assumptions.layout)
-    for name in ("attention", "shared_experts"):
+    for name in ("attention", "shared_experts", "vision"):
         groups[name] = groups[name] * copies
     if groups["experts"]:
         groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
@@ -166,7 +174,7 @@ def _all_weights(
         groups["embeddings"] = groups["embeddings"] * copies
         groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
-    return {name: held if name == "embeddings" else held * fullest for name, held in groups.items()}
+    return {name: held if name in _BESIDE_LAYERS else held * fullest for name, held in groups.items()}
 
 
 def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array | float:
@@ -202,8 +210,9 @@ def workspace_bytes(
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
     Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
-    layer's part between its two sides, and the logits of the sequences in 32 bits; and what MLA decompresses in
-    every step, one layer at a time.
+    layer's part between its two sides, and the logits of the sequences in 32 bits; or what sampling for all slots or
+    reading images takes in a profile run, if that is more; and what MLA decompresses in every step, one layer at a
+    time.
     """
     tokens, sampled = assumptions.capacity.workspace_tokens, assumptions.capacity.sampled_logits
     expanded = _decompressed_bytes(model, precision, plans, context, assumptions.attention)
@@ -217,7 +226,20 @@ def workspace_bytes(
     activations = elements * BYTES_PER_ELEMENT[precision.activations]
     # A profile run samples for all slots, after the activations of the layers are gone.
     sampling = sampled * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
-    return np.asarray(np.maximum(activations + logits, sampling) + expanded)
+    images = _encoder_bytes(model, precision, plans, assumptions.capacity)
+    return np.asarray(np.maximum(np.maximum(activations + logits, sampling), images) + expanded)
+
+
+def _encoder_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumed: CapacityAssumptions) -> Array | float:
+    """Activations of a vision tower over the images of a profile run, on one accelerator [B].
+
+    The same rows count as of the language model, before and after the activation function.
+    """
+    tower = model.vision
+    if tower is None or not (assumed.vision_tower and assumed.profiled_images):
+        return 0.0
+    elements = 4.0 * tower.hidden_size + 2.0 * tower.intermediate_size / plans.attention_ranks
+    return tower.profiled_patches(assumed.workspace_tokens) * elements * BYTES_PER_ELEMENT[precision.activations]
 
 
 def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
@@ -351,31 +373,28 @@ def of_one_accelerator(
     return {**parts, "free": hbm_bytes - sum(parts.values())}
 
 
-def cached_tokens(
-    model: ModelSpec,
-    precision: Precision,
-    plans: Plans,
-    context: float,
-    hbm_bytes: float,
-    assumptions: Assumptions,
-) -> Array:
+def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Assumptions) -> Array:
     """Tokens of sequences of some length whose cache and states fit an instance, over all its groups [tokens].
 
     Parameters
     ----------
-    model, precision, plans, hbm_bytes, assumptions
-        As in :func:`need`.
+    needed : Memory
+        Of the plans at that length without a shared prefix, from :func:`need`, or with what proposes tokens beside the
+        model.
+    plans : Plans
+        Deployments, shape (...).
     context : float
         Tokens of each sequence [tokens].
+    assumptions : Assumptions
+        As in :func:`need`.
 
     Returns
     -------
     ndarray
         Broadcastable to the plans; 0 where not even the weights fit. Engines log it as the size of their cache.
     """
-    needed = need(model, precision, plans, context, hbm_bytes, assumptions)
-    each = sum(held_cache(model, precision, plans, context, assumptions).values())
-    return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / each * context)
+    of_one = needed.kv_bytes / _counted(plans, assumptions)
+    return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / of_one * context)
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:

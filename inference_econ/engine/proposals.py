@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from inference_econ.inputs import (
     ProposerName,
     ServingAssumptions,
     catalog,
-    starting,
+    recommended_drafts,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class UsualDrafts:
             return cls(PROPOSERS[proposer], rates, published.longest)
         who, assumed = f"{PROPOSERS[proposer]} of {target.name}", setup.assumptions.serving
         engine = setup.engines[0].name if len(setup.engines) == 1 else None
-        recipe = starting.recommended_drafts(engine, proposer, target)
+        recipe = recommended_drafts(engine, proposer, target)
         longest = min(recipe or published.longest, len(rates))
         if assumed.acceptance != "published":
             rates = (assumed.acceptance,) * _MOST
@@ -327,6 +327,18 @@ class Speculation:
             "acceptance": list(self.acceptance),
             "shortest_draft": self.shortest,
         }
+
+
+def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
+    """The speculation of a :meth:`Speculation.record`, of whoever proposes without a model of its own.
+
+    Raises
+    ------
+    InputError
+        If it cannot be.
+    """
+    rates = tuple(float(rate) for rate in record["acceptance"])
+    return Speculation(record["proposer"], rates, None, record["draft_weights"], int(record["shortest_draft"]))
 
 
 def _check_proposer(name: str) -> None:

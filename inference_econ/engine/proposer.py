@@ -107,7 +107,7 @@ class Proposer:
 
         The output embedding of a head is the target's.
         """
-        own = self.target.memory(plans)
+        own = self._target_memory(plans)
         if self.setup is None or not self.target.assumptions.capacity.draft:
             return own
         helper, (placed, copies) = self.setup, self.placed(plans)
@@ -121,6 +121,14 @@ class Proposer:
             kv_bytes=np.asarray(own.kv_bytes + copies * more.kv_bytes),
             prefix_bytes=np.asarray(own.prefix_bytes + copies * more.prefix_bytes),
         )
+
+    def _target_memory(self, plans: Plans) -> Memory:
+        """What the target needs; where states lie in pages, each proposal of a round has a state of its own."""
+        capacity = self.target.assumptions.capacity
+        if not capacity.state_pages:
+            return self.target.memory(plans)
+        states = {"capacity.states_held": capacity.states_held + self.speculation.longest}
+        return replace(self.target, assumptions=self.target.assumptions.changed(states)).memory(plans)
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
         """Where a proposer lies and reads prompts: the plans of one copy, with its part of the batch; the copies [1].
@@ -204,5 +212,7 @@ def head(target: ModelSpec) -> ModelSpec:
     square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)
     projection = Block(layers=1, attention=NoAttention(kind="none"), feed_forward=square)
     how = Source(ref="deepseek2024v3", where=f"eqs. (21) to (23), one layer of {target.name}", kind="derived")
-    kept = {key: source for key, source in target.sources.items() if key.partition(".")[0] != "blocks"}
-    return target.replace(name=f"{target.name}, one layer", blocks=(projection, layer), sources={**kept, "blocks": how})
+    own = ("blocks", "vision")
+    kept = {key: source for key, source in target.sources.items() if key.partition(".")[0] not in own}
+    name, blocks = f"{target.name}, one layer", (projection, layer)
+    return target.replace(name=name, blocks=blocks, vision=None, sources={**kept, "blocks": how})

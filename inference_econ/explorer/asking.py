@@ -31,6 +31,9 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
     own = {"series": series(chosen)} if "series" in options else {**chosen[0], **_deployment(chosen[0], point)}
     given = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
+    if "percentile" not in options:
+        # A frontier has no queue, and takes all promises as means.
+        given |= {name: str(given[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in given}
     return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in given.items()}
 
 

@@ -14,6 +14,8 @@ from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
 _PROPOSERS = ("mtp", "eagle", "ngram")
 #: Kinds of prices.
 _PRICES = ("on_demand", "reserved", "spot", "index", "owned")
+#: Percentiles that are proposed for promises; others can be typed.
+_PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
 
 
 class Panel(NamedTuple):
@@ -88,7 +90,7 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
         "chips": catalog.names("hardware"),
         "engines": words["launch", "to"],
         "formats": words["explain", "weights"],
-        "percentiles": words["price", "percentile"],
+        "percentiles": _PERCENTILES,
         "prices": _PRICES,
         "speculation": _PROPOSERS,
     }

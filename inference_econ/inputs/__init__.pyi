@@ -5,6 +5,7 @@ from . import counting as counting
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
+from . import percentiles as percentiles
 from . import prices as prices
 from . import profiles as profiles
 from . import schemas as schemas
@@ -74,6 +75,7 @@ from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
 from .defaults import MOST_DEPLOYMENTS as MOST_DEPLOYMENTS
 from .defaults import USUAL_CONSTANTS as USUAL_CONSTANTS
+from .defaults import USUAL_TOKENS_PER_SECOND as USUAL_TOKENS_PER_SECOND
 from .distributions import HELD_OUT as HELD_OUT
 from .distributions import Distribution as Distribution
 from .distributions import UncertainInput as UncertainInput
@@ -141,7 +143,11 @@ from .priors import Family as Family
 from .priors import Lognormal as Lognormal
 from .priors import Priors as Priors
 from .recipes import Practice as Practice
+from .recipes import head_of as head_of
+from .recipes import practice_of as practice_of
 from .recipes import practices as practices
+from .recipes import practices_in as practices_in
+from .recipes import recommended_drafts as recommended_drafts
 from .recorded_offers import recorded_offers as recorded_offers
 from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .repository import is_repository as is_repository

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import percentiles
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
@@ -43,6 +44,23 @@ HourRate = Annotated[
     Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(_in_words), Tag("words")],
     Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
 ]
+
+
+def _of_mean(value: object) -> object:
+    """The time of a promise that is written with the word ``mean`` before it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        which, time = percentiles.promise(value)
+    except InputError as error:
+        raise PydanticCustomError("promise", "{problem}", {"problem": str(error)}) from error
+    if which not in (None, percentiles.MEAN):
+        raise PydanticCustomError("promise", "{problem}", {"problem": f"{value}: {percentiles.MEANS_ONLY}"})
+    return time
+
+
+#: A promise of a frontier, ``500 ms`` or ``mean:500 ms`` [s].
+MeanPromise = Annotated[Seconds, Field(gt=0), BeforeValidator(_of_mean)]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
@@ -108,11 +126,11 @@ class Settings(Spec):
     best of its file."""
     decode_only: bool | None = None
     """Count decode steps alone, without the prefill of requests; only so on the study's grid."""
-    ttft: Annotated[Seconds, Field(gt=0)] | None = None
+    ttft: MeanPromise | None = None
     """Promise of services: mean time to first token, without a queue [s]."""
-    tpot: Annotated[Seconds, Field(gt=0)] | None = None
+    tpot: MeanPromise | None = None
     """Promise of services: mean time per output token [s]."""
-    e2e: Annotated[Seconds, Field(gt=0)] | None = None
+    e2e: MeanPromise | None = None
     """Promise of services: mean time to the last token [s]."""
     cached: Tokens | None = None
     """Of services: prompt tokens that are found in the prefix cache [tokens]."""

@@ -313,6 +313,12 @@ class CapacityAssumptions(Spec):
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
     state_pages: bool = False
     """States of recurrent layers lie in pages of the cache: those are as wide, and requests hold whole ones."""
+    states_held: Annotated[int, Field(ge=1, le=100)] = 1
+    """States of each recurrent layer that a request may hold at once: one more where prefixes are cached [1]."""
+    vision_tower: bool = True
+    """The vision tower of a model that has one is loaded."""
+    profiled_images: bool = False
+    """The largest step reads as many of the largest images as fit it, and one at least, as an engine's profile run."""
     compressed_padding: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)] = 1
     """Pages of compressed caches over what they hold: groups of layers whose pages are all as wide [1]."""
     reserved_bytes: HeldBytes = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -266,7 +267,28 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
     """Whether a model is one of some models of the catalogue, perhaps with what-ifs."""
-    return any(model(name).name == spec.name for name in names)
+    return any(title("models", name) == spec.name for name in names)
+
+
+@cache
+def title(kind: Kind, name: str) -> str:
+    """What a shipped file calls its entry, for which the rest of the file is not read.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such entry.
+
+    Examples
+    --------
+    >>> title("models", "deepseek_v3"), title("hardware", "h200_sxm")
+    ('DeepSeek-V3', 'NVIDIA H200 SXM5 141GB')
+    """
+    from inference_econ.inputs import _yaml
+
+    path = locate(kind, name)
+    line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return str(_yaml.parse(line[0], str(path)).data["name"]) if line else str(_read(kind, name).data["name"])
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:

@@ -71,6 +71,8 @@ def divided(
         "capacity.communication_bytes": kept.communication,
         "capacity.compressed_padding": kept.compressed_padding,
         "capacity.state_pages": kept.state_pages,
+        "capacity.states_held": kept.states_held,
+        "capacity.profiled_images": kept.step_inside and kept.profiled_images,
     }
 
 

@@ -77,6 +77,10 @@ class EngineMemory(Spec):
     """Times that sampling in the profile run holds the logits of all slots, in 32 bits [1]."""
     state_pages: bool = False
     """States of recurrent layers lie in pages of the cache, so that its pages are as wide as a state."""
+    states_held: Count = 1
+    """States of each recurrent layer that a request may hold at once, where nothing is told [1]."""
+    profiled_images: bool = False
+    """Its profile run reads images too: as many of the largest as fit the largest step, and one at least."""
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     """Pages of compressed caches over what they hold [1]."""
     outside: Bytes | None = None

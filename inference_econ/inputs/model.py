@@ -7,10 +7,38 @@ import math
 from pydantic import Field
 
 from inference_econ.inputs import counting
-from inference_econ.inputs._base import Count, Size, SourcedSpec
+from inference_econ.inputs._base import Count, Size, SourcedSpec, Spec
 from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.layers import Block, Whole
 from inference_econ.inputs.repository import Repository
+
+
+class VisionTower(Spec):
+    """What reads images beside a language model, projector included: it takes memory, and no part of a text's steps."""
+
+    parameters: Count
+    """Weights of tower and projector, which engines and published checkpoints leave in 16 bits [1]."""
+    hidden_size: Count
+    """Width of its residual stream."""
+    intermediate_size: Count
+    """Width between the two sides of its feed-forward layers."""
+    largest_image: Count
+    """Tokens that the largest image becomes in the language model [tokens]."""
+    patches_per_token: Count
+    """Patches of an image that become one token [1]."""
+
+    def profiled_patches(self, step_tokens: float) -> float:
+        """Patches of the images that are read together at most: as many whole ones as fit a step, and at least one [1].
+
+        Examples
+        --------
+        >>> tower = VisionTower(
+        ...     parameters=1, hidden_size=8, intermediate_size=32, largest_image=256, patches_per_token=16
+        ... )
+        >>> tower.profiled_patches(600.0)
+        8192.0
+        """
+        return max(step_tokens // self.largest_image, 1.0) * self.largest_image * self.patches_per_token
 
 
 class ModelSpec(SourcedSpec):
@@ -55,6 +83,8 @@ class ModelSpec(SourcedSpec):
     """Multi-token-prediction layers published beside the model; no count includes them."""
     residual_streams: Count = 1
     """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
+    vision: VisionTower | None = None
+    """What reads images; no count includes it."""
     max_context: Count | None = None
     """Longest context the model was made for [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)

@@ -54,6 +54,17 @@ class Degrees(Spec):
         return self
 
 
+class Pools(Spec):
+    """Instances that read prompts, and others that write answers."""
+
+    prefill: Degrees
+    """How those are cut that read."""
+    decode: Degrees
+    """How those are cut that write."""
+    workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
+    """How many of both there are together: one pair for each size that is published [1]."""
+
+
 class Recipe(Spec):
     """One way to run some models on some chips, as somebody published it."""
 
@@ -61,20 +72,28 @@ class Recipe(Spec):
     """Names of the catalogue: those that the source speaks of, and those that it says are run alike."""
     families: Names
     """Families of chips that the source speaks of (:attr:`HardwareSpec.family`)."""
+    chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names of the catalogue: only these chips of the families, on which it takes the place of a recipe of the whole
+    family with the same cache and proposals."""
     weights: Formats
     """Formats of the weights, or of the experts where these are narrower."""
     kv: Dtype | None = None
-    """Format of the cache that is asked for; absent where nothing is, which is 16 bits."""
+    """Format of the cache that is asked for; absent where nothing is: that of the checkpoint, or 16 bits."""
     proposer: ProposerName | None = None
     """Who proposes tokens; nobody if absent."""
     drafts: Count | None = None
     """Proposals of a round [1]."""
     head: str | None = Field(default=None, pattern="/")
     """Hugging Face id of the head that proposes, where it is no part of the checkpoint."""
+    options: dict[str, str] = Field(default={})
+    """Options of the engine's command, or dotted keys of its file, that name kernels; those that follow from the rest
+    are not repeated here."""
     layouts: Annotated[tuple[Degrees, ...], Field(strict=False)] = ()
     """How instances are cut; any that fits if nothing is said."""
-    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
-    """When it was last changed, or found unchanged."""
+    pools: Annotated[tuple[Pools, ...], Field(strict=False)] = ()
+    """What is run where prompts are read apart from answers; nothing if the source has no such pools."""
+    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
+    """When it was last changed, or found unchanged; absent where what was read does not say."""
     source: Source
     """Where it is published."""
 
@@ -88,14 +107,37 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        return hardware.family in self.families and weights in self.weights and catalog.is_one_of(model, self.models)
+        if hardware.family not in self.families or weights not in self.weights:
+            return False
+        on_chip = not self.chips or any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
+        return on_chip and catalog.is_one_of(model, self.models)
+
+    @property
+    def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
+        """What tells one way to run a model from another: cache, proposer and proposals [1]."""
+        return self.kv, self.proposer, self.drafts
+
+
+class DraftLength(Spec):
+    """How many tokens an engine's own documents propose in a round, whatever the chip."""
+
+    proposer: ProposerName
+    """Who proposes."""
+    models: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Catalogue names of the targets; all others if there are none."""
+    drafts: Count
+    """Proposals of a round, the most where documents give several [1]."""
+    source: Source
+    """Where it is published."""
 
 
 class EngineRecipes(Spec):
     """All recipes of an engine."""
 
-    recipes: Annotated[tuple[Recipe, ...], Field(strict=False, min_length=1)]
-    """Those without speculation before those with it; the order is that of the answers."""
+    drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
+    """Draft lengths for models that no recipe is of."""
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)]
+    """In the order of the answers, in which those without speculation come first."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +156,10 @@ class Practice:
         Proposals of a round [1].
     layouts : tuple of mapping
         Degrees of instances that the recipe names: ``tp``, ``dp``, ``pp`` and ``ep`` [1]; none where it names none.
+    pools : tuple of Pools
+        What it names where prompts are read apart from answers.
+    options : mapping
+        Options of the engine's command, or dotted keys of its file, that name kernels.
     source : Source or None
         Where it is published; None of the plain practice, which no recipe is behind.
     date : str or None
@@ -126,7 +172,9 @@ class Practice:
     kv: str | None = None
     proposer: ProposerName | None = None
     draft_length: int | None = None
-    layouts: tuple[Mapping[str, int], ...] = field(default=())
+    layouts: tuple[Mapping[str, int], ...] = field(default=(), hash=False)
+    pools: tuple[Pools, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: Source | None = None
     date: str | None = None
     head: str | None = None
@@ -180,22 +228,97 @@ def practices(
     >>> [practice.text for practice in practices("vllm", catalog.model("falcon_7b"), h200)]
     ['16-bit cache']
     """
+    return practices_in(engine, model, hardware, Precision.of(model, weights))
+
+
+def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
+    """How an engine is run with weights in some formats, see :func:`practices`; the cache of them is not asked."""
     name, facts = serving_engines.named(engine)
-    narrowest = min(Precision.of(model, weights).of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
+    narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.family)
-    known = tuple(
-        _practice(name, recipe)
-        for recipe in _recipes(name)
+    known = [
+        recipe
+        for recipe in _recipes(name).recipes
         if recipe.is_of(model, hardware, narrowest)
         and (recipe.kv is None or (kernels is not None and recipe.kv in kernels.kv))
         and (recipe.proposer is None or _can_propose(recipe, facts, model, hardware))
+    ]
+    of_chip = {recipe.practice for recipe in known if recipe.chips}
+    chosen = [recipe for recipe in known if recipe.chips or recipe.practice not in of_chip]
+    chosen.sort(key=lambda recipe: recipe.proposer is not None)
+    return tuple(_practice(name, recipe, model) for recipe in chosen) or (Practice(name, model.kv),)
+
+
+def practice_of(
+    engine: str,
+    model: ModelSpec,
+    hardware: HardwareSpec,
+    precision: Precision,
+    proposer: ProposerName | None = None,
+    drafts: int | None = None,
+) -> Practice | None:
+    """The practice that a deployment follows: with its cache and proposals; None if it follows none of a recipe.
+
+    Parameters
+    ----------
+    engine, model, hardware
+        As of :func:`practices`.
+    precision : Precision
+        Formats of weights and cache.
+    proposer : str, optional
+        Who proposes tokens.
+    drafts : int, optional
+        Proposals of a round [1].
+    """
+    for practice in practices_in(engine, model, hardware, precision):
+        kv = practice.kv or precision.activations
+        if practice.source and (kv, practice.proposer, practice.draft_length) == (precision.kv, proposer, drafts):
+            return practice
+    return None
+
+
+def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
+    """Hugging Face id of the EAGLE head that an engine's recipes have for a model, whatever else they say."""
+    return next((practice.head for practice in practices_in(engine, model, hardware, precision) if practice.head), None)
+
+
+def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
+    """Proposals of a round in the recipes of an engine, the most where they give several; None if they say nothing [1].
+
+    Parameters
+    ----------
+    engine : str, optional
+        With or without a version: ``sglang``, ``vllm@0.24.0``.
+    proposer : str
+        Who proposes.
+    target : ModelSpec, optional
+        To whom.
+
+    Examples
+    --------
+    >>> recommended_drafts("sglang", "mtp", catalog.model("deepseek_v3")), recommended_drafts(None, "mtp", None)
+    (3, None)
+    """
+    known = _recipes((engine or "").partition("@")[0])
+    entries: tuple[Recipe | DraftLength, ...] = (*known.recipes, *known.drafts)
+    drafts = [(entry.models, entry.drafts) for entry in entries if entry.proposer == proposer and entry.drafts]
+    own = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
+    return max(own or [length for models, length in drafts if not models], default=None)
+
+
+def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
+    return Practice(
+        engine=engine,
+        kv=recipe.kv or model.kv,
+        proposer=recipe.proposer,
+        draft_length=recipe.drafts,
+        layouts=tuple(degrees.counts for degrees in recipe.layouts),
+        pools=recipe.pools,
+        options=recipe.options,
+        source=recipe.source,
+        date=recipe.date,
+        head=recipe.head,
     )
-    return known or (Practice(name),)
-
-
-def _practice(engine: str, recipe: Recipe) -> Practice:
-    layouts = tuple(degrees.counts for degrees in recipe.layouts)
-    return Practice(engine, recipe.kv, recipe.proposer, recipe.drafts, layouts, recipe.source, recipe.date, recipe.head)
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
@@ -214,7 +337,7 @@ def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardwar
 
 
 @cache
-def _recipes(engine: str) -> tuple[Recipe, ...]:
+def _recipes(engine: str) -> EngineRecipes:
     """The recipes of an engine; none where nobody wrote them down."""
     path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
-    return EngineRecipes.from_document(_yaml.read(path)).recipes if path.is_file() else ()
+    return EngineRecipes.from_document(_yaml.read(path)) if path.is_file() else EngineRecipes(recipes=())

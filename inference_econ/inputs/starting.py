@@ -9,10 +9,8 @@ from pathlib import Path
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import _yaml, catalog
-from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.engine_launch import EngineLaunch
 from inference_econ.inputs.engine_options import EngineOptions
-from inference_econ.inputs.model import ModelSpec
 
 
 @cache
@@ -64,27 +62,6 @@ def launch(engine: str) -> EngineLaunch:
     if engine not in places:
         raise InputError(f"nobody knows how to start {engine!r}; known: {', '.join(places)}")
     return EngineLaunch.from_document(_yaml.read(places[engine]))
-
-
-def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
-    """Proposals of a round in the recipe of an engine; None without one, or if its documents say nothing [1].
-
-    Parameters
-    ----------
-    engine : str, optional
-        With or without a version: ``sglang``, ``vllm@0.24.0``.
-    proposer : str
-        Who proposes.
-    target : ModelSpec, optional
-        To whom.
-
-    Examples
-    --------
-    >>> recommended_drafts("sglang", "mtp", catalog.model("deepseek_v3")), recommended_drafts(None, "mtp", None)
-    (3, None)
-    """
-    name = (engine or "").partition("@")[0]
-    return launch(name).drafts(proposer, target) if name in _launches() else None
 
 
 @cache

@@ -6,13 +6,14 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.expected import Expected, Measure
 from inference_econ.answers.launching.instance import Role
+from inference_econ.engine import key_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
 
@@ -69,6 +70,9 @@ class ChosenPart:
         How many instances there are [1].
     role : str
         What they do.
+    practice : mapping
+        The engine (``engine``), the format of the cache (``kv``) and who proposes tokens (``speculation``) of a recipe
+        that the answer chose; empty where the question says all.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class ChosenPart:
     layout: Record
     replicas: int
     role: Role = "both"
+    practice: Record = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse numbers that no answer has."""
@@ -216,21 +221,48 @@ def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
 
 def _recommended(saved: Answer, number: int | None) -> Chosen:
     choice = _one(saved.record["choices"], number or 1, saved.origin)
-    part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"])
+    practice = _practice(choice, choice["layout"])
     expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
+    if choice.get("serving") == "apart":
+        parts = _pools(choice, (choice["hardware"], choice["hardware"]), practice)
+        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"])
+    part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
     return Chosen((part,), _rate(saved, choice), expected, in_flight)
+
+
+def _practice(entry: Record, layout: Record) -> Record:
+    """Engine, cache and proposer of an entry."""
+    return {"engine": layout.get("engine"), "kv": entry.get("kv"), "speculation": entry.get("speculation")}
+
+
+def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[ChosenPart, ChosenPart]:
+    """Both pools of an entry."""
+    return (
+        ChosenPart(chips[0], entry["prefill_layout"], entry["prefill_instances"], "prefill", practice),
+        ChosenPart(chips[1], entry["decode_layout"], entry["decode_instances"], "decode", practice),
+    )
 
 
 def _on_frontier(saved: Answer, number: int | None) -> Chosen:
     if "isl" not in saved.record:
         raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
     point = _one(saved.record["points"], number, saved.origin)
-    part = ChosenPart(saved.record["hardware"], point["layout"], 1)
+    practice = _practice(point, point["layout"])
+    parts: tuple[ChosenPart, ...] = (ChosenPart(saved.record["hardware"], point["layout"], 1, practice=practice),)
+    decoders = 1
+    if "prefill" in point["layout"]:
+        layout = point["layout"]
+        decoders = round(layout["decode_instances"])
+        reading = key_degrees(layout["prefill"])
+        parts = (
+            ChosenPart(saved.record["hardware"], reading, round(layout["prefill_instances"]), "prefill", practice),
+            ChosenPart(saved.record["hardware"], layout, decoders, "decode", practice),
+        )
     load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
     latencies = [_expected(name, "mean", point, key) for name in _LATENCIES if (key := f"{name}_seconds") in point]
     throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
-    return Chosen((part,), load, (*latencies, throughput), point["batch"])
+    return Chosen(parts, load, (*latencies, throughput), decoders * point["batch"])
 
 
 def _fleet(saved: Answer, number: int | None) -> Chosen:
@@ -240,12 +272,10 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
     if number not in (None, 1):
         raise InputError(f"{saved.origin}: --choice {number}: there is one fleet")
     record = saved.record
-    parts = (
-        ChosenPart(record["prefill_hardware"], fleet["prefill_layout"], fleet["prefill_instances"], "prefill"),
-        ChosenPart(record["decode_hardware"], fleet["decode_layout"], fleet["decode_instances"], "decode"),
-    )
+    practice = {"engine": fleet.get("engine"), "kv": record.get("kv"), "speculation": record.get("speculation")}
+    parts = _pools(fleet, (record["prefill_hardware"], record["decode_hardware"]), practice)
     targets = {name: record[f"{name}_promised"] for name in ("ttft_seconds", "tpot_seconds")}
-    targets["percentile"] = record["percentile"]
+    targets |= {name: record[name] for name in ("ttft_percentile", "tpot_percentile")}
     return Chosen(parts, _rate(saved, fleet), expected_under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
@@ -255,19 +285,18 @@ def _rate(saved: Answer, entry: Record) -> OfferedLoad:
 
 def expected_under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
     """Latencies of the median and of the percentile that is promised, and output tokens per second."""
-    percentile = targets["percentile"]
     latencies = [
-        _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic == percentile))
+        _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic))
         for name in _LATENCIES
-        for statistic in dict.fromkeys(("p50", percentile))
+        for statistic in dict.fromkeys(("p50", targets.get(f"{name}_percentile", "p50")))
         # Of disaggregated pools, and in older answers, not every latency is known.
         if statistic in entry.get(f"{name}_seconds", ())
     ]
     return (*latencies, Expected("throughput", "mean", _finite(entry["completed_requests_per_second"] * osl)))
 
 
-def _promise(targets: Record, name: str, promised: bool) -> float | None:
-    promise = targets.get(f"{name}_seconds") if promised else None
+def _promise(targets: Record, name: str, statistic: str) -> float | None:
+    promise = targets.get(f"{name}_seconds") if statistic == targets.get(f"{name}_percentile") else None
     return None if promise is None else _finite(promise)
 
 

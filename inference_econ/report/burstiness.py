@@ -10,24 +10,24 @@ from inference_econ.report.service import finite
 from inference_econ.serving import Loaded
 
 
-def burstiness_note(compared: Burstiness, percentile: str = "p90") -> str:
+def burstiness_note(compared: Burstiness, targets: Targets) -> str:
     """What is assumed of arrivals, and what users would see under others at the same load."""
     load = compared.assumed
     return (
         f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} at "
-        f"{100 * load.utilization:.0f} % load it would see {_instead(load, compared.other, percentile)}."
+        f"{100 * load.utilization:.0f} % load it would see {_instead(load, compared.other, targets)}."
     )
 
 
 def promises_note(compared: Burstiness, targets: Targets) -> str:
     """The same of a fleet that keeps some promises, and whether it would still; without promises the same."""
     if not targets.given:
-        return burstiness_note(compared, targets.percentile)
+        return burstiness_note(compared, targets)
     broken = targets.broken(compared.other)
     verdict = "keeps its promises" if broken is None else f"breaks its promise of the {broken.upper()}"
     return (
         f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} the "
-        f"first fleet {verdict}: {_instead(compared.assumed, compared.other, targets.percentile)}."
+        f"first fleet {verdict}: {_instead(compared.assumed, compared.other, targets)}."
     )
 
 
@@ -60,15 +60,15 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
     }
 
 
-def _instead(load: Loaded, other: Loaded, percentile: str) -> str:
+def _instead(load: Loaded, other: Loaded, targets: Targets) -> str:
     """Both latencies under other arrivals, and as they are."""
     if other.saturated:
-        return f"queues that grow without end (TTFT {percentile} now {_rounded(load.ttft_seconds[percentile])})"
-    named = (("TTFT", load.ttft_seconds, other.ttft_seconds), ("TPOT", load.tpot_seconds, other.tpot_seconds))
+        waited = _rounded(targets.seen("ttft", load))
+        return f"queues that grow without end (TTFT {targets.percentile_of('ttft')} now {waited})"
     texts = (
-        f"{name} {percentile} {_rounded(then[percentile])}, not {_rounded(now[percentile])}"
-        for name, now, then in named
-        if now[percentile]  # a request of one token has no time between tokens
+        f"{name.upper()} {targets.percentile_of(name)} {_rounded(targets.seen(name, other))}, not {_rounded(now)}"
+        for name in ("ttft", "tpot")
+        if (now := targets.seen(name, load))  # a request of one token has no time between tokens
     )
     return "; ".join(texts)
 

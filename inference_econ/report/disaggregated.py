@@ -15,7 +15,9 @@ from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.together import Choice
+from inference_econ.inputs.percentiles import MEAN
 from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import comparison_record
@@ -23,7 +25,7 @@ from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
 from inference_econ.report.promises import kept_with
 from inference_econ.report.record import flat_frame
-from inference_econ.report.service import SEEN, layout_of
+from inference_econ.report.service import SEEN, layout_of, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
@@ -104,7 +106,7 @@ def comparison_table(
     notes = (
         verdict(compared),
         *_promised_speed(compared),
-        *_fleet_notes(fleet, together),
+        *_fleet_notes(fleet, together, compared.terms.targets),
         *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
         *nobody_starts(setups),
         *caveats.warnings(compared.subjects()),
@@ -197,7 +199,7 @@ def verdict(compared: Comparison) -> str:
 def _conditions(compared: Comparison) -> str:
     """The promise and the loads of both."""
     terms = compared.terms
-    limit, which = terms.targets.ttft_seconds, terms.percentile
+    limit, which = terms.targets.ttft_seconds, terms.targets.percentile_of("ttft")
     promise = "Without a promised TTFT" if math.isinf(limit) else f"With a TTFT of at most {1e3 * limit:g} ms ({which})"
     arrivals = "Poisson arrivals" if terms.arrival_scv == 1.0 else f"arrivals of variation {terms.arrival_scv:g}"
     return f"{promise}, {arrivals}, and nothing filled beyond {100 * terms.fullest:g} %"
@@ -221,7 +223,8 @@ def _promised_speed(compared: Comparison) -> tuple[str, ...]:
     speed = 1.0 / limit
     index, both = compared.at(speed)
     ours = float(compared.disaggregated.dollars[index])
-    text = f"At the promised TPOT of {1e3 * limit:g} ms ({compared.terms.percentile}) disaggregated serving costs "
+    which = compared.terms.targets.percentile_of("tpot")
+    text = f"At the promised TPOT of {1e3 * limit:g} ms ({which}) disaggregated serving costs "
     text += f"${dollars(ours)} per million output tokens"
     if both is None:
         return (f"{text}; no aggregated layout keeps the promises.",)
@@ -255,17 +258,25 @@ def _assumed(compared: Comparison) -> str:
     pools = compared.pools
     terms = compared.terms
     return (
-        "$/M output tokens carry the whole bill, idle time included. Speeds and TTFTs are those that "
-        f"{_seen(terms.percentile)}, queues included; P : D are whole numbers of instances from {terms.ratios}, busy "
+        "$/M output tokens carry the whole bill, idle time included. "
+        f"{_seen(terms.targets)}, queues included; P : D are whole numbers of instances from {terms.ratios}, busy "
         f"their shares. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
 
 
-def _seen(percentile: str) -> str:
-    return "requests see on average" if percentile == "mean" else f"{percentile[1:]} % of the requests keep"
+def _seen(targets: Targets) -> str:
+    """Which requests see the speeds and the TTFTs that are shown."""
+    ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
+    if ttft == tpot:
+        return f"Speeds and TTFTs are those that {_requests(tpot)}"
+    return f"Speeds are those that {_requests(tpot)}, TTFTs those that {_requests(ttft)}"
 
 
-def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...]:
+def _requests(percentile: str) -> str:
+    return "requests see on average" if percentile == MEAN else f"{percentile[1:]} % of the requests keep"
+
+
+def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets) -> tuple[str, ...]:
     if fleet is None:
         return ()
     pools = fleet.pools
@@ -282,7 +293,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
         f"Best fleet, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
         f"{_rule(fleet, together)} {_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
         f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
-        _load_note(fleet),
+        _load_note(fleet, targets),
     ]
     if together is not None:
         service = together.service
@@ -309,15 +320,12 @@ def _rented(fleet: Fleet) -> str:
     return "" if used == rented else f"{used} GPUs in use, {rented} rented. "
 
 
-def _load_note(fleet: Fleet) -> str:
+def _load_note(fleet: Fleet, targets: Targets) -> str:
     load = fleet.load
     rate = f"{load.requests_per_second:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes"
     if load.saturated:
         return f"SATURATED: {rate}; queues grow without end."
-    ttft, tpot = (
-        ", ".join(f"{name} {1e3 * times[name]:.4g}" for name in ("p50", "p90", "p99"))
-        for times in (load.ttft_seconds, load.tpot_seconds)
-    )
+    ttft, tpot = (spread_label(load, name, targets) for name in ("ttft", "tpot"))
     return f"{rate}; {load.in_flight:.0f} in flight. TTFT {ttft}; TPOT {tpot} ms."
 
 

@@ -69,7 +69,8 @@ def _terms_record(compared: Comparison) -> dict[str, object]:
     return {
         "ttft_seconds_promised": ttft,
         "tpot_seconds_promised": tpot,
-        "percentile": terms.percentile,
+        "ttft_percentile": terms.targets.percentile_of("ttft"),
+        "tpot_percentile": terms.targets.percentile_of("tpot"),
         "confidence": terms.targets.confidence,
         "arrival_scv": terms.arrival_scv,
         "utilization_at_most": terms.fullest,
@@ -85,7 +86,7 @@ def _together_record(together: Choice, targets: Targets) -> dict[str, object]:
         "accelerators": together.accelerators,
         "accelerators_rented": together.rented,
         "dollars_per_hour": together.dollars_per_hour,
-        **bounded_load(together.service, together.load, together.replicas),
+        **bounded_load(together.service, together.load, together.replicas, targets),
         **chances_record(chances(together.service, together.load, targets)),
     }
 
@@ -155,12 +156,12 @@ def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
         "dollars_per_hour": fleet.dollars_per_hour,
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),
-        **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet).items()},
+        **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet, targets).items()},
         **chances_record(fleet_chances(fleet, targets)),
     }
 
 
-def _bounded_load(fleet: Fleet) -> dict[str, object]:
+def _bounded_load(fleet: Fleet, targets: Targets) -> dict[str, object]:
     """Where each latency comes from, there its errors do."""
     answers = fleet.pools.requests.osl.mean
     factors = {
@@ -170,4 +171,4 @@ def _bounded_load(fleet: Fleet) -> dict[str, object]:
             ("tpot_seconds", fleet.pools.decode, fleet.decode),
         )
     }
-    return caveats.bounded(load_record(fleet.load, 1), factors)
+    return caveats.bounded(load_record(fleet.load, 1, targets), factors)

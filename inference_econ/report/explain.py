@@ -11,6 +11,7 @@ import numpy as np
 
 from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
+from inference_econ.errors import InputError
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats, step_pictures
 from inference_econ.report.heading import step_heading
@@ -35,24 +36,38 @@ class ExplanationPage(Page):
         The answer.
     operators : bool or None
         Whether operators are shown; by default in tables, but not as rows.
+    memory : bool or None
+        Whether it is shown what takes the memory of an accelerator; by default in tables where operators are.
+
+    Raises
+    ------
+    InputError
+        If rows of both are wanted, and rows are asked for.
     """
 
     explanation: Explanation
     operators: bool | None = None
+    memory: bool | None = None
 
     def tables(self) -> Sequence[Table]:
         """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
-        parts = explain_table(self.explanation)
-        if self.operators is False:
-            return (parts,)
-        return parts, operator_table(self.explanation), memory_table(self.explanation)
+        wanted = self.operators is not False
+        return (
+            explain_table(self.explanation),
+            *([operator_table(self.explanation)] if wanted else []),
+            *([memory_table(self.explanation)] if (wanted if self.memory is None else self.memory) else []),
+        )
 
     def record(self) -> object:
         """All of the step."""
         return explain_record(self.explanation)
 
     def frame(self) -> pd.DataFrame:
-        """The parts of the step, or its operators if they are wanted."""
+        """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
+        if self.operators and self.memory:
+            raise InputError("rows are of operators or of the memory: give --operators or --memory, or ask for json")
+        if self.memory:
+            return memory_frame(self.explanation)
         return operator_frame(self.explanation) if self.operators else part_frame(self.explanation)
 
     def blocks(self) -> Sequence[Block]:
@@ -258,6 +273,7 @@ _HELD_NAMES = {
     "shared_experts": "shared experts",
     "experts": "routed experts",
     "embeddings": "embeddings",
+    "vision": "vision tower",
     "kv_cache": "KV cache",
     "shared_prefix": "KV cache of the shared prefix",
     "state": "states of recurrent layers",
@@ -275,6 +291,17 @@ def memory_table(explanation: Explanation) -> Table:
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
     return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
+
+
+def memory_frame(explanation: Explanation) -> pd.DataFrame:
+    """What takes the memory of each accelerator, one row each as in the table: bytes, and the share of all."""
+    import pandas as pd
+
+    held, total = explanation.held, sum(explanation.held.values())
+    names = [name for name in _HELD_NAMES if held[name]]
+    return pd.DataFrame({"part": names, "bytes": [held[name] for name in names]}).assign(
+        share=lambda frame: frame["bytes"] / total
+    )
 
 
 def operator_frame(explanation: Explanation) -> pd.DataFrame:

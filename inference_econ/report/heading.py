@@ -88,9 +88,15 @@ def lengths_label(requests: Requests) -> str:
 
 def promises_label(promises: Targets) -> str:
     """What is promised, of which requests; nothing if nothing is."""
-    kept = [f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in promises.given.items()]
+    if not promises.given:
+        return ""
+    common = promises.common
+    kept = [
+        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {1e3 * value:.6g} ms"
+        for name, value in promises.given.items()
+    ]
     surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
-    return f"{promises.percentile} {' and '.join(kept)}{surely}" if kept else ""
+    return f"{f'{common} ' if common else ''}{' and '.join(kept)}{surely}"
 
 
 def _priced(setup: Setup) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.picks import Pick
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.subjects import under_load
+from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, caveats
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.charts.plot import Plot, Series
@@ -27,6 +28,7 @@ from inference_econ.report.service import (
     picked,
     service_record,
     service_title,
+    statistics,
 )
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 
     from inference_econ.report.charts import AnyChart
 
-_PERCENTILES = ("p50", "p99")
+#: Percentiles of each latency that are shown beside those that are promised.
+_PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
+#: Those of them that a narrow page leaves out unless they are promised.
+_LEAST = (("tpot", "p50"), ("ttft", "p50"), ("e2e", "p99"), ("tpot", "p99"), ("ttft", "p99"))
 #: Times of the simulation, by the names of their fields.
 _SIMULATED = {
     "ttft_seconds": "ttft",
@@ -45,7 +50,7 @@ _SIMULATED = {
     "e2e_seconds": "e2e",
     "e2e_seconds_per_output_token": "e2e_per_output_token",
 }
-#: Percentiles of a picture, the last of which has a band.
+#: Percentiles of a picture; the last has a band, and stands back for that which is promised.
 _DRAWN = ("p50", "p90")
 
 
@@ -76,7 +81,7 @@ class LoadPage(Page):
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
         chosen = picked(self.points[0].sheet.service, self.pick)
-        arrivals = _not_played(self.points) if self.bursts is None else [burstiness_note(self.bursts)]
+        arrivals = _not_played(self.points) if self.bursts is None else [burstiness_note(self.bursts, self.targets)]
         loads = with_notes(load_table(self.points, self.targets), [*chosen, *arrivals])
         played = [point for point in self.points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
@@ -89,7 +94,7 @@ class LoadPage(Page):
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""
-        return load_frame(self.points)
+        return load_frame(self.points, self.targets)
 
     def charts(self) -> Mapping[str, AnyChart]:
         """Latencies and cost against the load."""
@@ -106,12 +111,11 @@ class LoadPage(Page):
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
+    shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
     holds, cells = chances_column(targets, [point.chances for point in points])
     columns = [
         *("requests/s", "busy %", "in flight"),
-        *(f"TTFT {name} ms" for name in _PERCENTILES),
-        *(f"TPOT {name} ms" for name in _PERCENTILES),
-        "E2E p99 s",
+        *(_column(*each) for each in shown),
         *(("kept %", "good/s") if promised else ()),
         *holds,
         *("$/M tokens", "$/M output"),
@@ -120,9 +124,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     for point, cell in zip(points, cells, strict=True):
         load = point.load
         row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", amount(load.in_flight)]
-        row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
-        row += [milliseconds(load.tpot_seconds[name]) for name in _PERCENTILES]
-        row.append(f"{load.e2e_seconds['p99']:.3g}" if math.isfinite(load.e2e_seconds["p99"]) else "grows")
+        row += [_or_without_end(statistics(load, name, targets)[which], name) for name, which in shown]
         if point.kept is not None and point.good_per_second is not None:
             row += [amount(100 * point.kept), amount(point.good_per_second)]
         row += cell
@@ -144,7 +146,12 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         notes += _assured(targets, points)
     why += startable_notes([setup])
     why += caveats.remarks(subjects, SEEN)
-    least = ("in flight", "good/s", "$/M output", "TPOT p50 ms", "TTFT p50 ms", "E2E p99 s")
+    least = (
+        "in flight",
+        "good/s",
+        "$/M output",
+        *(_column(*each) for each in _LEAST if each[1] not in _promised_of(each[0], targets)),
+    )
     title = service_title("A fleet under load", [sheet.service], promises=targets)
     return Table(title, tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
 
@@ -217,8 +224,21 @@ def _promises(targets: Targets) -> str:
     return " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
 
 
-def _or_without_end(seconds: float) -> str:
-    return milliseconds(seconds) if math.isfinite(seconds) else "grows"
+def _promised_of(name: str, targets: Targets) -> set[str]:
+    """The statistic that is promised of a latency; none if nothing is."""
+    return {targets.percentile_of(name)} if name in targets.given else set()
+
+
+def _column(name: str, which: str) -> str:
+    """The head of the column of a percentile of a latency."""
+    return f"{name.upper()} {which} {'s' if name == 'e2e' else 'ms'}"
+
+
+def _or_without_end(seconds: float, name: str) -> str:
+    """A latency in milliseconds, the time to the last token in seconds."""
+    if not math.isfinite(seconds):
+        return "grows"
+    return f"{seconds:.3g}" if name == "e2e" else milliseconds(seconds)
 
 
 def simulation_table(points: Sequence[LoadPoint]) -> Table:
@@ -267,13 +287,13 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
         "targets": targets_record(targets),
-        "points": [_point_record(point) for point in points],
+        "points": [_point_record(point, targets) for point in points],
     }
 
 
-def _point_record(point: LoadPoint) -> dict[str, object]:
+def _point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
     record: dict[str, object] = {
-        **bounded_load(point.sheet.service, point.load, point.sheet.replicas),
+        **bounded_load(point.sheet.service, point.load, point.sheet.replicas, targets),
         "kept_share": point.kept,
         "good_requests_per_second": point.good_per_second,
         "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
@@ -307,9 +327,9 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     return record
 
 
-def load_frame(points: Sequence[LoadPoint]) -> pd.DataFrame:
+def load_frame(points: Sequence[LoadPoint], targets: Targets) -> pd.DataFrame:
     """Every load, one row each, unrounded; what has no end is empty."""
-    return flat_frame(_point_record(point) for point in points)
+    return flat_frame(_point_record(point, targets) for point in points)
 
 
 def picture_title(points: Sequence[LoadPoint]) -> str:
@@ -361,15 +381,16 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
             title,
             x_label,
             y_label,
-            (*lines, *(line for scv, other in others for line in _latencies(rates, other, scv, f"{name}_seconds"))),
+            (*lines, *(line for scv, other in others for line in _latencies(rates, other, scv, name, drawn))),
             "y",
             mark,
             bands=said,
             promises=_promised(targets, name),
         )
         for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
-        for lines in [_latencies(rates, loads, assumed, f"{name}_seconds", around[f"{name}_seconds"])]
-        for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
+        for drawn in [_drawn(targets, name)]
+        for lines in [_latencies(rates, loads, assumed, name, drawn, around[f"{name}_seconds"])]
+        for said in [f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"]
     ]
     return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 
@@ -379,7 +400,13 @@ def _promised(targets: Targets, name: str) -> dict[str, float]:
     if name not in targets.given:
         return {}
     limit = 1e3 * targets.given[name]
-    return {f"promised: {targets.percentile} {name.upper()} <= {limit:.6g} ms": limit}
+    return {f"promised: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
+
+
+def _drawn(targets: Targets, name: str) -> tuple[str, ...]:
+    """The percentiles of a latency that a picture shows."""
+    promised = _promised_of(name, targets) - {_DRAWN[0]}
+    return (_DRAWN[0], *(promised or _DRAWN[1:]))
 
 
 def _counted(point: LoadPoint) -> Loaded:
@@ -388,11 +415,16 @@ def _counted(point: LoadPoint) -> Loaded:
 
 
 def _latencies(
-    rates: Sequence[float], loads: Sequence[Loaded], scv: float, name: str, ends: caveats.Factors = (None, None)
+    rates: Sequence[float],
+    loads: Sequence[Loaded],
+    scv: float,
+    name: str,
+    drawn: Sequence[str],
+    ends: caveats.Factors = (None, None),
 ) -> Iterator[Series]:
     """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
-    for statistic in _DRAWN:
-        seconds = [getattr(load, name)[statistic] for load in loads]
+    for statistic in drawn:
+        seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
         values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
-        band = bands.around_line(rates, values, ends) if statistic == _DRAWN[-1] else None
+        band = bands.around_line(rates, values, ends) if statistic == drawn[-1] else None
         yield Series(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

@@ -65,17 +65,18 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    targets, which, given = page.targets, page.targets.percentile, page.targets.given
+    targets, given = page.targets, page.targets.given
+    ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
     services = [choice.service for choice in page.choices]
     several = len({service.setup.hardware.name for service in services}) > 1
     kept = [choice_chances(choice, targets) for choice in page.choices]
     holds, cells = chances_column(targets, kept)
     columns = (
         *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
-        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
+        "$ per hour", "$/M output", "busy %", f"TTFT {ttft} ms", f"TPOT {tpot} ms", *holds, "binding",
     )  # fmt: skip
     rows = [
-        (*_row(choice, which)[0 if several else 1 :], *cell, choice.binding)
+        (*_row(choice, targets)[0 if several else 1 :], *cell, choice.binding)
         for choice, cell in zip(page.choices, cells, strict=True)
     ]
     subjects = under_load((choice.service, choice.instance_load) for choice in page.choices)
@@ -105,17 +106,17 @@ def _within(targets: Targets) -> str:
     return f"{100 * fullest(targets):g} % of what is completed"
 
 
-def _row(choice: AnyChoice, which: str) -> tuple[str, ...]:
+def _row(choice: AnyChoice, targets: Targets) -> tuple[str, ...]:
     """A deployment, the name of its chip first."""
     service = choice.service
     return (
         service.setup.hardware.name, str(choice.accelerators), str(choice.rented), instances_label(choice),
         layout_label(choice_layout(choice)),
-        *_numbers(choice.load, choice.replicas, service.requests.osl.mean, choice.dollars_per_hour, which),
+        *_numbers(choice.load, choice.replicas, service.requests.osl.mean, choice.dollars_per_hour, targets),
     )  # fmt: skip
 
 
-def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str) -> tuple[str, ...]:
+def _numbers(load: Loaded, replicas: int, answer: float, bill: float, targets: Targets) -> tuple[str, ...]:
     """What is carried, costs and is seen: from the load of each replica, answers [tokens] and the bill [USD/h]."""
     requests = load.requests_per_second * replicas
     return (
@@ -124,8 +125,8 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
         per_hour(bill),
         dollars(float(money.dollars_per_million(bill / 3600.0, requests * answer))),
         f"{100 * load.utilization:.0f}",
-        milliseconds(load.ttft_seconds[which]),
-        milliseconds(load.tpot_seconds[which]),
+        milliseconds(targets.seen("ttft", load)),
+        milliseconds(targets.seen("tpot", load)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.chances import Chances, chances, fleet_chances
@@ -30,6 +30,7 @@ from inference_econ.report.service import (
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
+from inference_econ.serving import loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,21 +51,23 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
-    targets : Targets
-        What is promised.
     pick : Pick or None
         How the layout was chosen; None if it was given.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
-    targets: Targets = field(default_factory=Targets)
     pick: Pick | None = None
+
+    @property
+    def targets(self) -> Targets:
+        """What is promised."""
+        return self.sheet.targets
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
         kept = kept_with(_chances(self.sheet, self.targets), self.targets)
-        return (with_notes(price_table(self.sheet, self.api, self.targets), [*_picked(self.sheet, self.pick), *kept]),)
+        return (with_notes(price_table(self.sheet, self.api), [*_picked(self.sheet, self.pick), *kept]),)
 
     def frame(self) -> pd.DataFrame:
         """One row per kind of token, unrounded."""
@@ -83,7 +86,7 @@ class PricePage(Page):
         return {"price": charts.waterfall_chart(price_waterfall(self.sheet))}
 
 
-def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: Targets | None = None) -> Table:
+def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     """Costs by kind of token."""
     columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
     rows = []
@@ -106,7 +109,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: T
     setup = sheet.service.setup
     notes = [
         f"{_label(sheet)}.",
-        *load_notes(sheet.load, sheet.replicas),
+        *load_notes(sheet.load, sheet.replicas, sheet.targets),
         *([] if api is None else [break_even(sheet, api)]),
         *nobody_starts([setup]),
         *caveats.warnings(sheet.subjects()),
@@ -118,9 +121,17 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: T
         *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
+    return Table(price_title(sheet), columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+
+
+def price_title(sheet: Sheet) -> str:
+    """What is served at which rate, and how fast one user is answered, in one line."""
     rate = sheet.load.requests_per_second * sheet.replicas
-    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=targets)
-    return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+    promises = sheet.targets if sheet.usual is None else None
+    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
+    speed = sheet.tokens_per_second_per_user
+    usual = "" if sheet.usual is None else f", where {sheet.usual.text}"
+    return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
 
 
 def _label(sheet: Sheet) -> str:
@@ -169,6 +180,10 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     needed = rate * sheet.dollars_per_hour / revenue
     most = _most(sheet)
     reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
+    if not reach and sheet.targets.given and sheet.fleet is None:
+        earning = loaded(sheet.service, needed / sheet.replicas, arrival_scv=sheet.load.arrival_scv)
+        broken = sheet.targets.predicted(sheet.service).broken(earning)
+        reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
 
 
@@ -185,6 +200,8 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         **_serving_record(sheet),
         "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
+        "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
+        "usual_speed": None if sheet.usual is None else asdict(sheet.usual),
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
@@ -201,11 +218,11 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 def _serving_record(sheet: Sheet) -> dict[str, object]:
     """What serves, under its load."""
     if sheet.fleet is not None:
-        return choice_record(PooledChoice(sheet.fleet), Targets())
+        return choice_record(PooledChoice(sheet.fleet), sheet.targets)
     return {
         "serving": "together",
         **service_record(sheet.service, sheet.replicas, sheet.load),
-        **bounded_load(sheet.service, sheet.load, sheet.replicas),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
     }
 
 

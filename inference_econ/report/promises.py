@@ -53,7 +53,7 @@ def _known(targets: Targets, shown: Sequence[Chances]) -> bool:
 
 
 def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
-    names = " / ".join(f"{targets.percentile} {name.upper()}" for name in targets.given)
+    names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
     carried = [each.capacity for each in shown if each.capacity is not None]
     worst = " in the worst row" if len(carried) > 1 else ""
     traffic = f"; it carries the traffic with {_percent(min(carried))} %{worst}" if carried else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.candidates import practice_of
 from inference_econ.answers.chances import Chances, chances, fleet_chances
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.recommend import AnyChoice, PooledChoice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
-#: What binds where it is a promise.
-_PROMISES = ("ttft", "tpot", "e2e")
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
 
 def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
-    which = targets.percentile
+    ttft, tpot, e2e = (targets.percentile_of(name) for name in NAMES)
     partly = any(choice.rented != choice.accelerators for choice in choices)
     several = len({choice.service.setup.hardware.name for choice in choices}) > 1
     kept = [choice_chances(choice, targets) for choice in choices]
@@ -141,7 +139,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     columns = (
         *(("hardware",) if several else ()), "GPUs", *(("rented",) if partly else ()), "instances", "layout",
         "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", *holds, "binding",
+        "busy %", f"TTFT {ttft} ms", f"TPOT {tpot} ms", f"E2E {e2e} s", *holds, "binding",
     )  # fmt: skip
     rows = []
     for choice, cell in zip(choices, cells, strict=True):
@@ -156,9 +154,9 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
                 per_hour(choice.dollars_per_hour),
                 dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
-                milliseconds(load.ttft_seconds[which]),
-                milliseconds(load.tpot_seconds[which]),
-                f"{load.e2e_seconds[which]:.3g}" if which in load.e2e_seconds else "-",
+                milliseconds(load.ttft_seconds[ttft]),
+                milliseconds(load.tpot_seconds[tpot]),
+                f"{load.e2e_seconds[e2e]:.3g}" if not isinstance(choice, PooledChoice) else "-",
                 *cell,
                 choice.binding,
             )
@@ -178,7 +176,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
         *startable_notes(setups),
         *caveats.remarks(subjects, SEEN),
     )
-    least = ("$/M output", "busy %", "rented", f"E2E {which} s", "binding")
+    least = ("$/M output", "busy %", "rented", f"E2E {e2e} s", "binding")
     table = Table(recommend_title(choices, targets), columns, tuple(rows), notes, why, least)
     return with_practices(table, choices)
 
@@ -222,7 +220,7 @@ def recommend_charts(choices: Sequence[AnyChoice], targets: Targets) -> list[Plo
 
 
 def _cost_over(name: str, choices: Sequence[AnyChoice], targets: Targets) -> Plot:
-    which, limit = targets.percentile, targets.given.get(name)
+    which, limit = targets.percentile_of(name), targets.given.get(name)
     best, *others = choices
     chips = dict.fromkeys(choice.service.setup.hardware.name for choice in others)
     series = [_points(f"the cheapest: {choice_label(best)}", name, [best], which)]
@@ -251,7 +249,7 @@ def _points(label: str, name: str, choices: Sequence[AnyChoice], which: str) -> 
 
 def _idle(best: AnyChoice) -> list[str]:
     """That a fleet hardly works, as what is promised is all but what an idle server reaches, in words."""
-    if best.binding not in _PROMISES or best.load.utilization >= _IDLE:
+    if best.binding not in NAMES or best.load.utilization >= _IDLE:
         return []
     return [
         f"The first fleet is {100 * best.load.utilization:.2g} % busy: the promised {best.binding.upper()} is all but "
@@ -290,7 +288,7 @@ def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
         "dollars_per_hour": choice.dollars_per_hour,
         "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
         "binding": choice.binding,
-        **bounded_load(choice.service, choice.load, choice.replicas),
+        **bounded_load(choice.service, choice.load, choice.replicas, targets),
         **chances_record(choice_chances(choice, targets)),
     }
 

@@ -116,6 +116,6 @@ def targets_record(targets: Targets) -> dict[str, object]:
     """Promises as plain data; null where there is none."""
     return {
         **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in targets.every.items()},
-        "percentile": targets.percentile,
+        **{f"{name}_percentile": targets.percentile_of(name) for name in targets.every},
         "confidence": targets.confidence,
     }

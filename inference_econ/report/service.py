@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.picks import Pick
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.inputs import Quantity
+from inference_econ.inputs.percentiles import MEAN
 from inference_econ.report import caveats
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.record import HEAD, facts, finite_or_none
 from inference_econ.report.startable import started
 from inference_econ.report.table import amount, layout_label
-from inference_econ.serving import SHARES, Loaded, Service
+from inference_econ.serving import Loaded, Service, listed
 
 #: What users see of a service.
 SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
@@ -26,7 +27,21 @@ def layout_of(service: Service) -> dict[str, float | str]:
     return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
 
 
-def load_notes(load: Loaded, replicas: int) -> list[str]:
+def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
+    """Mean and percentiles of one latency [s]; that which is promised of it is among them."""
+    return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
+
+
+def spread_label(load: Loaded, name: str, targets: Targets) -> str:
+    """Percentiles of one latency in words, and the mean where that is promised [ms]."""
+    seen = statistics(load, name, targets)
+    shown = [
+        which for which in seen if which != MEAN or (name in targets.given and targets.percentile_of(name) == MEAN)
+    ]
+    return ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown)
+
+
+def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
     """What users see at a load, in words."""
     rate, played = load.requests_per_second * replicas, ", played" if load.played else ""
     if load.saturated:
@@ -35,23 +50,15 @@ def load_notes(load: Loaded, replicas: int) -> list[str]:
             f"({load.completed_per_second * replicas:.3g}/s{played}): queues grow without end, and the rest is not "
             "served."
         ]
-    ttft, tpot, e2e = (
-        ", ".join(f"{name} {milliseconds(seconds)}" for name, seconds in _spread_of(times).items())
-        for times in (load.ttft_seconds, load.tpot_seconds, load.e2e_seconds)
-    )
+    ttft, tpot, e2e = (spread_label(load, name, targets) for name in NAMES)
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes; {load.in_flight:.1f} in flight "
         f"per instance. TTFT {ttft}; TPOT {tpot}; E2E {e2e} ms{played}."
     ]
 
 
-def _spread_of(times: Mapping[str, float]) -> Mapping[str, float]:
-    """The percentiles of a latency [s]; its mean where no more is known."""
-    return {name: times[name] for name in SHARES if name in times} or {"mean": times["mean"]}
-
-
-def load_record(load: Loaded, replicas: int) -> dict[str, object]:
-    """A load as plain data."""
+def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
+    """A load as plain data, percentiles that are promised among its latencies."""
     return {
         "request_rate": load.requests_per_second * replicas,
         "completed_requests_per_second": load.completed_per_second * replicas,
@@ -60,17 +67,15 @@ def load_record(load: Loaded, replicas: int) -> dict[str, object]:
         "in_flight_per_instance": load.in_flight,
         "probability_of_waiting": load.waiting,
         "played": load.played,
-        "ttft_seconds": finite(load.ttft_seconds),
-        "tpot_seconds": finite(load.tpot_seconds),
-        "e2e_seconds": finite(load.e2e_seconds),
+        **{f"{name}_seconds": finite(statistics(load, name, targets)) for name in NAMES},
         "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
     }
 
 
-def bounded_load(service: Service, load: Loaded, replicas: int) -> dict[str, object]:
+def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
     """A load as plain data, and how far off its latencies may be."""
     (instances,) = under_load([(service, load)])
-    return caveats.bounded(load_record(load, replicas), caveats.ends(instances, caveats.LOAD))
+    return caveats.bounded(load_record(load, replicas, targets), caveats.ends(instances, caveats.LOAD))
 
 
 def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:

@@ -16,11 +16,9 @@ from inference_econ.serving.drawn import Drawn, in_shared_steps, in_turn, per_to
 from inference_econ.serving.lengths import levels
 from inference_econ.serving.prompts import several_fit
 from inference_econ.serving.services import Service
+from inference_econ.serving.statistics import of_sample
 from inference_econ.serving.steady import Steady
 
-#: Percentiles that are reported, as shares [1].
-SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-STATISTICS = ("mean", *SHARES)
 #: Requests that stand for all [1].
 _DRAWN = 4_000
 #: Longer than no wait at all [1].
@@ -46,7 +44,8 @@ class Loaded:
     waiting : float
         Probability that a request waits for a slot [1].
     ttft_seconds, tpot_seconds, e2e_seconds : dict of str to float
-        Time to first token, per output token after it, and to the last one: ``mean``, ``p50``, ``p90``, ``p99`` [s].
+        Time to first token, per output token after it, and to the last one: ``mean``, ``p50`` or any other percentile,
+        see :class:`inference_econ.serving.statistics.Statistics` [s].
     e2e_seconds_per_output_token : dict of str to float
         The last over the tokens of the answer, the same statistics [s]; one over its percentiles is the
         "E2E normalized interactivity" of InferenceX. Of pools that prefill and decode apart the means alone are known.
@@ -108,10 +107,10 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
         min(requests_per_second, service.most_requests_per_second),
         float(queue.in_flight),
         float(queue.waiting),
-        _statistics(seen.ttft),
-        _statistics(seen.tpot),
-        _statistics(seen.e2e),
-        _statistics(seen.e2e / seen.output_tokens),
+        of_sample(seen.ttft),
+        of_sample(seen.tpot),
+        of_sample(seen.e2e),
+        of_sample(seen.e2e / seen.output_tokens),
         arrival_scv=arrival_scv,
     )
 
@@ -240,18 +239,3 @@ def _first_tokens(service: Service, found: Steady, drawn: Drawn, arrival_scv: fl
     else:
         waits = in_turn(found, drawn, bursts)
     return found.fixed_seconds + found.prompts.beyond_mean(drawn.prompts(), found.beside_seconds) + waits
-
-
-def _statistics(times: Array) -> dict[str, float]:
-    """Mean and percentiles (:data:`SHARES`) of times that are equally likely [s]."""
-    if np.isinf(times).any():
-        return dict.fromkeys(STATISTICS, math.inf)
-    quantiles = np.quantile(times, list(SHARES.values())).tolist()
-    return {"mean": float(times.mean()), **dict(zip(SHARES, quantiles, strict=True))}
-
-
-def summary(values: Array, weights: Array) -> dict[str, float]:
-    """Mean and percentiles (:data:`SHARES`) of times [s] that occur with some weights [1]."""
-    quantiles = queueing.mixture_quantiles(values, weights, list(SHARES.values()))
-    mean = float(values @ weights / weights.sum())
-    return {"mean": mean, **dict(zip(SHARES, (float(value) for value in quantiles), strict=True))}

@@ -11,11 +11,12 @@ from functools import cached_property
 import numpy as np
 
 from inference_econ import _work
-from inference_econ.serving.load import STATISTICS, Loaded, loaded
+from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
+from inference_econ.serving.statistics import of_constant
 
 #: Share of the time that prompts may take, with as many requests in flight as there are on average [1].
 PROMPTS = 0.4
@@ -143,7 +144,7 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     """
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
-    ttft, tpot, e2e, each = (trace.percentiles(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token"))
+    ttft, tpot, e2e, each = (trace.statistics(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token"))
     same = replace(
         load,
         in_flight=trace.in_flight,
@@ -156,7 +157,7 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     )
     if trace.backlog <= _BACKLOG * trace.ttft.size:
         return same
-    endless = dict.fromkeys(STATISTICS, np.inf)
+    endless = of_constant(np.inf)
     return replace(
         same,
         saturated=True,

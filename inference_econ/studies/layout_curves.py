@@ -97,7 +97,7 @@ class LayoutCurves:
         """Requests in flight for each instance that decodes, shape (n, k) [1]."""
         rows, columns = np.indices(self._speeds.shape)
         decoders = self.candidate.decoders(rows.ravel(), columns.ravel())
-        return self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape)
+        return np.asarray(self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape))
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:
         """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.

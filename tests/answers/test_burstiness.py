@@ -37,7 +37,9 @@ def test_crowds_are_held_against_poisson_and_anything_else_against_crowds() -> N
     asked = burstiness(service(), arrival_scv=4.0)
     assert asked.assumed.played
     assert not asked.other.played
-    assert "Arrivals are assumed bursty (--arrival-scv 4); with Poisson (--arrival-scv 1) at" in burstiness_note(asked)
+    assert "Arrivals are assumed bursty (--arrival-scv 4); with Poisson (--arrival-scv 1) at" in burstiness_note(
+        asked, Targets()
+    )
 
 
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.85])
@@ -55,7 +57,7 @@ def test_closed_forms_under_crowds_against_the_simulation(share: float) -> None:
 
 
 def test_it_is_said_with_numbers(crowds: Burstiness) -> None:
-    note = burstiness_note(crowds)
+    note = burstiness_note(crowds, Targets())
     assert note.startswith(
         "Arrivals are assumed Poisson (--arrival-scv 1); with bursty (--arrival-scv 10) at 80 % load it would see TTFT"
     )
@@ -71,14 +73,16 @@ def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
     broken = Targets(tpot_seconds=crowds.assumed.tpot_seconds["p90"] * 1.001)
     assert "the first fleet keeps its promises: TTFT p90" in promises_note(crowds, kept)
     assert "the first fleet breaks its promise of the TPOT: TTFT p90" in promises_note(crowds, broken)
-    assert promises_note(crowds, Targets()) == burstiness_note(crowds)
+    assert promises_note(crowds, Targets()) == burstiness_note(crowds, Targets())
 
 
 def test_queues_without_end_and_answers_of_one_token(crowds: Burstiness) -> None:
     endless = dataclasses.replace(crowds.other, saturated=True, ttft_seconds={"p90": math.inf})
-    assert "queues that grow without end (TTFT p90 now" in burstiness_note(dataclasses.replace(crowds, other=endless))
+    assert "queues that grow without end (TTFT p90 now" in burstiness_note(
+        dataclasses.replace(crowds, other=endless), Targets()
+    )
     single = service_of(isl="3000", osl="1")
-    assert "TPOT" not in burstiness_note(burstiness(single))
+    assert "TPOT" not in burstiness_note(burstiness(single), Targets())
     load = loaded(single, 1.0)
     assert burstiness_at(single, load, replicas=2).requests_per_second == 2.0
 

@@ -113,9 +113,9 @@ def test_the_cheapest_deployment_is_priced() -> None:
 
 def test_without_a_rate_an_instance_is_filled_to_four_fifths() -> None:
     offer = offer_of(most=4)
-    found = price(offer, replicas=1)
+    found = price(offer, replicas=1, targets=Targets())
     assert found.load.utilization == pytest.approx(FILLED, rel=0.01)
-    twice = price(offer, replicas=2)
+    twice = price(offer, replicas=2, targets=Targets())
     assert twice.load.utilization == pytest.approx(found.load.utilization, rel=0.01)
 
 

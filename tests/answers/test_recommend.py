@@ -27,7 +27,7 @@ OFFERS = {
     "experts": lambda: offer_of("qwen3_30b_a3b", isl="500", osl="100", most=2),
     "long": lambda: offer_of(isl="12000", osl="100", most=2),
 }
-percentiles = st.sampled_from(("mean", "p50", "p90", "p99"))
+percentiles = st.sampled_from(("mean", "p10", "p50", "p75", "p90", "p95", "p99.9"))
 
 
 def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> float:
@@ -219,7 +219,7 @@ def test_impossible_rates(rate: float) -> None:
         ((0.0, 1.0), "a promised ttft must be positive, got 0 s"),
         ((1.0, -1.0), "a promised tpot must be positive, got -1 s"),
         ((1.0, math.nan), "a promised tpot must be positive, got nan s"),
-        ((1.0, 1.0, "p95"), "percentile: got 'p95'; allowed: mean, p50, p90, p99"),
+        ((1.0, 1.0, "p100"), "percentile: got 'p100'; allowed: mean, and p1 to p99.9, for example p95"),
     ],
 )
 def test_impossible_promises(arguments: Any, message: str) -> None:

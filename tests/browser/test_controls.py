@@ -42,7 +42,6 @@ SELECTED = {
     "weights": ("bf16", "explain", "--weights bf16"),
     "kv": ("fp8", "explain", "--kv fp8"),
     "engine": ("sglang", "launch", "--to sglang"),
-    "percentile": ("p50", "price", "--percentile p50"),
     "speculation": ("ngram", "price", "--ngram"),
     "simulate": ("true", "load", "--simulate"),
 }
@@ -52,6 +51,7 @@ TYPED = {
     "request_rate": ("3", "price", "--request-rate 3"),
     "ttft": ("2 s", "compare", "--ttft '2 s'"),
     "tpot": ("50", "price", "--tpot 50"),
+    "percentile": ("p95", "price", "--percentile p95"),
     "price": ("2.5", "compare", "--price 2.5"),
     "set": ("hardware.link_domain=4", "explain", "--set hardware.link_domain=4"),
     "acceptance": ("0.7", "price", "--acceptance 0.7"),

@@ -116,3 +116,47 @@ def test_help_and_version(command: Command) -> None:
     version = command("--version")
     assert version.code == 0
     assert version.out.strip().count(".") == 2
+
+
+def test_recipes_of_a_model_on_a_chip(command: Command) -> None:
+    """What InferenceX' scripts run DeepSeek with on H200: TensorRT-LLM with a cache in fp8, SGLang without."""
+    outcome = command("engines", "--recipes", "deepseek_v3", "h200_sxm")
+    assert outcome.out.startswith("Recipes of DeepSeek-V3 on NVIDIA H200 SXM5 141GB\n")
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert any(line[:5] == ["trtllm", "fp8", "cache,", "MTP", "3"] for line in lines)
+    records = json.loads(command("engines", "--recipes", "deepseek_v3", "h200_sxm", "--format", "json").out)
+    assert [record["practice"] for record in records if record["engine"] == "sglang"] == [
+        "16-bit cache",
+        "16-bit cache, MTP 2",
+    ]
+    (throughput,) = (record for record in records if record["practice"] == "fp8 cache, MTP 1")
+    assert throughput["layouts"] == [{"tp": 1, "dp": 8, "pp": 1, "ep": 8}]
+    assert throughput["pools"][0] == {
+        "prefill": {"tp": 1, "dp": 8, "pp": 1, "ep": 8},
+        "decode": {"tp": 1, "dp": 8, "pp": 1, "ep": 8},
+        "workers": [[1, 2]],
+    }
+    assert throughput["source"]["ref"] == "inferencex"
+
+
+def test_recipes_of_one_engine_and_format(command: Command) -> None:
+    asked = ("engines", "vllm", "--recipes", "llama_3_70b", "h200_sxm")
+    narrow = json.loads(command(*asked, "--weights", "fp8", "--format", "json").out)
+    assert [(record["engine"], record["kv"]) for record in narrow] == [("vllm", "fp8")]
+    (plain,) = json.loads(command(*asked, "--format", "json").out)
+    assert (plain["practice"], plain["source"], plain["layouts"]) == ("16-bit cache", None, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--weights", "fp8"), "--weights says something of recipes; give --recipes MODEL CHIP as well"),
+        (("--recipes", "deepseek_v3", "h2000"), "unknown hardware 'h2000'"),
+        (("--recipes", "deepseek_v3", "h200_sxm", "--weights", "fp7"), "weights: unknown number format 'fp7'"),
+        (("deepseek", "--recipes", "deepseek_v3", "h200_sxm"), "there is no engine 'deepseek'; known: sglang"),
+    ],
+)
+def test_recipes_of_what_there_is_not(command: Command, words: tuple[str, ...], message: str) -> None:
+    outcome = command("engines", *words)
+    assert outcome.code == 2
+    assert message in outcome.err

@@ -106,8 +106,8 @@ def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None
         ("load", ("--rates", 2, "--tpot", 5), "when full that keeps the promises, of 3 layouts"),
         ("load", ("--rates", 2, "--tpot", 1), "when full, as none keeps the promises, of 3 layouts"),
         ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
-        ("price", ("--request-rate", 2), "tp1: the cheapest fleet that serves this rate, of 3 layouts"),
-        ("price", ("--replicas", 2, "--tpot", 50), "fleet of 2 instances that serves this rate and keeps the promises"),
+        ("price", ("--request-rate", 2), "the cheapest fleet that serves this rate at this speed, of 3"),
+        ("price", ("--replicas", 2, "--tpot", 50), "cheapest per token within the promises, each instance at 80 %"),
         ("recommend", ("--request-rate", 2), "Of 3 layouts, each with the fewest instances that serve this rate and"),
         ("launch", ("--request-rate", 2, "--to", "vllm"), "picked: the cheapest fleet of 'recommend', of 3 layouts;"),
     ):

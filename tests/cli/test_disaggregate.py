@@ -43,7 +43,7 @@ def test_disaggregate_as_data(command: Command) -> None:
     assert point["transfer_exposed_seconds"] == point["transfer_seconds"] > 0
     ratios = [(point["prefill_instances"], point["decode_instances"]) for point in record["disaggregated"]]
     assert all(1 <= count <= 16 for pair in ratios for count in pair)
-    assert (record["percentile"], record["utilization_at_most"]) == ("p90", 0.8)
+    assert (record["ttft_percentile"], record["tpot_percentile"], record["utilization_at_most"]) == ("p90", "p90", 0.8)
     assert max(max(point["prefill_utilization"], point["utilization"]) for point in record["disaggregated"]) < 0.81
     fleet = record["fleet"]
     assert fleet["accelerators"] <= 8
@@ -134,3 +134,25 @@ def test_proposers_of_pools_are_in_the_record(command: Command) -> None:
 )
 def test_proposers_that_cannot_be_are_refused(refused: Command, options: tuple[object, ...], message: str) -> None:
     assert message in refused(*APART, *options).err
+
+
+def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
+    asked = (
+        "disaggregate",
+        "llama_3_8b",
+        "h100_sxm",
+        "--max-instance-gpus",
+        1,
+        "--ttft",
+        "p95:1000",
+        "--tpot",
+        "mean:20",
+    )
+    text = " ".join(command(*asked, "--request-rate", 10, "--why").out.split())
+    assert "Speeds are those that requests see on average, TTFTs those that 95 % of the requests keep" in text
+    assert "With a TTFT of at most 1000 ms (p95)" in text
+    assert "At the promised TPOT of 20 ms (mean)" in text
+    found = json.loads(command(*asked, "--request-rate", 10, "--format", "json").out)
+    assert (found["ttft_percentile"], found["tpot_percentile"]) == ("p95", "mean")
+    assert found["fleet"]["ttft_seconds"]["p95"] <= 1.0
+    assert found["fleet"]["tpot_seconds"]["mean"] <= 0.02

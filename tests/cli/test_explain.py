@@ -31,6 +31,39 @@ def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
     assert "█" not in quiet
 
 
+def test_memory_is_rows_too(command: Command) -> None:
+    subject = (
+        "explain",
+        "qwen3_5_27b",
+        "h200_sxm",
+        "--engine",
+        "vllm@0.28.0",
+        "--tp",
+        2,
+        "--batch",
+        8,
+        "--context",
+        5000,
+    )
+    rows = list(csv.DictReader(io.StringIO(command(*subject, "--memory", "--csv").out)))
+    held = parsed(command(*subject, "--json").out)["bytes_per_accelerator"]
+    assert isinstance(held, dict)
+    assert {row["part"]: float(row["bytes"]) for row in rows} == {name: taken for name, taken in held.items() if taken}
+    assert sum(float(row["share"]) for row in rows) == pytest.approx(1.0, rel=1e-9)
+    assert "vision" in {row["part"] for row in rows}
+    table = command(*subject, "--memory", "--no-operators").out
+    assert "vision tower" in table
+    assert "FLOP/B" not in table
+    assert "vision tower" not in command(*subject, "--no-memory").out
+
+
+def test_rows_are_of_one_table(command: Command) -> None:
+    outcome = command("explain", "llama_3_8b", "h100_sxm", "--operators", "--memory", "--csv")
+    assert outcome.code == 2
+    assert "rows are of operators or of the memory: give --operators or --memory, or ask for json" in outcome.err
+    assert command("explain", "llama_3_8b", "h100_sxm", "--operators", "--memory").code == 0
+
+
 def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> None:
     subject = ("explain", "mixtral_8x22b", "h100_sxm", "--tp", 4, "--pp", 2, "--ep", 2, "--batch", 8, "--context", 500)
     record = parsed(command(*subject, "--format", "json").out)

@@ -268,8 +268,15 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
         (("llama_3_70", "h100_sxm", "--to", "vllm"), "unknown model 'llama_3_70'; did you mean llama_3_70b"),
         ((*PINNED, "--to", "vllm", "--engine-version", "0.34.0"), "nearest: 0.33.0; recorded: 0.11.0, 0.20.2, 0.33.0"),
         ((*PINNED, "--to", "trtllm"), "cannot make fp8 of that while it loads (it makes: none); name weights in fp8"),
-        ((*PINNED, "--eagle", "--to", "vllm"), "needs the weights of an EAGLE head, which no file here names"),
-        ((*PINNED, "--eagle", "--to", "trtllm", "--model-id", "m"), "is not started with --eagle here; it has --mtp"),
+        ((*PINNED, "--eagle", "--to", "vllm"), "needs the weights of an EAGLE head, which no recipe of it names for"),
+        (
+            (*PINNED, "--eagle", "--to", "trtllm", "--model-id", "m"),
+            "needs the weights of an EAGLE head, which no recipe of it names for Llama",
+        ),
+        (
+            (*PINNED, "--draft", "llama_3_2_3b", "--to", "trtllm", "--model-id", "m"),
+            "is not started with --draft here; it has --mtp, --ngram, --eagle",
+        ),
         (
             ("deepseek_v3", "h200_sxm", "--tp", "8", "--dp", "1", "--redundant-experts", "8", "--to", "trtllm"),
             "from a file of its own (moe_config.load_balancer), which is not written here",

@@ -18,7 +18,7 @@ def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
     outcome = command("load", *ONE, "--ttft", "200 ms", "--tpot", "25 ms", "--plot", "load.svg")
     assert outcome.code == 0
     assert "SATURATED at" in outcome.out
-    for head in ("busy %", "kept %", "good/s"):
+    for head in ("busy", "kept", "good/s"):
         assert head in outcome.out
     assert (tmp_path / "load.svg").read_text(encoding="utf-8").startswith("<svg")
     assert outcome.err == "wrote load.svg\n"
@@ -82,3 +82,17 @@ def test_preemptions_are_counted_and_told(command: Command) -> None:
     shown = command(*words, "--rates", "0.5").out
     assert "Preemptions per simulated request:" in shown
     assert "Preemptions" not in command(*words, "--rates", "0.1").out
+
+
+def test_what_is_promised_has_its_columns(command: Command) -> None:
+    asked = ("load", *ONE, "--rates", 5, "--ttft", "p95:300", "--tpot", "mean:30", "--e2e", "p99:20 s")
+    head = command(*asked, "--format", "markdown").out.splitlines()[0]
+    percentiles = "TTFT p50 ms | TTFT p95 ms | TTFT p99 ms | TPOT mean ms | TPOT p50 ms | TPOT p99 ms | E2E p99 s"
+    assert percentiles in head
+    plain = command("load", *ONE, "--rates", 5, "--format", "markdown").out.splitlines()[0]
+    assert "TTFT p50 ms | TTFT p99 ms | TPOT p50 ms | TPOT p99 ms | E2E p99 s" in plain
+    (point,) = record(command, *asked)["points"]
+    assert list(point["ttft_seconds"]) == ["mean", "p50", "p90", "p95", "p99"]
+    rows = list(csv.DictReader(io.StringIO(command(*asked, "--format", "csv").out)))
+    assert float(rows[0]["ttft_seconds_p95"]) == point["ttft_seconds"]["p95"]
+    assert "p95 TTFT" not in command("load", *ONE, "--rates", 5).out

@@ -56,6 +56,22 @@ PROMISES = [
     (["--tpot", "25000"], r"'--tpot': 25000 would be 25 s, longer than what anybody is promised \(at most 2 s\)"),
     (["--ttft", "20 min"], r"'--ttft': 20 min would be 1200 s, longer than .* \(at most 600 s\)"),
     (["--tpot", "5 GB"], r"'--tpot': '5 GB' has the dimension \[data\], but s"),
+    *(
+        (["--ttft", f"{which}:1000"], rf"'--ttft': percentile: got '{which}'; allowed: mean, and p1 to p99\.9")
+        for which in ("p0", "p100", "p0.5", "pfoo", "median", "95")
+    ),
+    *(
+        (["--tpot", text], rf"'--tpot': '{text}' names no time; write for example p95:1000 or 'mean:30 ms'")
+        for text in ("p95:", "p95", "mean", "mean: ")
+    ),
+    (["--e2e", "p95:p99:1000"], r"'--e2e': 'p95:p99:1000': one promise has one percentile; write for example p95"),
+    (["--e2e", "p95:1 s,p99:2 s"], r"'--e2e': 'p95:1 s,p99:2 s': one promise has one percentile"),
+    (["--tpot", "p95:soon"], r"'--tpot': 'soon' is not a quantity"),
+    (["--ttft", "p95:0.5"], r"'--ttft': 0\.5 would be 0\.5 ms, as numbers without a unit are milliseconds"),
+    (
+        ["--ttft", "p95:1000", "--ttft", "p99:2000"],
+        r"'--ttft': given 2 times; one promise has one time and one percentile, for example p95:1000",
+    ),
     (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
     *(
         (["--arrival-scv", value], rf"'--arrival-scv': {value}\.0 is not in the range 0<=x<=1000")
@@ -68,7 +84,8 @@ DEMAND = [
     (["--request-rate", "0"], r"'--request-rate': 0.0 is not in the range x>0"),
     (["--throughput", "inf"], r"'--throughput': inf is not a finite number"),
     (["--request-rate", "5", "--throughput", "100"], r"give either --request-rate or --throughput, not both"),
-    (["--percentile", "p95"], r"'p95' is not one of 'mean', 'p50', 'p90', 'p99'"),
+    (["--percentile", "p100"], r"'--percentile': got 'p100'; allowed: mean, and p1 to p99\.9, for example p95"),
+    (["--percentile", "pfoo"], r"'--percentile': got 'pfoo'; allowed: mean, and p1 to p99\.9"),
 ]
 
 

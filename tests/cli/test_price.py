@@ -40,6 +40,16 @@ def test_api_prices_are_compared(command: Command) -> None:
     assert re.search(r"Revenue \$[\d.,]+ per hour; this fleet breaks even at [\d.]+ requests/s", text)
 
 
+def test_who_promises_nothing_gets_the_usual_speed_of_the_model(command: Command) -> None:
+    usual, slow = (command("price", *SMALL, "--request-rate", 5, *how) for how in ((), ("--any-speed",)))
+    assert "is usual (median of" in usual.out
+    assert "21 offers of 2025-06-27, openrouter2025)" in " ".join(usual.out.split())
+    assert "usual" not in slow.out
+    assert "the cheapest fleet that serves this rate at this speed, of 2 layouts" in " ".join(usual.out.split())
+    own = " ".join(command("price", *SMALL, "--request-rate", 5, "--tpot", "mean:8").out.split())
+    assert re.search(r"mean TPOT <= 8 ms; 1\d\d tokens/s per user tokens", own)
+
+
 def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -> None:
     outcome = command("price", *SMALL, "--request-rate", 1e4, "--replicas", 1)
     assert outcome.code == 0
@@ -57,6 +67,10 @@ def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -
         (["--replicas", "1.5"], r"'--replicas': '1.5' is not a valid integer"),
         (["--api-prices", "output"], r"--api-prices: 'output' is no price of a kind of token; write for"),
         (["--api-prices", "output=-1"], r"--api-prices: 'output=-1' is no price of a kind of token"),
+        (
+            ["--any-speed", "--tpot", "mean:30", "--ttft", "500"],
+            r"--any-speed promises nothing, which contradicts p90 TTFT 500 ms, mean TPOT 30 ms; leave one of them out",
+        ),
         (["--api-prices", "image=1"], r"--api-prices: 'image=1' is no price of a kind of token"),
     ],
 )

@@ -18,7 +18,7 @@ def test_recommendations_keep_their_promises(command: Command) -> None:
         "ttft_seconds": 1.0,
         "tpot_seconds": 0.02,
         "e2e_seconds": None,
-        "percentile": "p90",
+        **{f"{name}_percentile": "p90" for name in ("ttft", "tpot", "e2e")},
         "confidence": None,
     }
     choices = found["choices"]
@@ -245,3 +245,22 @@ def test_a_picture_of_deployments_at_a_rate_and_none_of_what_a_budget_carries(co
     assert outcome.code == 2
     assert "--plot draws deployments at a request rate; what --gpus or --budget carry has no picture" in outcome.err
     assert not (tmp_path / "most.svg").exists()
+
+
+def test_each_promise_has_a_percentile_of_its_own(command: Command) -> None:
+    subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--request-rate", 30)
+    promised = ("--ttft", "p95:1000", "--tpot", "mean:30 ms", "--e2e", "p99:10s")
+    outcome = command("recommend", *subject, *promised)
+    text = " ".join(outcome.out.split())
+    assert "p95 TTFT <= 1000 ms and mean TPOT <= 30 ms and p99 E2E <= 10000 ms" in text
+    assert "keeps the promised p95 TTFT / mean TPOT / p99 E2E, each by itself" in text
+    found = record(command, "recommend", *subject, *promised)
+    assert found["asked"]["options"]["ttft"] == "p95:1.0 s"
+    best = found["choices"][0]
+    assert list(best["ttft_seconds"]) == ["mean", "p50", "p90", "p95", "p99"]
+    assert best["ttft_seconds"]["p95"] <= 1.0
+    assert best["tpot_seconds"]["mean"] <= 0.03
+    assert best["e2e_seconds"]["p99"] <= 10.0
+    # What does not say is of --percentile.
+    both = ("--ttft", "p95:1000", "--tpot", 30, "--percentile", "mean")
+    assert record(command, "recommend", *subject, *both)["targets"]["tpot_percentile"] == "mean"

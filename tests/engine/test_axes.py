@@ -127,6 +127,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "layout.scale_down_repeats_embedding": ({COMPUTE}, "more"),
     "serving.verify_context": ({COMPUTE, CACHE}, "less"),
     "capacity.kv": ({"kv_bytes"}, ""),
+    "capacity.vision_tower": ({"weight_bytes"}, ""),
     "capacity.kv_block": ({"kv_bytes"}, ""),
     "capacity.usable_memory": ({"available_bytes"}, ""),
     "capacity.workspace_tokens": ({"available_bytes"}, ""),

@@ -81,3 +81,24 @@ def test_addresses_that_are_none(client: TestClient) -> None:
     assert client.post("/api/v1/frontier", content='{"isl": NaN}', headers=headers).status_code == 400
     assert client.post("/api/v1/frontier", content="[1]", headers=headers).status_code == 422
     assert client.post("/api/v1/frontier", content=b" " * 1_000_001, headers=headers).status_code == 413
+
+
+def test_promises_have_the_percentiles_of_the_command_line(client: TestClient) -> None:
+    asked = {**SUBJECT, "max_instance_gpus": 1, "request_rate": 5, "percentile": "p95"}
+    reply = client.post("/api/v1/recommend", json={**asked, "ttft": 500, "tpot": "mean:30"}).json()
+    assert reply["command"].endswith("--ttft 500 --tpot mean:30 --percentile p95 --max-instance-gpus 1")
+    targets = reply["answer"]["targets"]
+    assert (targets["ttft_percentile"], targets["tpot_percentile"]) == ("p95", "mean")
+    assert (targets["ttft_seconds"], targets["tpot_seconds"]) == (0.5, 0.03)
+    told = error_of(client, "recommend", **asked, ttft="p100:500")
+    assert told[1:] == (told[1], "ttft")
+    assert "percentile: got 'p100'; allowed: mean, and p1 to p99.9" in told[1]
+    assert error_of(client, "recommend", **{**asked, "percentile": "pfoo"})[2] == "percentile"
+
+
+def test_prices_have_the_buyer_of_the_command_line(client: TestClient) -> None:
+    asked = {**SUBJECT, "max_instance_gpus": 2, "request_rate": 5}
+    usual = client.post("/api/v1/price", json=asked).json()["answer"]
+    assert usual["usual_speed"]["tokens_per_second"] == 150.354
+    assert usual["tokens_per_second_per_user"] >= 150.354
+    assert client.post("/api/v1/price", json={**asked, "any_speed": True}).json()["answer"]["usual_speed"] is None

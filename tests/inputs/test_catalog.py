@@ -392,3 +392,15 @@ def test_what_is_no_name_is_refused(wrong: object) -> None:
         catalog.hardware(wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="model: a name, a path or a ModelSpec is needed, got "):
         asking.explain(wrong, "h100_sxm", tp=1)
+
+
+@pytest.mark.parametrize("kind", ["models", "hardware"])
+def test_titles_are_the_names_that_whole_files_have(kind: catalog.Kind) -> None:
+    read = {"models": catalog.model, "hardware": catalog.hardware}[kind]
+    for name in catalog.names(kind):
+        assert catalog.title(kind, name) == read(name).name
+
+
+def test_there_is_no_title_of_an_unknown_entry() -> None:
+    with pytest.raises(UnknownNameError, match="unknown model 'lama'"):
+        catalog.title("models", "lama")

@@ -1,11 +1,23 @@
 """Recipes of engines: what is read, what is left out, and what is refused."""
 
+import csv
 from pathlib import Path
 
 import pytest
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import Practice, _yaml, catalog, engines_for, known_engines, practices
+from inference_econ.inputs import (
+    Practice,
+    ProposerName,
+    _yaml,
+    catalog,
+    engines_for,
+    known_engines,
+    practice_of,
+    practices,
+    recommended_drafts,
+    starting,
+)
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.recipes import EngineRecipes, Recipe
 
@@ -31,7 +43,11 @@ def test_recipes_are_of_models_chips_and_references_that_exist(path: Path) -> No
     for recipe in _recipes(path):
         assert set(recipe.models) <= set(catalog.names("models"))
         assert set(recipe.families) <= families
+        assert {catalog.hardware(chip).family for chip in recipe.chips} <= set(recipe.families)
         assert recipe.source.ref in catalog.references()
+    for length in EngineRecipes.from_document(_yaml.read(path)).drafts:
+        assert set(length.models) <= set(catalog.names("models"))
+        assert length.source.ref in catalog.references()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -40,25 +56,119 @@ def test_every_recipe_can_be_run_by_its_engine(path: Path) -> None:
     for recipe in _recipes(path):
         for model in map(catalog.model, recipe.models):
             for family in recipe.families:
-                chip = next(spec for spec in map(catalog.hardware, catalog.names("hardware")) if spec.family == family)
+                named = recipe.chips or catalog.names("hardware")
+                chip = next(spec for spec in map(catalog.hardware, named) if spec.family == family)
                 weights = [dtype for dtype in recipe.weights if dtype in Precision.of(model).of_weights]
                 known = practices(path.stem, model, chip, None if weights else recipe.weights[0])
                 expected = Practice(path.stem, recipe.kv, recipe.proposer, recipe.drafts).text
                 assert expected in [practice.text for practice in known], recipe
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_options_are_those_of_the_engine(path: Path) -> None:
+    options, command = starting.options(path.stem), starting.launch(path.stem).command
+    for recipe in _recipes(path):
+        for name, value in recipe.options.items():
+            where = command if name.startswith("-") else "trtllm-serve config"
+            assert value in (options.option(where, name).choices or ())
+
+
 def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
-    for path in FILES:
-        for recipe in _recipes(path):
+    for recipes in map(_recipes, FILES):
+        for recipe in recipes:
             beside = [
                 other
-                for other in _recipes(path)
+                for other in recipes
                 if other.proposer is None
                 and set(recipe.models) <= set(other.models)
                 and set(recipe.families) <= set(other.families)
                 and set(recipe.weights) <= set(other.weights)
             ]
             assert beside, recipe
+
+
+def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
+    """Racks are run wider than machines of eight, with the same cache and proposals."""
+    deepseek = catalog.model("deepseek_v3_nvfp4")
+    rack, machine = (practices("trtllm", deepseek, catalog.hardware(chip)) for chip in ("gb200_nvl72", "b200"))
+    assert (
+        [one.text for one in rack]
+        == [one.text for one in machine]
+        == ["fp8 cache", "fp8 cache, MTP 3", "fp8 cache, MTP 1"]
+    )
+    assert max(layout["ep"] for layout in rack[0].layouts) == 32
+    assert max(layout["ep"] for layout in machine[0].layouts) == 8
+
+
+def test_pools_are_those_that_were_run() -> None:
+    """Of InferenceX' recipes every pair of degrees with its numbers of workers is a row of what it ran."""
+    with catalog.measured_files()["recipes"].open(encoding="utf-8", newline="") as file:
+        ran = {
+            (
+                row["engine"],
+                row["hardware"],
+                "" if row["speculation"] == "none" else row["speculation"].removeprefix("MTP"),
+                *(int(row[f"{pool}_{name}"]) for pool in ("prefill", "decode") for name in _DEGREES),
+            )
+            for row in csv.DictReader(file)
+        }
+    counted = 0
+    for path in FILES:
+        for recipe in _recipes(path):
+            if "recipes.csv" not in recipe.source.where:
+                continue
+            chips = recipe.chips or [
+                name for name in catalog.names("hardware") if catalog.hardware(name).family in recipe.families
+            ]
+            for pools in recipe.pools:
+                for workers in pools.workers:
+                    degrees = [
+                        number
+                        for count, pool in zip(workers, (pools.prefill, pools.decode), strict=True)
+                        for number in (count, pool.tp, pool.dp, pool.pp, pool.ep)
+                    ]
+                    counted += 1
+                    assert any((path.stem, chip, str(recipe.drafts or ""), *degrees) in ran for chip in chips), pools
+    assert counted > 200
+
+
+_DEGREES = ("workers", "tp", "attention_dp", "pp", "ep")
+
+
+#: What the table of scripts calls formats of weights.
+_WEIGHTS = {"fp8": {"fp8", "fp8_block"}, "fp4": {"nvfp4", "mxfp4"}, "int4": {"int4_g32"}, "bf16": {"bf16"}}
+
+
+def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
+    """InferenceX' recipes of single instances beside ``runs.csv``, which was read in its scripts row by row.
+
+    Their cache is that of the newest rows of some chip, and their degrees were run.
+    """
+    compared = 0
+    for path in FILES:
+        for recipe in _recipes(path):
+            runs = [
+                run
+                for run in catalog.measured_runs()
+                if run.engine == path.stem and run.model in recipe.models
+                and catalog.hardware(run.chip).family in recipe.families
+                and _WEIGHTS[run.precision] & set(recipe.weights)
+                and (run.speculation == "MTP") == (recipe.proposer == "mtp")
+            ]  # fmt: skip
+            if recipe.source.ref != "inferencex" or recipe.chips or not runs:
+                continue
+            newest = {run.chip: max(other.until for other in runs if other.chip == run.chip) for run in runs}
+            assert recipe.kv in {run.kv for run in runs if run.until == newest[run.chip]}, recipe
+            ran = {
+                (1 if run.dp_attention else tp, tp if run.dp_attention else 1, ep)
+                for run in runs
+                for tp in run.tp
+                for ep in run.ep
+            }
+            named = {(degrees.tp, degrees.dp, degrees.ep) for degrees in recipe.layouts}
+            assert named <= ran or "cookbook" in recipe.source.where, recipe
+            compared += 1
+    assert compared > 40
 
 
 def test_deepseek_is_run_with_what_its_scripts_say() -> None:
@@ -70,12 +180,14 @@ def test_deepseek_is_run_with_what_its_scripts_say() -> None:
     assert latency.layouts == ({"tp": 8, "dp": 1, "pp": 1, "ep": 8},)
     assert throughput.layouts == ({"tp": 1, "dp": 8, "pp": 1, "ep": 8},)
     assert throughput.source is not None and throughput.source.ref == "inferencex"
+    assert len({plain, latency, throughput}) == 3
 
 
 def test_formats_decide_which_recipe_it_is() -> None:
     assert _texts("vllm", "llama_3_70b", "h200_sxm", "fp8") == ["fp8 cache"]
     assert _texts("vllm", "llama_3_70b", "h200_sxm") == ["16-bit cache"]
-    assert _texts("sglang", "deepseek_v3", "b200", "nvfp4") == ["fp8 cache", "fp8 cache, MTP 2"]
+    assert _texts("sglang", "deepseek_v3", "b200", "nvfp4") == ["fp8 cache", "fp8 cache, MTP 2", "fp8 cache, MTP 3"]
+    assert _texts("sglang", "deepseek_v3", "b200") == ["fp8 cache", "fp8 cache, MTP 2"]
 
 
 def test_experts_in_a_narrower_format_count() -> None:
@@ -88,6 +200,10 @@ def test_a_model_of_nobodys_recipe_is_run_plainly() -> None:
     for engine in known_engines():
         assert practices(engine.name, falcon, chip) == (Practice(engine.name),)
     assert Practice("vllm").source is None
+
+
+def test_a_checkpoint_that_names_its_cache_has_it_without_a_recipe() -> None:
+    assert _texts("sglang", "kimi_k2_thinking_nvfp4", "b200") == ["fp8 cache"]
 
 
 def test_proposers_that_the_model_lacks_are_left_out() -> None:
@@ -109,6 +225,39 @@ def test_caches_are_those_that_engines_serve_with() -> None:
             for practice in practices(engine.name, spec, hardware):
                 precision = Precision.of(spec, kv=practice.kv)
                 assert engines_for(spec, hardware, precision, engine.name)
+
+
+def test_a_deployment_follows_the_recipe_with_its_cache_and_proposals() -> None:
+    deepseek, chip = catalog.model("deepseek_v3"), catalog.hardware("h200_sxm")
+    narrow, wide = Precision.of(deepseek, kv="fp8"), Precision.of(deepseek)
+    followed = practice_of("trtllm", deepseek, chip, narrow, "mtp", 3)
+    assert followed is not None and followed.text == "fp8 cache, MTP 3"
+    assert practice_of("trtllm", deepseek, chip, wide, "mtp", 3) is None
+    assert practice_of("trtllm", deepseek, chip, narrow, "mtp", 2) is None
+    plain = practice_of("sglang", deepseek, chip, wide)
+    assert plain is not None and plain.text == "16-bit cache"
+    falcon = catalog.model("falcon_7b")
+    assert practice_of("vllm", falcon, chip, Precision.of(falcon)) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "proposer", "model", "drafts"),
+    [
+        ("vllm", "mtp", "glm_4_5", 1),
+        ("vllm@0.33.0", "mtp", "glm_5", 3),
+        ("vllm", "mtp", "qwen3_5_27b", 1),
+        ("vllm", "eagle", "gpt_oss_120b", 7),
+        ("vllm", "eagle", "llama_3_70b", None),
+        ("trtllm", "mtp", "deepseek_v3", 3),
+        ("trtllm", "eagle", "gpt_oss_120b", 3),
+        ("deepseek", "mtp", "deepseek_v3", None),
+    ],
+)
+def test_draft_lengths_are_the_most_that_recipes_of_a_model_have(
+    engine: str, proposer: ProposerName, model: str, drafts: int | None
+) -> None:
+    """Else what the engine's documents say of all models."""
+    assert recommended_drafts(engine, proposer, catalog.model(model)) == drafts
 
 
 GOOD = """\

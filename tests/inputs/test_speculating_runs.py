@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
-from inference_econ.inputs import ProposerName, _yaml, catalog, starting
+from inference_econ.inputs import ProposerName, _yaml, catalog
 from inference_econ.inputs.speculating_runs import SpeculationFacts
 
 FILE = """\
@@ -187,12 +187,6 @@ def test_acceptance_falls_with_the_position_but_where_texts_repeat() -> None:
             assert all(later <= earlier + 0.015 for earlier, later in itertools.pairwise(entry.acceptance))
         assert set(entry.models) <= set(catalog.names("models"))
         assert entry.source.ref in catalog.references()
-
-
-def test_recipes_name_models_that_exist() -> None:
-    for engine in ("sglang", "trtllm", "vllm"):
-        for recipe in starting.launch(engine).recipes:
-            assert set(recipe.models) <= set(catalog.names("models"))
 
 
 USUAL = """\

@@ -197,7 +197,7 @@ class _Budget:
         most = self.terms.fullest * float(decode.requests_per_second[-1])
 
         def kept(rate: float) -> bool:
-            return decode.load(rate, scv).tpot_seconds[targets.percentile] <= targets.tpot_seconds
+            return targets.seen("tpot", decode.load(rate, scv)) <= targets.tpot_seconds
 
         if kept(most):
             return most

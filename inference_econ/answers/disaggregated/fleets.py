@@ -125,7 +125,10 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode
     working = pools.requests.decode_steps * decoding.step_seconds / decoding.batch
-    best = np.where(decoding.step_seconds <= targets.tpot_seconds, working, np.inf).min(axis=1)
+    least = decoding.step_seconds
+    if targets.finds_few("tpot"):
+        least = least.min(axis=1, keepdims=True)
+    best = np.where(least <= targets.tpot_seconds, working, np.inf).min(axis=1)
     return np.where(np.isfinite(cost), busy, np.inf), np.maximum(best[None, :], pools.transfer.receiving_seconds)
 
 

@@ -15,6 +15,7 @@ from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_qu
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, Readers, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.promises import Targets
 from inference_econ.serving import Loaded, Steady, loaded
 
 _MILLION = 1e6
@@ -105,7 +106,7 @@ def aggregated(pool: Pool, terms: Terms) -> PoolFrontier:
     services, targets = pool.services, terms.targets
     service = cache(services.service)
     most = np.array([service(row).most_requests_per_second for row in range(len(services))])
-    rates, seconds = _bounds(services.states, most * terms.fullest)
+    rates, seconds = _bounds(services.states, most * terms.fullest, targets)
     bill = np.asarray(pool.accelerators * pool.setup.dollars_per_accelerator_hour / 3600.0)
     dollars = bill[:, None] * _MILLION / (rates * services.requests.osl.mean)
     # Whoever finds nobody waits for nobody.
@@ -118,9 +119,9 @@ def aggregated(pool: Pool, terms: Terms) -> PoolFrontier:
 
     def judge(row: int, rate: float) -> tuple[float, float] | None:
         seen = load(row, rate)
-        if seen.saturated or seen.ttft_seconds[terms.percentile] > targets.ttft_seconds:
+        if seen.saturated or targets.seen("ttft", seen) > targets.ttft_seconds:
             return None
-        return seen.tpot_seconds[terms.percentile], bill[row] * _MILLION / (rate * services.requests.osl.mean)
+        return targets.seen("tpot", seen), bill[row] * _MILLION / (rate * services.requests.osl.mean)
 
     rows, columns = lazily.undominated(rates, seconds, dollars, judge)
     at = rows, columns
@@ -129,7 +130,7 @@ def aggregated(pool: Pool, terms: Terms) -> PoolFrontier:
     return PoolFrontier(
         seconds[at],
         dollars[at],
-        np.array([seen.ttft_seconds[terms.percentile] for seen in loads]),
+        np.array([targets.seen("ttft", seen) for seen in loads]),
         rows,
         np.array([seen.in_flight for seen in loads]),
         rows,
@@ -141,7 +142,7 @@ def aggregated(pool: Pool, terms: Terms) -> PoolFrontier:
     )
 
 
-def _bounds(states: Steady, most: Array) -> tuple[Array, Array]:
+def _bounds(states: Steady, most: Array, targets: Targets) -> tuple[Array, Array]:
     """Rates of every layout up to some, shape (n, k) [1/s], and the TPOT of a constant number of requests there [s].
 
     Lighter loads are left out: nobody rents chips that are idle most of the time.
@@ -156,7 +157,8 @@ def _bounds(states: Steady, most: Array) -> tuple[Array, Array]:
         np.exp(np.interp(np.log(rate), np.log(at), np.log(tpot)))
         for rate, at, tpot in zip(rates, known, np.maximum.accumulate(states.tpot_seconds, axis=1), strict=True)
     ]
-    return rates, np.array(seconds)
+    least = np.array(seconds)
+    return rates, np.repeat(least[:, :1], _RATES, axis=1) if targets.finds_few("tpot") else least
 
 
 def disaggregated(pools: Pools, terms: Terms) -> PoolFrontier:
@@ -175,7 +177,7 @@ def disaggregated(pools: Pools, terms: Terms) -> PoolFrontier:
         Empty if no pair of layouts keeps the promised TTFT.
     """
     fleets = _Fleets(pools, terms)
-    decoding, percentile = pools.decode, terms.percentile
+    decoding, targets = pools.decode, terms.targets
     states = decoding.services.states.without_prompts(pools.requests.decode_steps)
     # No more than can be received, and be read by as many instances as there may be for each that decodes.
     busy = prefill_costs(pools, terms.targets.ttft_seconds)[0]
@@ -183,7 +185,7 @@ def disaggregated(pools: Pools, terms: Terms) -> PoolFrontier:
     with np.errstate(divide="ignore"):
         received = (1.0 / pools.transfer.receiving_seconds).max(axis=0)
     most = terms.fullest * np.minimum(states.requests_per_second.max(axis=1), np.minimum(fed, received))
-    rates, seconds = _bounds(states, most)
+    rates, seconds = _bounds(states, most, targets)
     reading = fleets.reading.min(axis=0)[:, None]
     least = float(terms.ratios.least) * float(pools.prefill.dollars_per_second.min()) / rates
     with np.errstate(invalid="ignore"):
@@ -192,7 +194,7 @@ def disaggregated(pools: Pools, terms: Terms) -> PoolFrontier:
 
     def judge(row: int, rate: float) -> tuple[float, float] | None:
         fleet = fleets.cheapest(row, rate)
-        return None if fleet is None else (fleet.load.tpot_seconds[percentile], fleet.dollars_per_million_output_tokens)
+        return None if fleet is None else (targets.seen("tpot", fleet.load), fleet.dollars_per_million_output_tokens)
 
     rows, columns = lazily.undominated(rates, seconds, dollars, judge)
     at = rows, columns
@@ -201,7 +203,7 @@ def disaggregated(pools: Pools, terms: Terms) -> PoolFrontier:
     return PoolFrontier(
         seconds[at],
         dollars[at],
-        np.array([fleet.load.ttft_seconds[percentile] for fleet in best]),
+        np.array([targets.seen("ttft", fleet.load) for fleet in best]),
         rows,
         np.array([fleets.decoding(fleet).in_flight for fleet in best]),
         np.array([fleet.prefill for fleet in best], dtype=np.intp),
@@ -240,7 +242,7 @@ class _Fleets:
             fleet = self._fleet(writer, rate, readers)
             if fleet is None:
                 return None
-            missing = fleet.load.ttft_seconds[self.terms.percentile] - limit
+            missing = self.terms.targets.seen("ttft", fleet.load) - limit
             if math.isinf(limit) or missing <= 0.0:
                 return fleet
             left -= _MORE * missing * 2.0**attempt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting
-from inference_econ.serving import SHARES, Loaded, check_rate, summary
+from inference_econ.serving import Loaded, Statistics, check_rate, of_constant, of_mixture
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
 _MOST_STATES = 2**16
@@ -126,7 +127,6 @@ class Decoder:
     def load(self, requests_per_second: float, arrival_scv: float = 1.0) -> Loaded:
         """The same as one of the loads of a service; its TTFT is the wait for a place."""
         queue = self.queue(requests_per_second, arrival_scv)
-        waits = queueing.wait_quantiles(queue, list(SHARES.values()))
         return Loaded(
             requests_per_second,
             bool(queue.saturated),
@@ -134,8 +134,8 @@ class Decoder:
             min(requests_per_second, float(self.requests_per_second[-1])),
             float(queue.in_flight),
             float(queue.waiting),
-            {"mean": float(queue.wait_seconds), **dict(zip(SHARES, waits.tolist(), strict=True))},
-            summary(self.tpot_seconds, queue.work),
+            Statistics(float(queue.wait_seconds), partial(_wait, queue)),
+            of_mixture(self.tpot_seconds, queue.work),
         )
 
 
@@ -251,10 +251,10 @@ def together(
     saturated = decoding.saturated or bool(queue.saturated)
     waits = _Waits.of(queue, decoding, seconds_inside(pools, layouts, count))
     around = float(pools.first_token_seconds[layouts] - pools.prefill.prefill_seconds[reader])
-    ttft = {name: around + waits.quantile(share) for name, share in SHARES.items()}
-    ttft["mean"] = float(seconds_without_waits(pools, layouts, queue)) + waits.mean
+    first = float(seconds_without_waits(pools, layouts, queue)) + waits.mean
+    ttft = of_constant(math.inf) if saturated else Statistics(first, partial(_quantile, waits, around))
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
-    last = math.inf if saturated else ttft["mean"] + steps * decoding.tpot_seconds["mean"]
+    last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
     # With more than they can take, the slower pool sets the pace.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
@@ -264,7 +264,7 @@ def together(
         rate / max(busiest, 1.0),
         float(queue.in_flight) + groups * decoding.in_flight,
         waits.some,
-        dict.fromkeys(ttft, math.inf) if saturated else ttft,
+        ttft,
         decoding.tpot_seconds,
         {"mean": last},
         {"mean": last / tokens},
@@ -398,6 +398,16 @@ class _Waits:
         while self.longer(high) > most:
             high *= 2.0
         return float(brentq(lambda seconds: self.longer(seconds) - most, low, high, xtol=1e-9 * high))
+
+
+def _quantile(waits: _Waits, around: float, share: float) -> float:
+    """TTFT that a share of the requests stays below: what surrounds the waits [s], and they themselves."""
+    return around + waits.quantile(share)
+
+
+def _wait(queue: queueing.Load, share: float) -> float:
+    """Wait for a place that a share of the requests stays below [s]."""
+    return float(queueing.wait_quantiles(queue, [share])[0])
 
 
 def _tails(seconds: Array, mean: float) -> Array:

@@ -19,7 +19,7 @@ from inference_econ.answers.disaggregated.load import (
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.formulas import queueing
-from inference_econ.serving import SHARES
+from inference_econ.inputs import percentiles
 
 #: Loads at which a line is looked at [1].
 _LOADS = 24
@@ -133,10 +133,11 @@ class PrefillPools:
         queue = prefill_queue(pools, reader, writer, count, rates, terms.arrival_scv)
         around = float(pools.first_token_seconds[reader, writer] - pools.prefill.prefill_seconds[reader])
         exposed = float(pools.transfer.exposed_seconds[reader, writer])
-        if terms.percentile == "mean":
+        part = percentiles.share(terms.targets.percentile_of("ttft"))
+        if part is None:
             seconds = seconds_without_waits(pools, (reader, writer), queue) + queue.wait_seconds
         else:
-            share, inside = [SHARES[terms.percentile]], seconds_inside(pools, (reader, writer), count)
+            share, inside = [part], seconds_inside(pools, (reader, writer), count)
             # Those who wait are the ones that are in it longest.
             seconds = queueing.mixture_quantiles(inside, queue.work, share)[:, 0]
             seconds = around + seconds + queueing.wait_quantiles(queue, share)[:, 0]

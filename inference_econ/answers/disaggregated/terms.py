@@ -113,7 +113,7 @@ class Terms:
     Attributes
     ----------
     targets : Targets
-        Promised TTFT and TPOT, and which requests must see them; speeds are of the same percentile. No e2e.
+        Promised TTFT and TPOT, and which requests must see them; speeds are of the percentile of the TPOT. No e2e.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
     fullest : float
@@ -147,11 +147,6 @@ class Terms:
         if not 0.0 <= self.arrival_scv < math.inf:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
-    @property
-    def percentile(self) -> str:
-        """Of TTFT and TPOT."""
-        return self.targets.percentile
-
     def predicted(self, pools: Pools) -> Terms:
         """What predictions of any layouts of two pools must keep, so that measured ones keep these with confidence."""
         if self.targets.confidence is None:
@@ -177,12 +172,11 @@ def unreachable(pools: Pools, terms: Terms) -> str:
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
         "TPOT": (targets.tpot_seconds, float(by.tpot.max() * pools.decode.step_seconds.min())),
     }
-    said = " and ".join(f"{name} {1e3 * limit:g} ms" for name, (limit, _) in promised.items() if limit < math.inf)
     reached = ", ".join(
         f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
     )
     return (
-        f"no pair of layouts keeps {said or 'the promises'} ({targets.label}). Best reachable with a single "
+        f"no pair of layouts keeps {targets.text or 'the promises'}. Best reachable with a single "
         f"request: {reached}; that is without queues, here at most {100 * terms.fullest:g} % busy, with {terms.ratios} "
         "prefill to decode instances"
     )

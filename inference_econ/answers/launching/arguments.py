@@ -13,13 +13,15 @@ from inference_econ.answers.launching import holding
 from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
 from inference_econ.engine import Setup, Speculation, attention_groups, groups_share_work, has_experts, step_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import Precision, ServingEngine, catalog
+from inference_econ.inputs import Precision, ProposerName, ServingEngine, catalog, head_of, practice_of
 from inference_econ.serving import Service
 
 #: Sequences up to which each engine captures graphs by itself [1].
 _VLLM_CAPTURES = 512
 #: Formats of 16 bits, which engines can quantise while they load.
 _WIDE = ("bf16", "fp16")
+#: Where the keys of TensorRT-LLM's file are recorded.
+_FILE = "trtllm-serve config"
 #: Options, and what the configuration file holds.
 Written = tuple[dict[str, Any], dict[str, Any]]
 
@@ -63,7 +65,28 @@ def written(
         arguments |= _TURNS[engine.name](engine, role)
     options, keys = holding.told(engine, holding.priced(service, role), degrees.pp, service.speculation)
     arguments, file = arguments | options, file | keys
+    options, keys = _kernels(engine, service)
+    arguments, file = arguments | options, file | keys
     return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
+
+
+def _kernels(engine: Engine, service: Service) -> Written:
+    """Kernels that the recipe names which the instance follows, as far as the version has their options."""
+    setup, speculation = service.setup, service.speculation
+    proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
+    practice = practice_of(engine.name, setup.model, setup.hardware, setup.precision, proposer, drafts)
+    arguments: dict[str, Any] = {}
+    file: dict[str, Any] = {}
+    for name, value in {} if practice is None else practice.options.items():
+        group, _, key = name.partition(".")
+        command = engine.launch.command if name.startswith("-") else _FILE
+        if not engine.options.has(command, name) or value not in (engine.options.option(command, name).choices or ()):
+            continue
+        if command == _FILE:
+            file.setdefault(group, {})[key] = value
+        else:
+            arguments[name] = value
+    return arguments, file
 
 
 def _takes_turns(engine: Engine, service: Service, limits: Limits, role: Role) -> bool:
@@ -185,12 +208,13 @@ def _vllm(
         "--max-num-batched-tokens": limits.step_tokens,
         "--gpu-memory-utilization": _down(limits.room.usable / limits.room.total),
         capturing: _captured(limits.sequences) if limits.sequences > _VLLM_CAPTURES else None,
-        "--speculative-config": _vllm_speculation(engine, service.speculation),
+        "--speculative-config": _vllm_speculation(engine, service),
     }
     return _given(chosen), {}
 
 
-def _vllm_speculation(engine: Engine, speculation: Speculation | None) -> dict[str, Any] | None:
+def _vllm_speculation(engine: Engine, service: Service) -> dict[str, Any] | None:
+    speculation = service.speculation
     if speculation is None:
         return None
     length = {"num_speculative_tokens": speculation.longest}
@@ -198,7 +222,8 @@ def _vllm_speculation(engine: Engine, speculation: Speculation | None) -> dict[s
         return {"method": "mtp", **length}
     if speculation.proposer == "ngram":
         return {"method": "ngram", **length}
-    return {"method": "draft_model", "model": _draft(engine, speculation), **length}
+    method = "eagle3" if speculation.proposer == "eagle" else "draft_model"
+    return {"method": method, "model": _draft(engine, service, speculation), **length}
 
 
 def _sglang(
@@ -224,16 +249,17 @@ def _sglang(
         "--chunked-prefill-size": limits.step_tokens * degrees.dp,
         "--mem-fraction-static": _down((limits.room.weights + limits.room.cache) / limits.room.total),
         capturing: _captured(limits.sequences),
-        **_sglang_speculation(engine, service.speculation),
+        **_sglang_speculation(engine, service),
     }
     return _given(chosen), {}
 
 
-def _sglang_speculation(engine: Engine, speculation: Speculation | None) -> dict[str | None, Any]:
+def _sglang_speculation(engine: Engine, service: Service) -> dict[str | None, Any]:
+    speculation = service.speculation
     if speculation is None:
         return {}
-    algorithm = {"mtp": "NEXTN", "ngram": "NGRAM"}.get(speculation.proposer, "STANDALONE")
-    draft = _draft(engine, speculation) if algorithm == "STANDALONE" else None
+    algorithm = _SGLANG_ALGORITHMS[speculation.proposer]
+    draft = _draft(engine, service, speculation) if speculation.proposer in ("draft", "eagle") else None
     return {
         "--speculative-algorithm": algorithm,
         "--speculative-draft-model-path": draft,
@@ -241,6 +267,15 @@ def _sglang_speculation(engine: Engine, speculation: Speculation | None) -> dict
         "--speculative-eagle-topk": None if algorithm == "NGRAM" else 1,
         "--speculative-num-draft-tokens": speculation.longest + 1,
     }
+
+
+#: What SGLang calls who proposes tokens.
+_SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
+    "mtp": "NEXTN",
+    "ngram": "NGRAM",
+    "eagle": "EAGLE3",
+    "draft": "STANDALONE",
+}
 
 
 def _trtllm(
@@ -282,28 +317,36 @@ def _trtllm(
     }
     if service.speculation is not None:
         kind, length = _TRTLLM_DECODING[service.speculation.proposer]
-        file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest}
+        head = {"speculative_model_dir": _draft(engine, service, service.speculation)} if kind == "Eagle" else {}
+        file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest, **head}
     return _given(chosen), file
 
 
 #: What TensorRT-LLM calls who proposes tokens, and their number.
-_TRTLLM_DECODING = {"mtp": ("MTP", "num_nextn_predict_layers"), "ngram": ("NGram", "max_draft_len")}
+_TRTLLM_DECODING = {
+    "mtp": ("MTP", "num_nextn_predict_layers"),
+    "ngram": ("NGram", "max_draft_len"),
+    "eagle": ("Eagle", "max_draft_len"),
+}
 
 
-def _draft(engine: Engine, speculation: Speculation) -> str:
-    """Where the weights of the draft model are.
+def _draft(engine: Engine, service: Service, speculation: Speculation) -> str:
+    """Where the weights of the draft model, or of the head, are.
 
     Raises
     ------
     InputError
-        If there is none, or nobody knows.
+        If there are none, or nobody knows.
     """
-    draft = speculation.model
+    draft, setup = speculation.model, service.setup
     if draft is None:
-        raise InputError(
-            f"{engine.label} needs the weights of an EAGLE head, which no file here names; take --mtp, --ngram or "
-            "--draft"
-        )
+        head = head_of(engine.name, setup.model, setup.hardware, setup.precision)
+        if head is None:
+            raise InputError(
+                f"{engine.label} needs the weights of an EAGLE head, which no recipe of it names for "
+                f"{setup.model.name} here; take --mtp, --ngram or --draft"
+            )
+        return head
     if draft.huggingface_id is None:
         raise InputError(f"{draft.name} has no huggingface_id, so that {engine.label} cannot load it")
     return draft.huggingface_id

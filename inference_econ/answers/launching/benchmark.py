@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from inference_econ.answers.launching.instance import words
 from inference_econ.errors import InputError
-from inference_econ.inputs import EngineOptions, Length, Requests, starting
+from inference_econ.inputs import EngineOptions, Length, Requests, percentiles, starting
+from inference_econ.serving import STATISTICS
 
 #: Load generators whose options are recorded.
 Generator = Literal["vllm", "aiperf", "guidellm"]
 #: Seconds that a run at a rate lasts, rounds of a run at a concurrency, and requests of any run at least [s], [1].
 _SECONDS, _ROUNDS, _LEAST = 180.0, 10, 100
+#: The option that lists percentiles.
+_PERCENTILES = "--metric-percentiles"
 #: Where a run is written.
 RESULT = "result.json"
 
@@ -79,7 +82,15 @@ class Run:
         self.options.parse(self.command, words(self.arguments))
 
 
-def run(generator: Generator, model: str, url: str, requests: Requests, load: OfferedLoad, server: str = "") -> Run:
+def run(
+    generator: Generator,
+    model: str,
+    url: str,
+    requests: Requests,
+    load: OfferedLoad,
+    server: str = "",
+    statistics: Collection[str] = (),
+) -> Run:
     """The run of a load generator against a server.
 
     Parameters
@@ -96,6 +107,8 @@ def run(generator: Generator, model: str, url: str, requests: Requests, load: Of
         What is offered.
     server : str
         Version of vLLM on the server, whose own generator is then taken; empty for the newest that is recorded.
+    statistics : collection of str
+        Means and percentiles that were predicted, which the run is to say where the generator can be told.
 
     Raises
     ------
@@ -105,7 +118,13 @@ def run(generator: Generator, model: str, url: str, requests: Requests, load: Of
     version = server if generator == "vllm" and server in starting.versions("vllm") else None
     options = starting.options(generator, version)
     command = next(name for name in _COMMANDS if name.startswith(generator) and name in options.commands)
-    made = Run(options, command, _ARGUMENTS[generator](model, url, requests, load))
+    arguments = _ARGUMENTS[generator](model, url, requests, load)
+    if _PERCENTILES in arguments:
+        shares = [
+            name.removeprefix("p") for name in percentiles.in_order({*STATISTICS, *statistics} - {percentiles.MEAN})
+        ]
+        arguments = {**arguments, _PERCENTILES: ",".join(shares)}
+    made = Run(options, command, arguments)
     made.check()
     return made
 
@@ -134,7 +153,7 @@ def _vllm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[s
         "--num-prompts": load.requests,
         "--ignore-eos": True,
         "--percentile-metrics": "ttft,tpot,itl,e2el",
-        "--metric-percentiles": "50,90,99",
+        _PERCENTILES: "",
         "--save-result": True,
         "--result-filename": RESULT,
     }

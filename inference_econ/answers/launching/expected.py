@@ -25,7 +25,7 @@ class Expected:
     measure : str
         ``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s].
     statistic : str
-        ``mean``, ``p50``, ``p90`` or ``p99`` of requests.
+        ``mean``, or a percentile of requests such as ``p95``.
     value : float
         Predicted.
     low, high : float or None

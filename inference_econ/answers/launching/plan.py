@@ -98,7 +98,8 @@ class Deployment:
         """The run of the load generator against an address that gets a share of the load [1]."""
         first = self.instances[0]
         version = self.engine.options.version if self.engine.name == "vllm" else ""
-        return run(self.generator, first.model, url, first.service.requests, _part(self.load, share), version)
+        load, seen = _part(self.load, share), {entry.statistic for entry in self.expected}
+        return run(self.generator, first.model, url, first.service.requests, load, version, seen)
 
 
 def _part(load: OfferedLoad, share: float) -> OfferedLoad:

@@ -10,9 +10,10 @@ from pathlib import Path
 from inference_econ.calibration.measurements._reports import Json, _anywhere, _load, _needed, _runs, _statistic
 from inference_econ.calibration.measurements._rows import UnusableRowError, positive
 from inference_econ.errors import InputError
+from inference_econ.inputs import percentiles
 
-#: Statistics of latencies: as we call them, as ``vllm bench serve`` begins their names, and as AIPerf does.
-_STATISTICS = (("mean", "mean", "avg"), ("p50", "median", "p50"), ("p90", "p90", "p90"), ("p99", "p99", "p99"))
+#: What ``vllm bench serve`` and AIPerf call the statistics that they do not call as we do.
+_OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
 _AIPERF = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
 #: The same as ``vllm bench serve`` calls them.
 _BENCH = {"ttft": "ttft", "tpot": "tpot", "e2e": "e2el"}
@@ -68,14 +69,23 @@ def read_run(path: Path | str) -> BenchmarkRun:
     )
 
 
+def _ours(word: str) -> str | None:
+    """A statistic as we call it; None of other words."""
+    try:
+        return percentiles.percentile(_OTHER_WORDS.get(word, word))
+    except InputError:
+        return None
+
+
 def _bench(run: Json) -> BenchmarkRun:
     completed = _needed(run, "completed")
     _, concurrency, rate = _load(run.get("request_rate"), run.get("max_concurrency"), completed)
     latencies = {
         (measure, ours): positive(run[key], key) / 1e3
         for measure, metric in _BENCH.items()
-        for ours, theirs, _ in _STATISTICS
-        if run.get(key := f"{theirs}_{metric}_ms") is not None
+        for key in run
+        if key.endswith(f"_{metric}_ms")
+        if (ours := _ours(key.removesuffix(f"_{metric}_ms"))) is not None and run[key] is not None
     }
     isl, osl = (_needed(run, f"total_{way}_tokens") / completed for way in ("input", "output"))
     return BenchmarkRun(latencies, _needed(run, "output_throughput"), isl, osl, rate, concurrency)
@@ -88,7 +98,8 @@ def _aiperf(run: Json) -> BenchmarkRun:
     read = {
         (measure, ours): _statistic(run, metric, theirs)
         for measure, metric in _AIPERF.items()
-        for ours, _, theirs in _STATISTICS
+        for theirs in run.get(metric) or ()
+        if (ours := _ours(theirs)) is not None
     }
     latencies = {key: value for key, value in read.items() if value is not None}
     throughput, isl, osl = (

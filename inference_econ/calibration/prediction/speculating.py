@@ -10,7 +10,7 @@ from inference_econ.calibration.measurements import Measurement
 from inference_econ.engine import Speculation
 from inference_econ.errors import InputError
 from inference_econ.formulas.speculation import expected_tokens_by_position
-from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, ProposerName, catalog, starting
+from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, ProposerName, catalog, recommended_drafts
 
 #: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
 _PROPOSERS: Mapping[str, ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
@@ -81,7 +81,7 @@ def _rounds(row: Measurement) -> _Rounds | None:
     if kind[2]:
         length = int(kind[2])
     else:
-        recipe = starting.recommended_drafts(row.engine, proposer, target)
+        recipe = recommended_drafts(row.engine, proposer, target)
         length, whose = recipe or usual.longest, f"in the recipe of {row.engine}" if recipe else "usual"
         assumed.append(f"{length} proposals of a round, as {whose}")
     tokens = row.tokens_per_round

@@ -118,9 +118,7 @@ class Curves:
         """Those of a candidate of the market."""
         seen = candidate.seen
         rows, columns = np.indices(seen.tpot_seconds.shape)
-        decoders = np.reshape(candidate.decoders(rows.ravel(), columns.ravel()) * np.ones(rows.size), rows.shape)
-        # Where nothing decodes there is no speed either.
-        decoders = np.where(decoders > 0.0, decoders, np.nan)
+        decoders = np.broadcast_to(candidate.decoders(rows.ravel(), columns.ravel()), rows.size).reshape(rows.shape)
         return cls(
             candidate.services,
             np.asarray(1.0 / seen.tpot_seconds),
@@ -163,7 +161,10 @@ def default_market(asked: Combination, assumptions: str | None, arrangement: Arr
     """
     setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=assumptions, price=_PRICE)
     requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
-    return [Curves.of(candidate) for candidate in market(setup, requests, arrangement=arrangement)]
+    candidates = market(setup, requests, arrangement=arrangement)
+    if all(candidate.speculation for candidate in candidates):
+        candidates += market(setup, requests, speculation=None, arrangement=arrangement)
+    return [Curves.of(candidate) for candidate in candidates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

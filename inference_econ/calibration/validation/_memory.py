@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import ComparedPoint, Report
-from inference_econ.engine import Plans, Setup, kv_bytes_per_sequence, memory
+from inference_econ.engine import Plans, Setup, Speculation, kv_bytes_per_sequence, memory, needed_memory
 from inference_econ.errors import UnitError
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 
@@ -28,7 +28,8 @@ _GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "Gi
 NOTES = (
     "Ours is what the capacity check of every plan reckons with: weights as stored, copies of attention and shared "
     "experts in every data-parallel group, activations of the largest step as workspace, and the share of the memory "
-    "that the assumptions let an engine use. Multi-token-prediction layers are not counted.",
+    "that the assumptions let an engine use; the vision tower of a model that has one, and what proposes tokens where "
+    "a row says so.",
 )
 
 
@@ -46,12 +47,15 @@ class StatedDeployment:
         The one deployment.
     others : sequence of Line
         All rows of the file.
+    speculation : Speculation or None
+        Who proposes tokens; the cache is that of the model alone.
     """
 
     line: Line
     setup: Setup
     plans: Plans
     others: Sequence[Line]
+    speculation: Speculation | None = None
 
     @property
     def accelerators(self) -> float:
@@ -71,7 +75,7 @@ class StatedDeployment:
 
     def need(self) -> memory.Memory:
         """What the capacity check says."""
-        return self.setup.memory(self.plans)
+        return needed_memory(self.setup, self.plans, self.speculation)
 
     def weights(self) -> float:
         """Weights of a chip [B]."""
@@ -104,11 +108,9 @@ class StatedDeployment:
 
     def tokens(self) -> float:
         """Tokens that fit the cache of the whole server [tokens]."""
-        setup = self.setup
-        hbm = setup.hardware.hbm_bytes
-        return memory.cached_tokens(
-            setup.model, setup.precision, self.plans, setup.context or _LONG, hbm, setup.assumptions
-        ).item()
+        setup = replace(self.setup, context=self.setup.context or _LONG)
+        needed = needed_memory(setup, self.plans, self.speculation)
+        return memory.cached_tokens(needed, self.plans, setup.context, setup.assumptions).item()
 
     def checkpoint(self) -> float:
         """All weights, once [B]."""
@@ -203,7 +205,7 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
         If a name or layout is unknown.
     """
     hardware = hardware_name(line.text("hardware"), line.text("source_id"))
-    chip, base = catalog.hardware(hardware), model_name(line.text("model"))
+    chip, base = _chip(line, hardware), model_name(line.text("model"))
     item = line.text("item")
     written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")
     name, weights = served(base, hardware, written)
@@ -215,7 +217,25 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup(model, chip, precision, _context(line, lines), _told(line, chip, assumed))
-    return StatedDeployment(line, setup, _plans(line), lines)
+    return StatedDeployment(line, setup, _plans(line), lines, _speculation(line, setup))
+
+
+def _chip(line: Line, name: str) -> HardwareSpec:
+    """The chip of a row, with another memory where the row says that its chips have one."""
+    chip = catalog.hardware(name)
+    stated = line.text("memory")
+    return chip.replace(hbm_bytes=units.parse_quantity(stated, "B")) if stated else chip
+
+
+def _speculation(line: Line, setup: Setup) -> Speculation | None:
+    """Multi-token-prediction layers that a server had loaded to propose so many tokens, as in ``mtp 2``."""
+    told = line.text("proposer")
+    if not told:
+        return None
+    proposer = re.fullmatch(r"mtp (\d+)", told)
+    if proposer is None:
+        raise UnusableRowError(f"the proposer {told!r} is not understood; write for example 'mtp 2'")
+    return Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
 
 
 def _told(line: Line, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
@@ -228,13 +248,13 @@ def _told(line: Line, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
         return assumed
     facts = catalog.engine(engine).at(line.text("engine_version") or None)
     usual = facts.defaults_on(chip.hbm_bytes)
-    steps, slots = line.number("step_tokens"), line.number("slots")
+    steps, slots, share = line.number("step_tokens"), line.number("slots"), line.number("memory_fraction")
     if usual is not None:
-        steps, slots = steps or usual.step_tokens, slots or usual.slots
-    share = line.number("memory_fraction")
+        steps, slots, share = steps or usual.step_tokens, slots or usual.slots, share or usual.memory_fraction
     if steps is None:
         raise UnusableRowError(f"the largest step of {engine} is not known")
-    return assumed.changed(divided(facts, chip, step_tokens=steps, slots=slots, share=share))
+    capacity = divided(facts, chip, step_tokens=steps, slots=slots, share=share)
+    return assumed.changed({**capacity, "capacity.vision_tower": line.text("tower") != "no"})
 
 
 def _context(line: Line, lines: Sequence[Line]) -> float:

@@ -1,16 +1,11 @@
-"""Degrees as people type them: beside one that is given the others are 1, and ``any`` opens one."""
+"""Degrees as people type them, and the size of the instance that they may contradict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.pins import ANY, Pins
 from inference_econ.errors import InputError
-
-#: A degree that is tried in all sizes.
-ANY = "any"
-#: Degrees whose product is the size of an instance.
-_SIZING = ("tp", "pp", "dp")
 
 
 def as_setting(name: str, value: object) -> str:
@@ -31,8 +26,7 @@ def instance_pins(
     Parameters
     ----------
     degrees : mapping of str to int, str or None
-        ``tp``, ``pp``, ``dp`` and ``ep``, as far as they are given; ``any`` tries all. As soon as one of the first
-        three is given, those of them that are not are 1: ``vllm serve --tensor-parallel-size 2`` is an instance of 2.
+        ``tp``, ``pp``, ``dp`` and ``ep``, as far as they are given, as :class:`Pins` has them.
     instance_gpus : float, optional
         Chips of the instance [1].
     batch, dcp
@@ -53,9 +47,7 @@ def instance_pins(
     ('tp=8, pp=1', 'ep=8, accelerators=16')
     """
     given = {name: value for name, value in degrees.items() if value is not None}
-    filled = {**dict.fromkeys(_SIZING, 1), **given} if any(name in given for name in _SIZING) else given
-    pinned = {name: int(value) for name, value in filled.items() if value != ANY}
-    pins = Pins(**pinned, batch=batch, accelerators=instance_gpus, dcp=dcp)
+    pins = Pins(**given, batch=batch, accelerators=instance_gpus, dcp=dcp)  # type: ignore[arg-type]
     if instance_gpus is not None and pins.complete and pins.chips != instance_gpus:
         raise InputError(_contradiction(given, pins.chips, instance_gpus, write))
     return pins

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from inference_econ.errors import InputError
 
+#: A degree, :data:`ANY` where all are tried, None where nothing is said of it.
+Degree: TypeAlias = int | Literal["any"] | None
+#: A degree that is tried in all sizes, and those that may be.
+ANY = "any"
+_DEGREES = ("tp", "dp", "pp", "ep")
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9
 
@@ -31,55 +38,78 @@ def nearest(wanted: int, possible: list[int]) -> str:
     return " or ".join(str(degree) for degree in (*below[-1:], *above[:1]))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Pins:
-    """Degrees that a deployment must have; None leaves one open.
+    """Degrees that a deployment must have, as engines and the command line take them.
 
-    Only what is given is pinned. On the command line and in scenarios ``tp: 2`` alone is an instance of 2 chips:
-    :func:`inference_econ.engine.layouts.one_instance.instance_pins` has that rule.
+    ``Pins(tp=2)`` is an instance of 2 chips, as ``vllm serve --tensor-parallel-size 2`` is: as soon as one of ``tp``,
+    ``dp`` and ``pp`` is given, the others are 1. ``"any"`` opens one: ``Pins(tp=8, dp="any")`` are 8, 16, 24, .. chips.
+    Where none of the three is given, all of them are open.
 
     Attributes
     ----------
     tp, dp : int or None
-        Accelerators that share the attention weights, and groups of them in a pipeline stage [1].
+        Accelerators that share the attention weights, and groups of them in a pipeline stage [1]; None leaves one open.
     pp : int or None
         Pipeline stages [1].
     ep : int or None
-        Expert-parallel ranks of a stage [1].
+        Expert-parallel ranks of a stage [1]; the best if it is left open.
     batch : float or None
         Sequences decoded together by the instance [1].
     accelerators : float or None
         Chips of the instance [1].
     dcp : int or None
         Attention ranks that split the tokens of a sequence's cache in decode [1]; 1 if it is left open.
+    opened : frozenset of str
+        Which of ``tp``, ``dp`` and ``pp`` are open beside one that is given.
 
     Raises
     ------
     InputError
         If one is no number, not positive or too large.
+
+    Examples
+    --------
+    >>> Pins(tp=2).text, Pins(tp=8, dp="any").text, Pins(ep=8).text
+    ('tp=2, dp=1, pp=1', 'tp=8, pp=1', 'ep=8')
     """
 
-    tp: int | None = None
-    dp: int | None = None
-    pp: int | None = None
-    ep: int | None = None
-    batch: float | None = None
-    accelerators: float | None = None
-    dcp: int | None = None
+    tp: int | None
+    dp: int | None
+    pp: int | None
+    ep: int | None
+    batch: float | None
+    accelerators: float | None
+    dcp: int | None
+    opened: frozenset[str] = field(repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        tp: Degree = None,
+        dp: Degree = None,
+        pp: Degree = None,
+        ep: Degree = None,
+        batch: float | None = None,
+        accelerators: float | None = None,
+        dcp: int | None = None,
+        opened: Collection[str] = (),
+    ) -> None:
         """Refuse impossible numbers; whole ones may come as floats, as layouts have them."""
-        for name, value in self.given().items():
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-                raise InputError(f"{name} must be a number, got {value!r}")
-            if not 0 < value <= _MOST:
-                raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
-            if value % 1 == 0:
-                object.__setattr__(self, name, int(value))
+        sizing = {"tp": tp, "dp": dp, "pp": pp}
+        said = {name for name, value in sizing.items() if value is not None} | set(opened)
+        alone = {name: 1 if said and name not in opened else None for name in sizing}
+        sized = {name: alone[name] if value is None else value for name, value in sizing.items()}
+        object.__setattr__(
+            self, "opened", frozenset(opened) | {name for name, value in sized.items() if _is_any(value)}
+        )
+        others = {"ep": ep, "batch": batch, "accelerators": accelerators, "dcp": dcp}
+        for name, value in {**sized, **others}.items():
+            object.__setattr__(self, name, None if name in _DEGREES and _is_any(value) else _number(name, value))
 
     def given(self) -> dict[str, float]:
         """The axes that are pinned, with their values."""
-        return {axis.name: value for axis in fields(self) if (value := getattr(self, axis.name)) is not None}
+        axes = (axis.name for axis in fields(self) if axis.name != "opened")
+        return {name: value for name in axes if (value := getattr(self, name)) is not None}
 
     @property
     def text(self) -> str:
@@ -140,3 +170,19 @@ class Pins:
             raise InputError(
                 f"an instance of {self.accelerators:g} contradicts {listed}: a multiple of {self.chips} is needed"
             )
+
+
+def _is_any(value: object) -> bool:
+    return isinstance(value, str) and value == ANY
+
+
+def _number(name: str, value: Any) -> float | None:
+    """A number that can be pinned, whole if it is one."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        allowed = f"a number or '{ANY}'" if name in _DEGREES else "a number"
+        raise InputError(f"{name} must be {allowed}, got {value!r}")
+    if not 0 < value <= _MOST:
+        raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
+    return int(value) if value % 1 == 0 else float(value)

@@ -101,7 +101,7 @@ def _(page: LoadPage, arrival_scv: float) -> Pick:
 
 def _of_sheet(sheet: Sheet, targets: Targets, arrival_scv: float, which: str) -> Pick:
     service, load = sheet.service, sheet.load
-    record = bounded_load(service, load, sheet.replicas)
+    record = bounded_load(service, load, sheet.replicas, targets)
     expected = answer_file.expected_under_load(record, targets_record(targets), service.requests.osl.mean)
     offered = OfferedLoad(load.requests_per_second * sheet.replicas, arrival_scv=arrival_scv)
     chosen = Chosen((), offered, expected, load.in_flight * sheet.replicas)

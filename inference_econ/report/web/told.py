@@ -174,7 +174,7 @@ def _(page: PricePage) -> Told:
 @told.register
 def _(page: RecommendationPage) -> Told:
     best, targets = page.choices[0], page.targets
-    which = targets.percentile
+    ttft, tpot = (f"{targets.percentile_of(name)} {name.upper()}" for name in ("ttft", "tpot"))
     promise = promises_label(targets)
     rate = best.load.requests_per_second * best.replicas
     question = (
@@ -185,8 +185,8 @@ def _(page: RecommendationPage) -> Told:
     answer = (
         f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
         " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
-        f"{100 * best.load.utilization:.0f} % busy, {which} TTFT {milliseconds(best.load.ttft_seconds[which])} ms and "
-        f"TPOT {milliseconds(best.load.tpot_seconds[which])} ms.",
+        f"{100 * best.load.utilization:.0f} % busy, {ttft} {milliseconds(targets.seen('ttft', best.load))} ms and "
+        f"{tpot} {milliseconds(targets.seen('tpot', best.load))} ms.",
     )  # fmt: skip
     return _told(question, answer, (choice.service.setup for choice in page.choices))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.serving.simulation.arrivals import Counts, Stream
+from inference_econ.serving.statistics import STATISTICS, Statistics, of_sample
 
 #: Batches of the method of batch means [1].
 _BATCHES = 20
@@ -89,26 +91,21 @@ class Trace:
         slow = np.nan_to_num(self.tpot) > tpot_seconds
         return float(np.mean(~slow & (self.ttft <= ttft_seconds) & (self.e2e <= e2e_seconds)))
 
-    def percentiles(self, name: str) -> dict[str, float]:
+    def statistics(self, name: str) -> Statistics:
         """Mean and percentiles of one of these times, without their confidence [s]."""
         values = getattr(self, name)
-        known = values[~np.isnan(values)]
-        return {key: statistic(known) if known.size else math.nan for key, statistic in _statistics().items()}
+        return of_sample(values[~np.isnan(values)])
 
     def summary(self) -> dict[str, dict[str, Estimate]]:
         """Mean and percentiles of all times, each with 95 % confidence [s]."""
         return {
-            name: {key: estimate(getattr(self, name), statistic) for key, statistic in _statistics().items()}
+            name: {key: estimate(getattr(self, name), partial(_statistic, key)) for key in STATISTICS}
             for name in ("wait", "ttft", "tpot", "e2e", "e2e_per_output_token")
         }
 
 
-def _statistics() -> dict[str, Callable[[Array], float]]:
-    """Mean and percentiles of values."""
-    return {
-        "mean": lambda values: float(np.mean(values)),
-        **{f"p{share}": lambda values, q=share: float(np.percentile(values, q)) for share in (50, 90, 99)},  # type: ignore[misc]
-    }
+def _statistic(name: str, values: Array) -> float:
+    return of_sample(values)[name]
 
 
 def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:

@@ -112,13 +112,20 @@ def test_a_prefill_pool_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("targets", "scv"), [(Targets(), 1.0), (Targets(0.12), 1.0), (Targets(0.1, percentile="p99"), 4.0)]
+    ("targets", "scv"),
+    [
+        (Targets(), 1.0),
+        (Targets(0.12), 1.0),
+        (Targets(0.1, percentile="p99"), 4.0),
+        (Targets(0.12, ttft_percentile="p95", tpot_percentile="mean"), 1.0),
+        (Targets(0.12, ttft_percentile="mean", tpot_percentile="p25"), 1.0),
+    ],
 )
 def test_a_frontier_is_what_its_fleets_do(targets: Targets, scv: float) -> None:
     terms = Terms(targets, scv, 0.7, SMALL)
     both = few()
     compared = compare.compare(both, terms)
-    front, name = compared.disaggregated, targets.percentile
+    front, ttft, tpot = compared.disaggregated, targets.percentile_of("ttft"), targets.percentile_of("tpot")
     assert np.all(np.diff(front.seconds) > 0)
     assert np.all(np.diff(front.dollars) < 0)
     for at in range(len(front)):
@@ -128,8 +135,8 @@ def test_a_frontier_is_what_its_fleets_do(targets: Targets, scv: float) -> None:
         assert targets.broken(fleet.load) is None
         assert instances[1] in SMALL.decoders(instances[0])
         assert max(fleet.prefill_utilization, fleet.decode_utilization) <= 0.7 * (1.0 + 1e-9)
-        assert fleet.load.tpot_seconds[name] == pytest.approx(front.seconds[at])
-        assert fleet.load.ttft_seconds[name] == pytest.approx(front.ttft_seconds[at])
+        assert fleet.load.tpot_seconds[tpot] == pytest.approx(front.seconds[at])
+        assert fleet.load.ttft_seconds[ttft] == pytest.approx(front.ttft_seconds[at])
         assert fleet.dollars_per_million_output_tokens == pytest.approx(front.dollars[at])
     (together,) = compared.aggregated
     services = both.aggregated[0].services
@@ -139,11 +146,13 @@ def test_a_frontier_is_what_its_fleets_do(targets: Targets, scv: float) -> None:
         )
         assert targets.broken(seen) is None
         assert seen.utilization <= 0.7 * (1.0 + 1e-6)
-        assert seen.tpot_seconds[name] == pytest.approx(together.seconds[at])
-        assert seen.ttft_seconds[name] == pytest.approx(together.ttft_seconds[at])
+        assert seen.tpot_seconds[tpot] == pytest.approx(together.seconds[at])
+        assert seen.ttft_seconds[ttft] == pytest.approx(together.ttft_seconds[at])
 
 
-@pytest.mark.parametrize("targets", [Targets(percentile="mean"), Targets(0.11)])
+@pytest.mark.parametrize(
+    "targets", [Targets(percentile="mean"), Targets(0.11), Targets(0.11, percentile="p95", tpot_percentile="mean")]
+)
 def test_a_frontier_is_the_best_of_all_fleets(targets: Targets) -> None:
     """All pairs of layouts, whole numbers and many rates; 2 % for the rates between."""
     terms, both = Terms(targets, ratios=SMALL), few()
@@ -156,7 +165,7 @@ def test_a_frontier_is_the_best_of_all_fleets(targets: Targets) -> None:
             for x, y in itertools.product(range(1, 4), repeat=2):
                 fleet = load.under_load(both, (reader, writer), (x, y), float(rate * y))
                 if fleet.prefill_utilization <= 0.8 and targets.broken(fleet.load) is None:
-                    speed = 1.0 / fleet.load.tpot_seconds[targets.percentile]
+                    speed = 1.0 / targets.seen("tpot", fleet.load)
                     ours = float(front.dollars_at(speed * (1.0 - 1e-9)))
                     worst = min(worst, fleet.dollars_per_million_output_tokens / ours)
     assert worst > 0.9

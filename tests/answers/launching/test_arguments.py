@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,3 +164,80 @@ def test_weights_that_nobody_published_must_be_named() -> None:
     with pytest.raises(InputError, match="has no huggingface_id; name its weights with --model-id"):
         plan.weights(service, None)
     assert plan.weights(service, "me/gpt-3") == plan.Weights("me/gpt-3", own=True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "chip", "drafts", "told"),
+    [
+        (
+            "vllm",
+            "b200",
+            7,
+            {
+                "--speculative-config": {
+                    "method": "eagle3",
+                    "model": "nvidia/gpt-oss-120b-Eagle3-v3",
+                    "num_speculative_tokens": 7,
+                }
+            },
+        ),
+        (
+            "sglang",
+            "h200_sxm",
+            3,
+            {
+                "--speculative-algorithm": "EAGLE3",
+                "--speculative-draft-model-path": "nvidia/gpt-oss-120b-Eagle3",
+                "--speculative-num-steps": 3,
+                "--speculative-num-draft-tokens": 4,
+            },
+        ),
+        (
+            "trtllm",
+            "b200",
+            3,
+            {
+                "speculative_config": {
+                    "decoding_type": "Eagle",
+                    "max_draft_len": 3,
+                    "speculative_model_dir": "nvidia/gpt-oss-120b-Eagle3",
+                }
+            },
+        ),
+    ],
+)
+def test_the_head_of_a_recipe_proposes(engine: str, chip: str, drafts: int, told: dict[str, Any]) -> None:
+    setup = Setup.of("gpt_oss_120b", chip)
+    speculation = Speculation.of("eagle", longest=drafts, setup=setup).of_one_length()
+    arguments = _written(engine, replace(_service(setup, 1, 1), speculation=speculation))
+    assert {name: arguments[name] for name in told} == told
+
+
+def test_kernels_of_the_recipe_that_is_followed_are_asked_for() -> None:
+    """TensorRT-LLM's recipe on H200 names CUTLASS; with another cache it is no recipe, and nothing is asked for."""
+    own = _service(Setup.of("deepseek_v3", "h200_sxm", kv="fp8"), 8, 1, ep=8)
+    assert _written("trtllm", own)["moe_config"] == {"backend": "CUTLASS"}
+    assert "moe_config" not in _written("trtllm", _service(Setup.of("deepseek_v3", "h200_sxm"), 8, 1, ep=8))
+    rack = Setup.of("deepseek_v3", "b200", kv="fp8")
+    speculation = Speculation.of("mtp", longest=2, setup=rack)
+    assert (
+        _written("sglang", replace(_service(rack, 8, 1), speculation=speculation)).items()
+        >= {
+            "--attention-backend": "trtllm_mla",
+            "--moe-runner-backend": "flashinfer_trtllm",
+            "--kv-cache-dtype": "fp8_e4m3",
+            "--speculative-num-steps": 2,
+        }.items()
+    )
+
+
+def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
+    """AITER is an option of every recorded version of SGLang; a version without options is started without it."""
+    service = _service(Setup.of("deepseek_v3", "mi355x", kv="fp8"), 8, 1)
+    runner = plan.engine("sglang", "0.5.3")
+    arguments, _ = written(runner, service, Limits.of(service, runner, "both"), "m/x", own_weights=False)
+    assert arguments["--attention-backend"] == "aiter"
+    options = runner.options.replace(commands={runner.launch.command: []}, sources={})
+    bare = replace(runner, options=options)
+    arguments, _ = written(bare, service, Limits.of(service, runner, "both"), "m/x", own_weights=False)
+    assert "--attention-backend" not in arguments

@@ -19,7 +19,7 @@ PER_TOKEN = 61 * (512 + 64)
 B200 = {"model": "DeepSeek-R1", "hardware": "B200-180GB SXM", "n_gpus": "8", "parallelism": "attention DP8, EP8"}
 ROW = {**B200, "weight_dtype": "nvfp4", "item": "checkpoint FP4", "value": "400", "unit": "GB"}
 #: What a column can be blank for.
-NAMED = ("id", *COLUMNS, "source_id", "notes")
+NAMED = ("id", *COLUMNS, "source_id", "notes", "memory", "proposer", "tower", "engine", "engine_version", "context")
 
 
 def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployable") -> list[ComparedPoint]:
@@ -37,7 +37,7 @@ def points() -> dict[str, ComparedPoint]:
 
 
 def test_every_row_has_a_prediction(points: dict[str, ComparedPoint]) -> None:
-    assert list(points) == [f"M{number:04d}" for number in range(7, 67)]
+    assert list(points) == [f"M{number:04d}" for number in range(7, 73)]
     assert all(point.predicted is not None for point in points.values())
 
 
@@ -153,3 +153,36 @@ def test_a_row_that_cannot_be_compared(tmp_path: Path, changes: dict[str, str], 
 def test_numbers_that_are_none_are_errors(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _compare(tmp_path, {**ROW, **changes})
+
+
+LOGGED = {
+    "model": "Qwen3.5-27B",
+    "hardware": "RTX 5090",
+    "n_gpus": "2",
+    "parallelism": "TP2",
+    "weight_dtype": "fp8",
+    "kv_dtype": "bf16",
+    "item": "KV cache tokens",
+    "value": "377456",
+    "unit": "tokens",
+    "context": "262144",
+    "engine": "vllm",
+    "engine_version": "0.28.0",
+}
+
+
+def test_rows_say_what_was_loaded_and_how_much_memory_there_was(tmp_path: Path) -> None:
+    rows = [LOGGED, {**LOGGED, "proposer": "mtp 3"}, {**LOGGED, "tower": "no"}, {**LOGGED, "memory": "48 GiB"}]
+    usual, drafting, text, larger = (point.predicted or 0.0 for point in _compare(tmp_path, *rows))
+    assert drafting < usual < text < larger
+    # 16.16 GiB more on two chips at a share of 0.92, in pages of 784 tokens of 2 x 4 x 256 elements in 16 layers, and
+    # six states for the 335 pages of a request.
+    page = 784 * 2 * 4 * 256 * 2 * 16
+    more = 2 * (48 * 2**30 - 32_607 * 2**20) * 0.92 / page / (335 + 6) * 262_144
+    assert larger - usual == pytest.approx(more, rel=0.02)
+
+
+def test_a_proposer_that_is_not_understood_is_said(tmp_path: Path) -> None:
+    (point,) = _compare(tmp_path, {**LOGGED, "proposer": "medusa"})
+    assert point.predicted is None
+    assert "the proposer 'medusa' is not understood; write for example 'mtp 2'" in point.note

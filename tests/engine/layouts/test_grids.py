@@ -12,6 +12,7 @@ from inference_econ.engine.layouts.divisibility import attention_degrees, expert
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search.fastest import fastest
+from tests.asking import pinned
 
 
 def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Setup:
@@ -124,7 +125,7 @@ def test_attention_stays_on_the_whole_stage_without_scaling_down(preset: str) ->
 def test_bounds_see_attention_on_no_more_chips_than_a_stage_has() -> None:
     setup = _question("llama_3_8b", "paper")
     stage = np.array([[1.5, 40.0]])
-    for layouts in (WholeLayouts(True), WholeLayouts(True, Pins(tp=4)), WholeLayouts(True, Pins(dp=2))):
+    for layouts in (WholeLayouts(True), WholeLayouts(True, pinned(tp=4)), WholeLayouts(True, pinned(dp=2))):
         ranks = layouts.attention_ranks(setup.model, setup.assumptions, stage)
         assert ranks.shape[1:] == stage.shape
         assert (ranks <= stage).all()
@@ -150,10 +151,11 @@ def test_every_size_is_on_the_grid_and_the_largest_has_its_multiples() -> None:
     [
         (Pins(accelerators=9), [9.0], None),
         (Pins(tp=4, dp=3, pp=2), [24.0], None),
-        (Pins(tp=8), [8.0 * n for n in range(1, 9)], None),
-        (Pins(dp=3, ep=4), [12.0 * n for n in range(1, 6)], None),
+        (pinned(tp=8), [8.0 * n for n in range(1, 9)], None),
+        (pinned(dp=3, ep=4), [12.0 * n for n in range(1, 6)], None),
         (Pins(batch=100), [float(n) for n in range(1, 65)], [100.0]),
         (Pins(tp=16, pp=10), [160.0], None),
+        (Pins(tp=8), [8.0], None),
     ],
 )
 def test_grids_of_pins(pins: Pins, sizes: list[float], batches: list[float] | None) -> None:
@@ -167,7 +169,7 @@ def test_grids_of_pins(pins: Pins, sizes: list[float], batches: list[float] | No
 def test_pinned_degrees_are_the_only_ones() -> None:
     setup = _question("gpt_oss_120b")
     sizes, batches = np.array([24.0, 48.0]), np.array([48.0, 48.0])
-    for pins in (Pins(tp=8), Pins(dp=3), Pins(ep=4), Pins(tp=4, dp=3, ep=2), Pins(pp=2)):
+    for pins in (pinned(tp=8), pinned(dp=3), Pins(ep=4), pinned(tp=4, dp=3, ep=2), pinned(pp=2)):
         layouts = WholeLayouts(pipeline=True, pins=pins)
         found = fastest(setup, sizes, batches, layouts)
         assert np.isfinite(found.seconds).any()
@@ -193,11 +195,12 @@ def test_an_expert_pin_does_not_change_a_dense_model() -> None:
 
 def test_pins_know_what_they_decide() -> None:
     assert Pins().given() == {}
-    assert Pins(tp=8, batch=64).text == "tp=8, batch=64"
+    assert Pins(tp=8, batch=64).text == "tp=8, dp=1, pp=1, batch=64"
+    assert pinned(tp=8, batch=64).text == "tp=8, batch=64"
     assert Pins(tp=8, dp=2, pp=4).size == Pins(tp=8, dp=2, pp=4).chips == 64
-    assert Pins(tp=8).size is None
-    assert Pins(tp=8, accelerators=24).size == 24
-    assert Pins(tp=4, dp=3, ep=8).chips == 24
+    assert (Pins(tp=8).size, Pins(tp=8, dp="any").size) == (8, None)
+    assert pinned(tp=8, accelerators=24).size == 24
+    assert pinned(tp=4, dp=3, ep=8).chips == 24
     assert Pins(dp=3, pp=2).groups == 6
     # Layouts are given back as they come: in floats.
     layout = {"tp": 4.0, "dp": 2.0, "ep": 8.0}
@@ -212,8 +215,8 @@ def test_pins_know_what_they_decide() -> None:
         ({"batch": -1}, r"batch must be positive and at most 1e\+09, got -1"),
         ({"accelerators": float("nan")}, "accelerators must be positive .*, got nan"),
         ({"ep": 10**10}, r"ep must be positive and at most 1e\+09, got 1e\+10"),
-        ({"tp": "8"}, "tp must be a number, got '8'"),
-        ({"tp": True}, "tp must be a number, got True"),
+        ({"tp": "8"}, "tp must be a number or 'any', got '8'"),
+        ({"tp": True}, "tp must be a number or 'any', got True"),
         ({"batch": [1, 2]}, r"batch must be a number, got \[1, 2\]"),
     ],
 )

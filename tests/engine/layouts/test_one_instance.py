@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import pytest
 
 from inference_econ.engine import Pins, instance_pins
 from inference_econ.errors import InputError
+from tests.asking import pinned
 
 
 @pytest.mark.parametrize(
@@ -14,8 +18,8 @@ from inference_econ.errors import InputError
         ({}, None, Pins()),
         ({"tp": 2}, None, Pins(tp=2, pp=1, dp=1)),
         ({"dp": 4, "ep": 4}, None, Pins(tp=1, pp=1, dp=4, ep=4)),
-        ({"tp": 8, "dp": "any"}, None, Pins(tp=8, pp=1)),
-        ({"tp": "any"}, 4, Pins(pp=1, dp=1, accelerators=4)),
+        ({"tp": 8, "dp": "any"}, None, pinned(tp=8, pp=1)),
+        ({"tp": "any"}, 4, pinned(pp=1, dp=1, accelerators=4)),
         ({"tp": 8, "dp": None, "ep": "any"}, 8, Pins(tp=8, pp=1, dp=1, accelerators=8)),
         ({"ep": 8}, None, Pins(ep=8)),
         ({}, 8, Pins(accelerators=8)),
@@ -32,3 +36,28 @@ def test_sizes_that_contradict_the_degrees_are_refused_with_what_to_type() -> No
         instance_pins({"tp": 4}, 8)
     with pytest.raises(InputError, match=r"leave one of them out$"):
         instance_pins({"tp": 4, "pp": 1, "dp": 1}, 8)
+
+
+def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:
+    """All combinations of open, 1 and 4: by the rule that beside one that is given the others are 1."""
+    for tp, dp, pp in itertools.product((None, "any", 1, 4), repeat=3):
+        degrees = {"tp": tp, "dp": dp, "pp": pp}
+        some = any(value is not None for value in degrees.values())
+        expected = {
+            name: 1 if value is None and some else None if value == "any" else value for name, value in degrees.items()
+        }
+        pins = Pins(tp=tp, dp=dp, pp=pp)  # type: ignore[arg-type]
+        assert {name: getattr(pins, name) for name in degrees} == expected
+        assert pins == instance_pins(degrees)
+        # What is open stays so beside other changes.
+        changed = dataclasses.replace(pins, batch=8)
+        assert {name: getattr(changed, name) for name in degrees} == expected
+        assert changed.batch == 8
+
+
+def test_only_degrees_can_be_any() -> None:
+    assert Pins(tp=2, ep="any").ep is None
+    with pytest.raises(InputError, match="batch must be a number, got 'any'"):
+        Pins(batch="any")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="dp must be a number or 'any', got 'all'"):
+        Pins(tp=2, dp="all")  # type: ignore[arg-type]

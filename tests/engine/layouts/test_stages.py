@@ -17,6 +17,7 @@ from inference_econ.engine.prefill import prefill
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report.explain import ExplanationPage
+from tests.asking import pinned
 from tests.reading import scalar
 
 DEPLOYABLE = catalog.assumptions("deployable")
@@ -125,7 +126,7 @@ def test_uneven_stages_are_explained() -> None:
 def test_uneven_stages_are_offered() -> None:
     setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8")
     requests = Requests.model_validate({"isl": 1000, "osl": 200})
-    services = offer(setup, requests, Space(Pins(tp=8, accelerators=32)))
+    services = offer(setup, requests, Space(pinned(tp=8, accelerators=32)))
     assert 4.0 in services.plans.pp
     with pytest.raises(InputError, match=r"pp=200: the 126 layers of Llama 3.1 405B fill at most 126"):
         offer(setup, requests, Space(Pins(pp=200)))

@@ -15,6 +15,7 @@ from inference_econ.engine.layouts import instances, startable
 from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, ServingEngine, catalog
+from tests.asking import pinned
 
 ENGINES = {name: ServingEngine(name, catalog.engine(name).at()) for name in ("sglang", "trtllm", "vllm")}
 powers = st.sampled_from([1, 2, 4, 8, 16])
@@ -109,9 +110,9 @@ def test_any_layout_is_the_bound() -> None:
             "llama_3_70b",
             None,
             Pins(tp=2, dp=2),
-            "tp=2, dp=2: no layout with that can be started; data parallelism of Llama 3.1 70B is replicas in sglang "
-            "0.5.23, trtllm 1.3.0rc20, vllm 0.33.0, each an instance of its own: dp must be 1. Nearest that can be: "
-            "tp=4, dp=1, pp=1; any layout is answered with --any-layout",
+            "tp=2, dp=2, pp=1: no layout with that can be started; data parallelism of Llama 3.1 70B is replicas in "
+            "sglang 0.5.23, trtllm 1.3.0rc20, vllm 0.33.0, each an instance of its own: dp must be 1. Nearest that can "
+            "be: tp=4, dp=1, pp=1; any layout is answered with --any-layout",
         ),
         ("deepseek_v3", "vllm", Pins(tp=1, dp=16, ep=8), "Nearest that can be: tp=1, dp=16, pp=1, ep=16"),
         ("deepseek_v3", "trtllm", Pins(tp=2, dp=8), "tp or dp must be 1. Nearest that can be: tp=1, dp=16, pp=1, ep=1"),
@@ -166,8 +167,8 @@ def test_stages_are_nodes_where_a_machine_is_too_small() -> None:
 
 def test_pinned_degrees_are_free_of_what_documents_recommend() -> None:
     chip = catalog.hardware("h100_sxm")
-    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=3)).accelerators[:3].tolist() == [3.0, 6.0, 9.0]
-    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=16)).accelerators[:2].tolist() == [16.0, 32.0]
+    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=pinned(tp=3)).accelerators[:3].tolist() == [3.0, 6.0, 9.0]
+    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=pinned(tp=16)).accelerators[:2].tolist() == [16.0, 32.0]
     assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=5, pp=7)).accelerators[0] == 35.0
     grid = whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=4, dp=1, pp=16))
     assert grid.accelerators.tolist() == [64.0]
@@ -177,5 +178,5 @@ def test_pinned_degrees_are_free_of_what_documents_recommend() -> None:
 
 def test_a_pinned_size_is_used_whole() -> None:
     found = offer(Setup.of("llama_3_70b", "h100_sxm"), Requests.model_validate({"isl": 1000, "osl": 200}),
-                  Space(Pins(tp=8, accelerators=32)))  # fmt: skip
+                  Space(pinned(tp=8, accelerators=32)))  # fmt: skip
     assert found.plans.pp.tolist() == [4.0]

@@ -1,0 +1,103 @@
+"""Statistics that latencies are promised in: the mean, and any percentile from p1 to p99.9."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from inference_econ.errors import InputError
+
+#: The one statistic that is no percentile.
+MEAN = "mean"
+#: Percentiles that can be promised, the least and the most.
+_LEAST, _MOST = 1.0, 99.9
+_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
+_ALLOWED = f"allowed: {MEAN}, and p{_LEAST:g} to p{_MOST:g}, for example p95"
+#: Why steady states promise nothing else.
+MEANS_ONLY = "a frontier has no queue, so that only means can be promised on it"
+_EXAMPLE = "write for example p95:1000 or 'mean:30 ms'"
+
+
+class Promise(NamedTuple):
+    """A promised latency as it is written: ``p95:1000 ms``."""
+
+    percentile: str | None
+    """Which requests must see it; None where that is not said."""
+    time: str
+    """The time itself."""
+
+
+def percentile(text: str) -> str:
+    """A statistic as it is called everywhere: ``mean``, ``p50``, ``p99.9``.
+
+    Raises
+    ------
+    InputError
+        If it is neither the mean nor a percentile from p1 to p99.9.
+
+    Examples
+    --------
+    >>> percentile("P95"), percentile("p99.90"), percentile("mean")
+    ('p95', 'p99.9', 'mean')
+    """
+    name = str(text).strip().lower()
+    if name == MEAN:
+        return name
+    match = _PERCENTILE.fullmatch(name)
+    if match is None or not _LEAST <= float(match[1]) <= _MOST:
+        raise InputError(f"percentile: got {text!r}; {_ALLOWED}")
+    return f"p{float(match[1]):g}"
+
+
+def share(name: str) -> float | None:
+    """Share of the requests that a percentile speaks for [1]; None of the mean.
+
+    Raises
+    ------
+    InputError
+        As :func:`percentile`.
+
+    Examples
+    --------
+    >>> share("p95"), share("mean")
+    (0.95, None)
+    """
+    known = percentile(name)
+    return None if known == MEAN else float(known[1:]) / 100.0
+
+
+def in_order(names: set[str]) -> tuple[str, ...]:
+    """Statistics each once, the mean first and then from the lowest percentile.
+
+    Examples
+    --------
+    >>> in_order({"p99", "p95", "mean", "p50"})
+    ('mean', 'p50', 'p95', 'p99')
+    """
+    return tuple(sorted(names, key=lambda name: share(name) or 0.0))
+
+
+def promise(text: str) -> Promise:
+    """A promised latency taken apart: ``p95:1000`` is 1000 of the 95th percentile, ``2 s`` leaves open of which.
+
+    Raises
+    ------
+    InputError
+        If the percentile is none, there are two, or nothing stands behind it.
+
+    Examples
+    --------
+    >>> promise("p95:2 s"), promise("30")
+    (Promise(percentile='p95', time='2 s'), Promise(percentile=None, time='30'))
+    """
+    head, colon, time = (part.strip() for part in text.partition(":"))
+    if not colon:
+        if head.lower() == MEAN or _PERCENTILE.fullmatch(head.lower()):
+            raise InputError(f"{text!r} names no time; {_EXAMPLE}")
+        return Promise(None, text)
+    which = percentile(head)
+    if ":" in time:
+        raise InputError(f"{text!r}: one promise has one percentile; {_EXAMPLE}")
+    if not time:
+        raise InputError(f"{text!r} names no time; {_EXAMPLE}")
+    return Promise(which, time)

@@ -1,0 +1,99 @@
+"""Mean and percentiles of a time that requests see, any of which is calculated when somebody wants it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.errors import InputError
+from inference_econ.formulas import queueing
+from inference_econ.inputs import percentiles
+
+#: Statistics that are reported where nothing else is wanted.
+STATISTICS = (percentiles.MEAN, "p50", "p90", "p99")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics(Mapping[str, float]):
+    """Mean and percentiles of a time by their names [s].
+
+    Any of ``mean`` and ``p1`` to ``p99.9`` can be looked up; :data:`STATISTICS` are those that it lists.
+
+    Attributes
+    ----------
+    mean : float
+        [s]
+    quantile : callable
+        From a share of the requests [1] to the time that they stay below [s].
+    """
+
+    mean: float
+    quantile: Callable[[float], float] = field(repr=False)
+    _kept: dict[str, float] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self._kept:
+            try:
+                share = percentiles.share(name)
+            except InputError as error:
+                raise KeyError(name) from error
+            self._kept[name] = self.mean if share is None else float(self.quantile(share))
+        return self._kept[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(STATISTICS)
+
+    def __len__(self) -> int:
+        return len(STATISTICS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    values: Array
+
+    def __call__(self, share: float) -> float:
+        return float(np.quantile(self.values, share))
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixture:
+    values: Array
+    weights: Array
+
+    def __call__(self, share: float) -> float:
+        return float(queueing.mixture_quantiles(self.values, self.weights, [share])[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    value: float
+
+    def __call__(self, share: float) -> float:
+        del share
+        return self.value
+
+
+def listed(times: Mapping[str, float], *further: str) -> dict[str, float]:
+    """The statistics that are listed, and further ones by their names, in order [s]."""
+    return {name: times[name] for name in percentiles.in_order({*times, *further})}
+
+
+def of_sample(times: Array) -> Statistics:
+    """Of times that are equally likely, shape (n,) [s]; NaN where there are none."""
+    if not times.size:
+        return of_constant(math.nan)
+    return of_constant(math.inf) if np.isinf(times).any() else Statistics(float(times.mean()), _Sample(times))
+
+
+def of_mixture(values: Array, weights: Array) -> Statistics:
+    """Of times [s] that occur with some weights [1], shape (n,)."""
+    return Statistics(float(values @ weights / weights.sum()), _Mixture(values, weights))
+
+
+def of_constant(seconds: float) -> Statistics:
+    """Of a time that is the same for all requests [s]."""
+    return Statistics(seconds, _Constant(seconds))
