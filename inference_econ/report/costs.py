@@ -20,6 +20,7 @@ _HEADS = (
 #: What points are grouped by, beside all of them.
 _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
     "servers": lambda point: point.series,
+    "model and chip": lambda point: point.combination.partition(",")[0],
     "engine and chips": lambda point: f"{ENGINES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
 }
 _LEGEND = (
