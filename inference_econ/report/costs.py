@@ -20,6 +20,7 @@ _HEADS = (
 #: What points are grouped by, beside all of them.
 _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
     "servers": lambda point: point.series,
+    "model and chip": lambda point: point.combination.partition(",")[0],
     "engine and chips": lambda point: f"{ENGINES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
 }
 _LEGEND = (
@@ -91,8 +92,8 @@ def worst(points: Sequence[CostPoint], title: str) -> Table:
 
 def _distance(points: Sequence[CostPoint]) -> float:
     """The median of how far points are off, those that are out of reach farther than all others."""
-    errors = sorted(map(_off, points))
-    return errors[(len(errors) - 1) // 2]
+    errors = sorted(_off(point) for point in points if point.predicted is not None or point.out_of_reach)
+    return errors[(len(errors) - 1) // 2] if errors else 0.0
 
 
 def _off(point: CostPoint) -> float:
@@ -105,10 +106,13 @@ def _reading(points: Sequence[CostPoint]) -> str:
     score = cost_score(points)
     if score.median is None or score.dearer is None or score.out_of_reach is None:
         return "No measured server has an answer at its speed."
+    tried = (
+        "" if score.tried_median is None else f" ({math.exp(score.tried_median):.2f} where their layout was measured)"
+    )
     return (
-        f"Half of the answers are within {100 * math.expm1(score.median):.0f} % of what the best measured servers cost "
-        f"at their speed; {_percent(score.dearer)} are dearer by more than a quarter, {_percent(score.out_of_reach)} "
-        "of the servers are out of reach."
+        f"Half of the answers are within a factor of {math.exp(score.median):.2f} of what the best measured servers "
+        f"cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
+        f"{_percent(score.out_of_reach)} of the servers are out of reach."
     )
 
 

@@ -37,6 +37,7 @@ _ENOUGH = 3
 NOTICED = 0.25
 #: Why a point has no answer.
 FASTEST, OUT_OF_REACH = "the fastest measured server; no candidate is as fast", "out of reach: no candidate is as fast"
+NOBODY = "no candidate serves so"
 #: Requests of an instance that are so many times as many, or as few, as were measured are about as many [1].
 _ABOUT = math.sqrt(2.0)
 #: Kinds of points: how the measured server was deployed, and whether it speculated.
@@ -180,6 +181,8 @@ class CostPoint(ComparedPoint):
         Speed of a user [tokens/s].
     fastest : bool
         No measured server of the combination that it is compared with is faster.
+    out_of_reach : bool
+        No candidate is as fast, though some measured server is faster still.
     answer : str
         Layout and practice of what is answered; empty if nothing is as fast.
     tried : bool
@@ -195,16 +198,12 @@ class CostPoint(ComparedPoint):
     chips: str
     tokens_per_second: float
     fastest: bool
+    out_of_reach: bool = False
     answer: str = ""
     tried: bool = False
     low: float | None = None
     high: float | None = None
     inside: bool | None = None
-
-    @property
-    def out_of_reach(self) -> bool:
-        """Whether no candidate is as fast, though some measured server is faster still."""
-        return self.predicted is None and not self.fastest
 
 
 class CostScore(NamedTuple):
@@ -351,7 +350,7 @@ def _points(asked: Combination, servers: Sequence[Measurement], name: str, candi
         for place, row in enumerate(_best(alike)):
             if row.speculates == speculates:
                 blank = _blank(asked, row, name, fastest=place == 0)
-                yield replace(blank, note=why) if why else _answered(blank, row, offered, tried)
+                yield _answered(blank, row, offered, tried) if offered else replace(blank, note=why or NOBODY)
 
 
 def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) -> CostPoint:
@@ -394,7 +393,7 @@ def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tri
     least = _least(offered, speed)
     judged = _in_band(blank, offered, least or _fastest(offered))
     if least is None:
-        return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH)
+        return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH, out_of_reach=not blank.fastest)
     return replace(
         judged,
         predicted=least.dollars,

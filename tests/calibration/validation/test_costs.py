@@ -155,8 +155,11 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
         del arrangement
         raise InputError(f"no {asked.model} under {assumptions}")
 
-    notes = {point.note for point in _points(rows, market).values()}
-    assert notes == {"no llama_3_8b under None"}
+    points = _points(rows, market).values()
+    assert {point.note for point in points} == {"no llama_3_8b under None"}
+    assert cost_score(points) == (len(points), 0, None, None, None, None, None, None, 0, None)
+    drafting = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], True))).values()
+    assert {point.note for point in drafting} == {_costs.NOBODY}
 
 
 def test_the_market_of_default_answers_is_compared() -> None:
