@@ -100,6 +100,19 @@ def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
     assert max(layout["ep"] for layout in machine[0].layouts) == 8
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_practice_is_given_once_and_speculation_comes_last(path: Path) -> None:
+    """For every model of a recipe, in every format of one, on a chip of every family and on racks."""
+    recipes = _recipes(path)
+    chips = [catalog.hardware(chip) for chip in ("h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "mi355x")]
+    for name, weights in {(model, dtype) for recipe in recipes for model in recipe.models for dtype in recipe.weights}:
+        model = catalog.model(name)
+        for chip in chips:
+            known = practices(path.stem, model, chip, weights)
+            assert len({practice.text for practice in known}) == len(known), (name, weights, chip.name)
+            assert [bool(practice.proposer) for practice in known] == sorted(bool(one.proposer) for one in known)
+
+
 def test_pools_are_those_that_were_run() -> None:
     """Of InferenceX' recipes every pair of degrees with its numbers of workers is a row of what it ran."""
     with catalog.measured_files()["recipes"].open(encoding="utf-8", newline="") as file:
@@ -144,14 +157,14 @@ def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
 
     Their cache is that of the newest rows of some chip, and their degrees were run.
     """
-    compared = 0
+    compared, families = 0, {name: catalog.hardware(name).family for name in catalog.names("hardware")}
     for path in FILES:
         for recipe in _recipes(path):
             runs = [
                 run
                 for run in catalog.measured_runs()
                 if run.engine == path.stem and run.model in recipe.models
-                and catalog.hardware(run.chip).family in recipe.families
+                and families[run.chip] in recipe.families
                 and _WEIGHTS[run.precision] & set(recipe.weights)
                 and (run.speculation == "MTP") == (recipe.proposer == "mtp")
             ]  # fmt: skip

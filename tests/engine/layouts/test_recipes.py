@@ -1,0 +1,32 @@
+"""Recipes of engines beside the rules of what engines can start: facts that must not contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference_econ.engine import Pins, Setup
+from inference_econ.inputs import Precision, _yaml, catalog
+from inference_econ.inputs.recipes import EngineRecipes, Recipe
+
+FILES = {path.stem: path for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))}
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_what_recipes_name_can_be_started(engine: str) -> None:
+    """Every degree of an instance and of a pool is one that the rules of the engine let pass; so are the formats."""
+    checked = 0
+    for recipe in EngineRecipes.from_document(_yaml.read(FILES[engine])).recipes:
+        degrees = {*recipe.layouts, *(part for pools in recipe.pools for part in (pools.prefill, pools.decode))}
+        for setup in (_setup(engine, model, recipe) for model in recipe.models):
+            for part in degrees:
+                setup.check_startable(Pins(**part.counts))
+                checked += 1
+    assert checked > 50
+
+
+def _setup(engine: str, model: str, recipe: Recipe) -> Setup:
+    """A deployment of the recipe's formats on one of its chips; refused if the engine has not all of them."""
+    chips = recipe.chips or catalog.names("hardware")
+    chip = next(name for name in chips if catalog.hardware(name).family == recipe.families[0])
+    published = set(recipe.weights) & set(Precision.of(catalog.model(model)).of_weights)
+    return Setup.of(model, chip, weights=None if published else recipe.weights[0], kv=recipe.kv, engine=engine)
