@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
         *("context", "contexts", "no_kv_cache", "isl", "osl", "cached", "shared_prefix", "request_rate", "throughput"),
         *("max_tokens_per_second", "arrival_scv", "gpus", "budget", "decode_only"),
     ),
-    "Promises": ("ttft", "tpot", "e2e", "percentile", "confidence"),
+    "Promises": ("ttft", "tpot", "e2e", "percentile", "confidence", "any_speed"),
     "Model, chip and price": (
         *(
             "weights",

@@ -55,7 +55,7 @@ def _of_mean(value: object) -> object:
     except InputError as error:
         raise PydanticCustomError("promise", "{problem}", {"problem": str(error)}) from error
     if which not in (None, percentiles.MEAN):
-        raise PydanticCustomError("promise", "{problem}", {"problem": f"{value}: {percentiles.MEANS_ONLY}"})
+        raise PydanticCustomError("promise", "{problem}", {"problem": percentiles.MEANS_ONLY})
     return time
 
 

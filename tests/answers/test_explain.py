@@ -118,7 +118,7 @@ def test_experts_are_spread_as_is_fastest_of_what_can_be_started() -> None:
             {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
             r"the stage does not split over the expert-parallel ranks .*ep=8",
         ),
-        ({"tp": "8"}, "tp must be a number, got '8'"),
+        ({"tp": "8"}, "tp must be a number or 'any', got '8'"),
         ({"tp": 0}, r"tp must be positive and at most 1e\+09, got 0"),
         ({"tp": -8}, "tp must be positive .* got -8"),
         ({"tp": 10**20}, r"tp must be positive and at most 1e\+09, got 1e\+20"),

@@ -32,9 +32,8 @@ def _result(answer: Path, slower: float = 1.0, **changes: Any) -> Path:
     choice = json.loads(answer.read_text())["choices"][0]
     rate = 5.0 / choice["replicas"]
     latencies = {"ttft": choice["ttft_seconds"], "tpot": {k: slower * v for k, v in choice["tpot_seconds"].items()}}
-    names = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
     run = {
-        f"{names[statistic]}_{measure}_ms": 1e3 * value
+        f"{'median' if statistic == 'p50' else statistic}_{measure}_ms": 1e3 * value
         for measure, values in latencies.items()
         for statistic, value in values.items()
     }
@@ -199,3 +198,20 @@ def test_a_folder_is_neither_a_run_nor_an_answer(refused: Command, answer: Path,
     folder = tmp_path / "run.json"
     folder.mkdir()
     assert "Is a directory" in refused("validate", folder, "--against", answer).err
+
+
+def test_a_promise_of_any_percentile_is_asked_of_the_generator_and_held(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    promised = ("--ttft", "p95:2 s", "--tpot", "mean:50")
+    assert command("recommend", *PINNED[:6], *PINNED[-6:], *promised, "-o", path).code == 0
+    started = command("launch", path, "--to", "vllm")
+    assert started.code == 0, started
+    assert "--metric-percentiles 50,90,95,99" in " ".join(started.out.split())
+    held = _held(command, path, _result(path))
+    assert [(entry["measure"], entry["statistic"], entry["kept"]) for entry in held["numbers"]] == [
+        ("ttft", "p50", None),
+        ("ttft", "p95", True),
+        ("tpot", "p50", None),
+        ("tpot", "mean", True),
+        ("throughput", "mean", None),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -73,6 +74,19 @@ def test_panels_ask_what_the_page_says(client: TestClient, question: str, comman
 
     words = re.sub(r"<[^>]*>", "", shown["html"]).replace("&#39;", "'")
     assert all(word in words for word in command.split())
+
+
+def test_a_frontier_takes_promises_of_the_page_as_means() -> None:
+    questions = {
+        question.name: question for question in importlib.import_module("inference_econ_cli.questions").questions()
+    }
+    shown = state([("model", "llama_3_8b"), ("hardware", "h100_sxm"), ("ttft", "p95:500"), ("tpot", "30")])
+    asked = {name: asking.fields(questions[name], shown, [0], {}) for name in ("compare", "price", "recommend")}
+    assert [(fields["ttft"], fields["tpot"]) for fields in asked.values()] == [
+        ("500", "30"),
+        ("p95:500", "30"),
+        ("p95:500", "30"),
+    ]
 
 
 def test_a_comparison_has_what_can_be_chosen(client: TestClient) -> None:
