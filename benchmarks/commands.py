@@ -39,9 +39,9 @@ CASES = (
     Case("disaggregate deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 20.0),
     Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
 )
-#: Questions that aiconfigurator 0.12 was asked too, on the machine and in the run that its seconds are of: the commands
-#: that answer them, its seconds, those of the interpreter [s], and how many times as fast as it they should be [1].
-#: It is not run again: it takes minutes, and hundreds of megabytes.
+#: Questions that aiconfigurator 0.12 was asked too, once: the commands that answer them, its seconds, those of the
+#: interpreter on the same machine [s], and how many times as fast as it they should be [1]. It is not run again: it
+#: takes minutes, and hundreds of megabytes.
 RECORDED = (
     ("Qwen3-32B recommendation", CASES[4:], 18.3, 0.12, 20.0),
     ("DeepSeek-V3 on NVL72, with pools", CASES[2:4], 86.5, 0.12, 40.0),
@@ -90,11 +90,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.commands", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="runs of each command; the best counts (default: 5)")
     rounds = parser.parse_args(arguments).rounds
-    quiet = [shlex.split(case.asked) + (["--quiet"] if case.goal else []) for case in CASES]
-    interpreter: Sequence[str | Path] = [sys.executable, "-c", "import numpy"]
+    commands: list[Sequence[str | Path]] = [[sys.executable, "-c", "import numpy"]]
+    commands += [[PROGRAM, *shlex.split(case.asked), *(["--quiet"] if case.goal else [])] for case in CASES]
     console = Console(width=120)
     with console.status("commands in turn"):
-        numpy, *shortest = best([interpreter, *([PROGRAM, *words] for words in quiet)], rounds)
+        numpy, *shortest = best(commands, rounds)
 
     table = Table(title=f"Whole commands, best of {rounds}", padding=0)
     for heading in ("command", "s", "CPU s", "over numpy", "CPU over numpy", "goal"):
@@ -102,8 +102,8 @@ def main(arguments: list[str] | None = None) -> int:
     table.add_row("python -c 'import numpy'", f"{numpy.wall:.2f}", f"{numpy.cpu:.2f}", "1", "1", "")
     for case, times in zip(CASES, shortest, strict=True):
         ratios = (f"{times.wall / numpy.wall:.1f}", f"{times.cpu / numpy.cpu:.1f}")
-        goal = f"{case.goal:g}" if case.goal else ""
-        table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", *ratios, goal)
+        wanted = f"{case.goal:g}" if case.goal else ""
+        table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", *ratios, wanted)
     console.print(table)
     for name, cases, theirs, their_interpreter, goal in RECORDED:
         ours = sum(times.cpu for case, times in zip(CASES, shortest, strict=True) if case in cases) / numpy.cpu

@@ -23,7 +23,21 @@ _NORMAL = NormalDist()
 
 
 def log_gamma(values: Array) -> Array:
-    """Logarithms of the gamma function, shape (...) [1].
+    """Logarithms of the gamma function.
+
+    Parameters
+    ----------
+    values : ndarray, shape (...)
+        Above 0 [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        ln Gamma(x) [1].
+
+    Notes
+    -----
+    Section 5.2 of the DLMF, Olver et al. (2010).
 
     Examples
     --------
@@ -34,12 +48,17 @@ def log_gamma(values: Array) -> Array:
 
 
 def normal_quantiles(shares: Array) -> Array:
-    """What a normal variate of mean 0 and deviation 1 does not exceed with some probabilities, shape (...) [1].
+    """What a normal variate of mean 0 and deviation 1 does not exceed with some probabilities.
 
     Parameters
     ----------
     shares : ndarray, shape (...)
         Above 0 and below 1 [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The quantiles [1].
 
     Notes
     -----
@@ -54,7 +73,7 @@ def normal_quantiles(shares: Array) -> Array:
 
 
 def poisson_capped(mean: Array, most: Array) -> Array:
-    """Mean of the lesser of a Poisson-distributed number and a limit, shape (...) [1].
+    """Mean of the lesser of a Poisson-distributed number and a limit.
 
     Parameters
     ----------
@@ -63,11 +82,16 @@ def poisson_capped(mean: Array, most: Array) -> Array:
     most : ndarray, shape (...)
         The limit, from 0 on [1]; need not be whole.
 
+    Returns
+    -------
+    ndarray, shape (...)
+        The mean [1].
+
     Notes
     -----
     E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularised incomplete gamma functions, P(m, x) being the
-    probability of m or more. Q(m - 1, x) is Q(m, x) less the probability x^(m-1) e^-x / Gamma(m). Below m = 1 it is m
-    times the probability of any.
+    probability of m or more: section 8.2 of the DLMF, Olver et al. (2010). Q(m - 1, x) is Q(m, x) less the probability
+    x^(m-1) e^-x / Gamma(m). Below m = 1 it is m times the probability of any.
 
     Examples
     --------
@@ -125,16 +149,21 @@ def root(function: Callable[[float], float], low: float, high: float, tolerance:
     Parameters
     ----------
     function : callable
-        Of a number.
+        Of a number [1].
     low, high : float
-        The two places [as the number].
+        The two places, in the unit of the number [1].
     tolerance : float
-        How far off the root may be [as the number].
+        How far off the root may be, in that unit [1].
 
     Returns
     -------
     float
-        The root [as the number].
+        The root, in that unit [1].
+
+    Raises
+    ------
+    ValueError
+        If the signs are alike.
 
     Notes
     -----

@@ -68,7 +68,7 @@ class Pool:
         """The engines that can start each layout, by name; none where any layout is offered."""
         return self.setup.engines_of(self.services.plans)
 
-    @property
+    @cached_property
     def dollars_per_second(self) -> Array:
         """Of an instance [USD/s], shape (n,)."""
         return money.dollars_per_second(self.accelerators, self.setup.dollars_per_accelerator_hour)
