@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from inference_econ.answers.candidates import Candidate, label_of
+from inference_econ.answers.candidates import Candidate, engine_of, label_of
 from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.offer import offer
@@ -78,17 +79,31 @@ def market(
     ['sglang 0.5.23 (bf16 cache)', 'trtllm 1.3.0rc20 (bf16 cache)', 'vllm 0.33.0 (bf16 cache)']
     """
     tried = Space() if space is None else space
-    reasons: list[InputError | NothingFitsError] = []
+    reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
     for served, proposer in asked(setup, speculation):
         try:
             ways = [way for way in _WAYS[arrangement] if not among or label_of(served, proposer, apart=way) in among]
             candidates += _arranged(served, requests, tried, proposer, ways, slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
-            reasons.append(error)
+            reasons.setdefault(engine_of(served), error)
     if not candidates:
-        raise reasons[0] if reasons else _no_pools(setup)
-    return tuple(candidates)
+        raise next(iter(reasons.values()), _no_pools(setup))
+    able = {candidate.engine for candidate in candidates}
+    unable = {label: reason for label, reason in reasons.items() if label not in able}
+    if not unable or not setup.engines:
+        return tuple(candidates)
+    return market(
+        _without(setup, unable), requests, space, speculation=speculation, arrangement=arrangement, slots=slots,
+        ttft_seconds=ttft_seconds, among=among,
+    )  # fmt: skip
+
+
+def _without(setup: Setup, unable: Mapping[str, Exception]) -> Setup:
+    """A setup without engines that have no candidate, by their labels with the reasons, which it tells."""
+    engines = tuple(engine for engine in setup.engines if engine.label not in unable)
+    reasons = (f"{label}: {reason}" for label, reason in unable.items())
+    return replace(setup, engines=engines, left_out=(*setup.left_out, *reasons))
 
 
 def _no_pools(setup: Setup) -> NothingFitsError:
@@ -112,7 +127,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
     weights = None if published else setup.precision.weights
     for engine in engines:
         own = setup.run_by(engine)
-        seen: set[tuple[str, Speculation | None]] = set()
+        seen: list[tuple[str, Speculation | None]] = []
         for practice in practices(engine.name, setup.model, setup.hardware, weights):
             try:
                 cached = own.with_cache(practice.kv)
@@ -121,7 +136,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
                 # A recipe for another chip or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
-                seen.add(key)
+                seen.append(key)
                 yield cached, proposer
 
 

@@ -38,6 +38,7 @@ from inference_econ.inputs import (
     ServingEngine,
     SourcedSpec,
     TensorLayout,
+    able_of,
     catalog,
     check_cache_dtype,
     check_dtype,
@@ -123,6 +124,8 @@ class Setup:
         file knows no machines is billed by the accelerator.
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
+    left_out : tuple of str
+        Engines that were asked for and cannot serve it so, each with the reason in words.
     left_open : Open or None
         What :mod:`inference_econ.answers.market` may choose; nothing if None.
 
@@ -144,6 +147,7 @@ class Setup:
     contexts: Contexts = ()
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
+    left_out: tuple[str, ...] = ()
     left_open: Open | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -211,8 +215,8 @@ class Setup:
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
         engine : str or sequence of str, optional
             ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
-            of them can; ``any``: all layouts. By default those that at least one known engine can start, where one is
-            known for model, chip and formats.
+            of them can, without engines that cannot serve it so (:attr:`left_out`); ``any``: all layouts. By default
+            those that at least one known engine can start, where one is known for model, chip and formats.
 
         Returns
         -------
@@ -258,12 +262,12 @@ class Setup:
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         if asked is None or isinstance(asked, str):
-            engines = engines_for(served, chip, precision, asked)
+            engines, left_out = engines_for(served, chip, precision, asked), ()
         else:
-            engines = tuple(one for name in asked for one in engines_for(served, chip, precision, name))
+            engines, left_out = able_of(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
-        setup = cls(served, chip, precision, context, opinions, rate, engines=engines)
+        setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
         if assumptions is not None:
             return setup
         left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)

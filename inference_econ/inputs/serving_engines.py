@@ -10,6 +10,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from inference_econ.inputs.engines import EngineVersion
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.model import ModelSpec
@@ -80,6 +82,22 @@ def engines_for(
             f"--engine {wanted}: {missing}; engines that have {model.name} on {hardware.name} so: {others}"
         )
     return (chosen,)
+
+
+def able_of(
+    model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
+) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
+    """Those of some engines that can serve a model on a chip in some formats, and what the others lack, in words.
+
+    Raises
+    ------
+    InputError
+        If an engine is unknown, or none can; see :func:`engines_for`.
+    """
+    engines = [named(name) for name in wanted]
+    missing = [lacks(engine, model, hardware, precision) for engine in engines]
+    able = tuple(engine for engine, reason in zip(engines, missing, strict=True) if reason is None)
+    return able or engines_for(model, hardware, precision, wanted[0]), tuple(filter(None, missing))
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
