@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.offer import offer
 from inference_econ.answers.slots import with_slots
-from inference_econ.engine import MACHINE, Setup, Space, Speculation, node
+from inference_econ.engine import MACHINE, Setup, Space, Speculation, attention_groups, node
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Practice, Precision, Requests, engines_for, practices
+from inference_econ.inputs import Length, Practice, Requests, engines_for, practices_in
 from inference_econ.serving import Services
 
 #: Whether instances read prompts and decode, or pools do one of both, or either.
@@ -80,10 +81,11 @@ def market(
     tried = Space() if space is None else space
     reasons: list[InputError | NothingFitsError] = []
     candidates: list[Candidate] = []
-    for served, proposer in asked(setup, speculation):
+    for practised in asked(setup, speculation):
+        labels = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
         try:
-            ways = [way for way in _WAYS[arrangement] if not among or label_of(served, proposer, apart=way) in among]
-            candidates += _arranged(served, requests, tried, proposer, ways, slots, ttft_seconds)
+            ways = [way for way, label in labels.items() if not among or label in among]
+            candidates += _arranged(practised, requests, tried, ways, slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
             reasons.append(error)
     if not candidates:
@@ -98,22 +100,28 @@ def _no_pools(setup: Setup) -> NothingFitsError:
     )
 
 
-def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup, Speculation | None]]:
-    """The setups of every practice that a question leaves open, and who proposes tokens in each."""
+class Practised(NamedTuple):
+    """One practice that a question leaves open."""
+
+    setup: Setup
+    """What, on what, how."""
+    speculation: Speculation | None
+    """Who proposes tokens."""
+    practice: Practice | None
+    """What its recipe names; None where no recipe is asked."""
+
+
+def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
+    """Every practice that a question leaves open."""
     proposed = speculation if isinstance(speculation, Speculation) else None
-    if not setup.has_recipes:
-        yield setup, proposed
-        return
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
-    if not engines:
-        yield setup, proposed
+    if not setup.has_recipes or not engines:
+        yield Practised(setup, proposed, None)
         return
-    published = Precision.of(setup.model).of_weights == setup.precision.of_weights
-    weights = None if published else setup.precision.weights
     for engine in engines:
         own = setup.run_by(engine)
         seen: set[tuple[str, Speculation | None]] = set()
-        for practice in practices(engine.name, setup.model, setup.hardware, weights):
+        for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
                 cached = own.with_cache(practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
@@ -122,7 +130,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
                 seen.add(key)
-                yield cached, proposer
+                yield Practised(cached, proposer, practice)
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
@@ -133,10 +141,9 @@ def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
 
 
 def _arranged(
-    setup: Setup,
+    practised: Practised,
     requests: Requests,
     space: Space,
-    speculation: Speculation | None,
     ways: Sequence[bool],
     slots: int | None,
     ttft_seconds: float,
@@ -147,14 +154,15 @@ def _arranged(
     """
     if not ways:
         return
-    layouts = offer(setup, requests, space, speculation)
+    layouts = _usual(practised, requests, space, apart=False)
     if False in ways:
-        usual = _of_usual_size(layouts, space)
-        yield Candidate(usual if slots is None else with_slots(usual, slots))
+        yield Candidate(layouts if slots is None else with_slots(layouts, slots))
     if True not in ways or space.pins.given() or slots is not None or requests.decode_steps <= 0:
         return
     try:
-        every = pools(setup, requests, space, speculation=speculation, both=layouts)
+        prompts = requests.replace(osl=Length(values=(1.0,)))
+        offered = tuple(_usual(practised, each, space, apart=True) for each in (prompts, requests))
+        every = pools(practised.setup, requests, speculation=practised.speculation, offered=(offered[0], offered[1]))
         apart = SteadyPools(every, ttft_seconds)
         if np.isfinite(apart.seen[0]).any():
             yield Candidate(every.decode.services, apart)
@@ -163,14 +171,34 @@ def _arranged(
         return
 
 
-def _of_usual_size(layouts: Services, space: Space) -> Services:
-    """The layouts that people run: instances of one machine, or of the fewest machines that hold the model.
+def _usual(practised: Practised, requests: Requests, space: Space, *, apart: bool) -> Services:
+    """The layouts that people run: instances of one machine, of the fewest that hold the model, or as recipes name.
 
-    All where a size or a degree is given, or any layout is asked for. Wide groups read prompts or decode, in pools.
+    All where a size or a degree is given, or any layout is asked for. Where tokens are proposed, groups of attention
+    ranks only if the recipe has some: draft lengths differ with and without.
     """
-    setup = layouts.setup
+    setup, speculation, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
+        return offer(setup, requests, space, speculation)
+    named = _named(practice, apart=apart)
+    most = max(MACHINE, node(setup.hardware), *(tp * dp * pp for tp, dp, pp in named))
+    try:
+        layouts = offer(setup, requests, replace(space, max_accelerators=most), speculation)
+    except NothingFitsError:
+        layouts = offer(setup, requests, space, speculation)
+        layouts = layouts.take(np.flatnonzero(layouts.plans.accelerators <= layouts.plans.accelerators.min()))
+    grouped = {dp > 1 for _, dp, _ in named}
+    if practice is None or practice.proposer is None or len(grouped) != 1:
         return layouts
-    sizes = layouts.plans.accelerators
-    most = max(MACHINE, node(setup.hardware), float(sizes.min()))
-    return layouts.take(np.flatnonzero(sizes <= most))
+    groups = np.broadcast_to(attention_groups(layouts.plans, setup.assumptions.layout), layouts.slots.shape)
+    alike = np.flatnonzero((groups > 1) == grouped.pop())
+    return layouts.take(alike) if alike.size else layouts
+
+
+def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:
+    """The degrees of instances that a recipe names, tp, dp and pp: of those that do both, or of pools."""
+    if practice is None:
+        return []
+    if not apart:
+        return [(each["tp"], each["dp"], each["pp"]) for each in practice.layouts]
+    return [(each.tp, each.dp, each.pp) for pools in practice.pools for each in (pools.prefill, pools.decode)]

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 Metric = Literal["cost", "blended", "throughput", "power"]
 METRICS: tuple[Metric, ...] = ("cost", "blended", "throughput", "power")
 _MEGAWATT = 1e6
-#: Where frontiers end that nobody promises anything on: slower services are not sold [s], and pools that cost more than
-#: so many times what the cheapest service does are not deployed [1].
-_SLOWEST, _DEAREST = 0.1, 10.0
+#: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
+_SLOWEST = 0.1
 Mask = npt.NDArray[np.bool_]
 
 
@@ -444,8 +443,7 @@ def service_frontier(
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and cost at most ten times
-        what the cheapest service does.
+        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %.
 
     Raises
     ------
@@ -466,7 +464,7 @@ def service_frontier(
         kept = usual if any(mask.any() for mask in usual) else kept
     if not any(each.any() for each in kept):
         raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
-    best = _undominated(candidates, kept, _DEAREST if ends else math.inf)
+    best = _undominated(candidates, kept)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
     waits = np.empty(which.size)
     for number in np.unique(which).tolist():
@@ -479,21 +477,20 @@ def service_frontier(
     )
 
 
-def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask], dearest: float) -> list[tuple[int, int, int]]:
+def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
     """The states that nothing beats, the slowest first: candidate, layout and batch.
 
-    Pools have to be cheaper by :data:`NOTICED`, and cost at most so many times what the cheapest state does [1].
+    Pools have to be cheaper by :data:`NOTICED`.
     """
     places, seconds, chips = [], [], []
-    costs = [candidate.seen.accelerators / candidate.seen.requests_per_second for candidate in candidates]
-    least = min(float(cost[mask].min()) for cost, mask in zip(costs, kept, strict=True) if mask.any())
-    for number, (candidate, cost, mask) in enumerate(zip(candidates, costs, kept, strict=True)):
-        apart = candidate.pools is not None
-        shown = mask & (cost <= dearest * least) if apart else mask
-        rows, columns = np.nonzero(shown)
+    for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
+        rows, columns = np.nonzero(mask)
         places += list(zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True))
-        seconds.append(candidate.seen.tpot_seconds[shown])
-        chips.append(cost[shown] * (1.0 + NOTICED if apart else 1.0))
+        seen = candidate.seen
+        seconds.append(seen.tpot_seconds[mask])
+        chips.append(
+            seen.accelerators[mask] / seen.requests_per_second[mask] * (1.0 + NOTICED * (candidate.pools is not None))
+        )
     best = pareto.undominated(np.concatenate(seconds), np.concatenate(chips))[::-1]
     return [places[index] for index in best.tolist()]
 

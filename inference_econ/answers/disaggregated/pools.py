@@ -228,7 +228,7 @@ def pools(
     decode: Setup | None = None,
     layer_by_layer: bool = True,
     speculation: Speculation | None = None,
-    both: Services | None = None,
+    offered: tuple[Services, Services] | None = None,
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
@@ -246,8 +246,9 @@ def pools(
         See :class:`Pools`.
     speculation : Speculation, optional
         Who proposes tokens: the decode pool runs its rounds, and the prefill pool reads prompts for it too.
-    both : Services, optional
-        Every layout of the setup as a service, where it is known.
+    offered : tuple of Services, optional
+        The layouts that read prompts, as services of answers of one token, and those that decode; by default those of
+        the space.
 
     Returns
     -------
@@ -266,8 +267,10 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    together = _usable(offer(setup, requests, space, speculation) if both is None else both)
-    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space, speculation))
+    prompts = requests.replace(osl=Length(values=(1.0,)))
+    if offered is None:
+        offered = offer(setup, prompts, space, speculation), offer(setup, requests, space, speculation)
+    reading, together = (_usable(layouts) for layouts in offered)
     if decode is None or decode.hardware == setup.hardware:
         return Pools(reading, together, (together,), layer_by_layer)
     decoding = _usable(offer(decode, requests, space, speculation))
