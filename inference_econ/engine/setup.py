@@ -14,6 +14,7 @@ from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, names_of_able
 from inference_econ.engine.layouts.startable_pins import Started, check_startable
+from inference_econ.engine.levels import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.table import Operator, OperatorKind
@@ -99,6 +100,9 @@ class Setup:
         file knows no machines is billed by the accelerator.
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
+    levels : SetupLevels or None
+        By how much measured servers of the engine differ from what the assumptions predict of them; None where no
+        engine is meant, or none was measured with such a model on such a chip.
 
     Raises
     ------
@@ -118,6 +122,7 @@ class Setup:
     contexts: Contexts = ()
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
+    levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -233,7 +238,44 @@ class Setup:
         engines = engines_for(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, names)
-        return cls(served, chip, precision, context, opinions, rate, engines=engines)
+        return cls(served, chip, precision, context, opinions, rate, engines=engines).levelled(
+            own, str(engine or "").partition("@")[2] or None
+        )
+
+    def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
+        """The same with the levels of its assumptions, which are those of one engine.
+
+        Parameters
+        ----------
+        engine : str, optional
+            That is meant; levels of another one do not count.
+        version : str, optional
+            Of it; empty: not recorded. By default the one that facts are known of.
+        """
+        levels = self.assumptions.levels
+        if levels is None or engine not in (None, levels.engine):
+            return self
+        if version is None:
+            version = (self.engines[0].facts if engine and self.engines else catalog.engine(levels.engine).at()).version
+        known = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
+        return self if known is None else replace(self, levels=known)
+
+    def served(self, *, apart: bool = False, speculates: bool = False) -> Setup:
+        """The same for instances that only read prompts or only decode, or that speculate."""
+        if self.levels is None:
+            return self
+        return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
+
+    def measured_factor(self, plans: Plans, *, prefill: bool) -> Array | float:
+        """Seconds of steps that decode, or read prompts, over what operators say; 1 if nothing was measured [1]."""
+        if self.levels is None:
+            return 1.0
+        return self.levels.factor(plans, self.assumptions.layout, prefill=prefill)
+
+    @property
+    def unmeasured(self) -> Setup:
+        """The same as operators say, whatever was measured."""
+        return self if self.levels is None else replace(self, levels=None)
 
     @property
     def held_steps(self) -> float:

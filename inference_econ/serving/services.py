@@ -259,6 +259,7 @@ def services(
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
+    setup = setup.served(speculates=speculation is not None)
     slots = np.minimum(np.minimum(slots, _MOST_SLOTS), _begun(setup, requests, plans))
     each = slots[:, None] ** (np.arange(batches) / (batches - 1.0))
 

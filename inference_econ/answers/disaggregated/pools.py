@@ -267,11 +267,20 @@ def pools(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
     both = _usable(offer(setup, requests, space, speculation))
-    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space, speculation))
+    prompts = requests.replace(osl=Length(values=(1.0,)))
+    reading = _usable(offer(setup.served(apart=True), prompts, space, speculation))
     if decode is None or decode.hardware == setup.hardware:
-        return Pools(reading, both, (both,), layer_by_layer)
+        return Pools(reading, _apart(both, setup, requests, space, speculation), (both,), layer_by_layer)
     decoding = _usable(offer(decode, requests, space, speculation))
-    return Pools(reading, decoding, (both, decoding), layer_by_layer)
+    return Pools(reading, _apart(decoding, decode, requests, space, speculation), (both, decoding), layer_by_layer)
+
+
+def _apart(
+    together: Pool, setup: Setup, requests: Requests, space: Space | None, speculation: Speculation | None
+) -> Pool:
+    """A pool that only decodes, of the layouts of one that does both, unless measured servers tell the two apart."""
+    alone = setup.served(apart=True)
+    return together if alone is setup else _usable(offer(alone, requests, space, speculation))
 
 
 def check_pairs(pools: Pools) -> None:
