@@ -16,8 +16,8 @@ solves Henderson's mixed-model equations,
 whose inverse matrix C is the covariance of u given y. Effects of different models on chips share no row, so that each
 block is solved by itself. Variances are those that repeat themselves: t_qa^2 is the mean of u^2 + C over the effects of
 its kind (a step of the EM algorithm, which no likelihood falls in), and s_r^2 that of an ordinary row: the median of
-squared residuals and their variances over that of the chi-square distribution, so that a series that nothing explains
-makes no other row uncertain.
+squared residuals, each over its variance in units of s_r^2, over that of the chi-square distribution, so that a series
+that nothing explains makes no other row uncertain.
 """
 
 from __future__ import annotations
@@ -143,13 +143,13 @@ def spreads_of(rows: Sequence[Observed]) -> Spreads:
         solved = [_solved(part, spreads) for part in parts]
         squares = np.concatenate([one.effects**2 + np.diag(one.covariance) for one in solved])
         kinds = np.concatenate([part.kinds for part in parts])
-        left = np.concatenate([_left(part, one) for part, one in zip(parts, solved, strict=True)])
+        left = np.concatenate([_left(part, one, spreads) for part, one in zip(parts, solved, strict=True)])
         quantity = np.concatenate([part.quantity for part in parts])
         effects = [
             [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS))]
             for kind in range(2)
         ]
-        of_rows = [float(np.median(left[quantity == which])) / _CHI_SQUARE for which in range(2)]
+        of_rows = [_ordinary(left[quantity == which]) for which in range(2)]
         spreads = Spreads(np.sqrt(np.maximum(effects, _LEAST**2)), np.sqrt(np.maximum(of_rows, _LEAST**2)))
     return spreads
 
@@ -158,10 +158,16 @@ def _mean(values: Array) -> float:
     return float(values.mean()) if values.size else 0.0
 
 
-def _left(block: _Block, solved: _Solved) -> Array:
-    """Squares of what levels leave of each line, and their variances [1]."""
-    left = block.errors - block.design @ solved.effects
-    return np.asarray(left**2 + np.einsum("ij,jk,ik->i", block.design, solved.covariance, block.design))
+def _ordinary(squares: Array) -> float:
+    """Variance of ordinary rows; where there are none, what a fit begins with [1]."""
+    return float(np.median(squares)) / _CHI_SQUARE if squares.size else _START**2
+
+
+def _left(block: _Block, solved: _Solved, spreads: Spreads) -> Array:
+    """Squares of what levels leave of each line, over the share of its variance that they do not take up [1]."""
+    left, scatter = block.errors - block.design @ solved.effects, spreads.rows[block.quantity] ** 2
+    taken = np.sum(block.design @ solved.covariance * block.design, axis=1) / scatter
+    return np.asarray(left**2 / np.maximum(1.0 - taken, _LEAST))
 
 
 def pooled(
