@@ -38,6 +38,8 @@ class SetupLevels:
         Of the measurements.
     widest : MeasuredLevel
         Of the version that is asked about, or, where that was not measured, of the model on the chip.
+    versions : tuple of MeasuredVersion
+        That were measured of the model on the chip.
     ways : tuple of MeasuredWay
         Ways of serving that were measured of the version; none where it was not.
     weights : str
@@ -48,6 +50,7 @@ class SetupLevels:
 
     engine: str
     widest: MeasuredLevel
+    versions: tuple[MeasuredVersion, ...]
     ways: tuple[MeasuredWay, ...]
     weights: str
     apart: bool = False
@@ -63,9 +66,8 @@ class SetupLevels:
             return None
         known = next((each for each in subject.versions if each.version == version), None)
         ways = () if known is None else known.ways
-        return cls(
-            levels.engine, known or subject, ways, precision.experts if has_experts(model) else precision.weights
-        )
+        weights = precision.experts if has_experts(model) else precision.weights
+        return cls(levels.engine, known or subject, subject.versions, ways, weights)
 
     @property
     def version(self) -> str | None:

@@ -110,11 +110,15 @@ def measured(instances: Instances) -> str:
     setup, level = instances.setup, _level(instances)
     if setup.levels is None or level is None:
         return ""
-    version = "in other versions" if setup.levels.version is None else setup.levels.version
-    engine = f"{setup.levels.engine} {version}".strip()
+    levels, server = setup.levels, f"with {setup.model.name} on {setup.hardware.name}"
+    counted = f"{math.exp(level.decode):.3g} x per token and {math.exp(level.prefill):.3g} x for prompts"
+    if levels.version is not None:
+        engine = f"{levels.engine} {levels.version}".strip()
+        return f"Measured: {level.rows} rows of {engine} {server}, {counted}; counted."
+    others = ", ".join(f"{each.version or 'no version'} {math.exp(each.decode):.3g} x" for each in levels.versions)
     return (
-        f"Measured: {level.rows} rows of {engine} with {setup.model.name} on {setup.hardware.name}, "
-        f"{math.exp(level.decode):.2g} x per token and {math.exp(level.prefill):.2g} x for prompts; counted."
+        f"Measured: {level.rows} rows of {levels.engine} in other versions {server} ({others}); {counted} are "
+        "counted of them for this one."
     )
 
 

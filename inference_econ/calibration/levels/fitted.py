@@ -38,8 +38,8 @@ class Fitted:
 
 
 def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
-    """The rows that levels are fitted to: each once, speculating ones too, but no spoilt runs and no poor rows."""
-    rows = distinct([row for row in measured if isinstance(row, Measurement)])
+    """The rows that levels are fitted to: closed loops, each once, speculating ones too, but no spoilt or poor ones."""
+    rows = distinct([row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"])
     return [row for row in rows if not row.spoilt and not is_poor(row)]
 
 

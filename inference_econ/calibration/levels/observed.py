@@ -118,7 +118,7 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
     Parameters
     ----------
     rows : sequence of Measurement
-        Of servers under a constant number of requests; others have no place here, and are left out.
+        Others, and those whose layout is not recorded, are left out.
     assumptions : callable
         The profile of a group, without levels.
 
@@ -126,7 +126,7 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
     -----
     What follows from a level is the difference between predictions with and without one of 5 %.
     """
-    usable = [row for row in rows if row.load == "concurrency" and (row.tp or row.decode) and group_of(row)]
+    usable = [row for row in rows if (row.tp or row.decode) and group_of(row)]
     groups = {group: assumptions(group) for row in usable if (group := group_of(row))}
 
     def all_predicted(decode: float, prefill: float) -> list[Prediction]:
