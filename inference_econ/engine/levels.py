@@ -22,6 +22,7 @@ from inference_econ.inputs import (
     ModelSpec,
     Precision,
     Unseen,
+    catalog,
 )
 
 if TYPE_CHECKING:
@@ -58,13 +59,25 @@ class SetupLevels:
 
     @classmethod
     def of(
-        cls, levels: MeasuredLevels | None, model: ModelSpec, hardware: HardwareSpec, precision: Precision, version: str
+        cls,
+        levels: MeasuredLevels | None,
+        model: ModelSpec,
+        hardware: HardwareSpec,
+        precision: Precision,
+        version: str | None,
     ) -> SetupLevels | None:
-        """The levels of a model on a chip under a version of the engine; None where the two were not measured."""
+        """The levels of a model on a chip under a version of the engine; None where the two were not measured.
+
+        Where no version is meant, or it was not recorded, and no measurement lacks it either, the newest that facts are
+        known of is taken.
+        """
         subject = None if levels is None else levels.of(model.name, hardware.name)
         if levels is None or subject is None:
             return None
         known = next((each for each in subject.versions if each.version == version), None)
+        if known is None and not version:
+            newest = catalog.engine(levels.engine).at().version
+            known = next((each for each in subject.versions if each.version == newest), None)
         ways = () if known is None else known.ways
         weights = precision.experts if has_experts(model) else precision.weights
         return cls(levels.engine, known or subject, subject.versions, ways, weights)

@@ -250,13 +250,13 @@ class Setup:
         engine : str, optional
             That is meant; levels of another one do not count.
         version : str, optional
-            Of it; empty: not recorded. By default the one that facts are known of.
+            Of it; empty: not recorded. By default, and where no measurement lacks it, the one that facts are known of.
         """
         levels = self.assumptions.levels
         if levels is None or engine not in (None, levels.engine):
             return self
-        if version is None:
-            version = (self.engines[0].facts if engine and self.engines else catalog.engine(levels.engine).at()).version
+        if version is None and engine and self.engines:
+            version = self.engines[0].facts.version
         known = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
         return self if known is None else replace(self, levels=known)
 
