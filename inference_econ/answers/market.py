@@ -178,6 +178,7 @@ def _usual(practised: Practised, requests: Requests, space: Space, *, apart: boo
     ranks only if the recipe has some: draft lengths differ with and without.
     """
     setup, speculation, practice = practised
+    setup = setup.served(apart=True) if apart else setup
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
         return offer(setup, requests, space, speculation)
     named = _named(practice, apart=apart)

@@ -14,6 +14,7 @@ from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, names_of_able
 from inference_econ.engine.layouts.startable_pins import Started, check_startable
+from inference_econ.engine.levels import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.table import Operator, OperatorKind
@@ -125,6 +126,9 @@ class Setup:
         Layouts in whole numbers are those that one of these can start; any layout without.
     left_open : Open or None
         What :mod:`inference_econ.answers.market` may choose; nothing if None.
+    levels : SetupLevels or None
+        By how much measured servers of the engine differ from what the assumptions predict of them; None where no
+        engine is meant, or none was measured with such a model on such a chip.
 
     Raises
     ------
@@ -145,6 +149,7 @@ class Setup:
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
     left_open: Open | None = field(default=None, compare=False, repr=False)
+    levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -263,7 +268,8 @@ class Setup:
             engines = tuple(one for name in asked for one in engines_for(served, chip, precision, name))
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
-        setup = cls(served, chip, precision, context, opinions, rate, engines=engines)
+        version = str(engine or "").partition("@")[2] or None
+        setup = cls(served, chip, precision, context, opinions, rate, engines=engines).levelled(own, version)
         if assumptions is not None:
             return setup
         left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
@@ -307,8 +313,43 @@ class Setup:
         opinions = profiles.for_hardware(self.hardware, engine.name, changes=changes)
         opinions = with_engine(_without_exceptions(opinions, changes), engine.facts, self.hardware, _changed(changes))
         able = (engine,) if self.engines else ()
-        one = replace(self, assumptions=opinions, engines=able)
+        one = replace(self, assumptions=opinions, engines=able).levelled(engine.name, engine.facts.version)
         return replace(one, left_open=replace(self.left_open, engine=False, assumptions=one.assumptions))
+
+    def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
+        """The same with the levels of its assumptions, which are those of one engine.
+
+        Parameters
+        ----------
+        engine : str, optional
+            That is meant; levels of another one do not count.
+        version : str, optional
+            Of it; empty: not recorded. By default, and where no measurement lacks it, the one that facts are known of.
+        """
+        levels = self.assumptions.levels
+        if levels is None or engine not in (None, levels.engine):
+            return self
+        if version is None and engine and self.engines:
+            version = self.engines[0].facts.version
+        known = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
+        return self if known is None else replace(self, levels=known)
+
+    def served(self, *, apart: bool = False, speculates: bool = False) -> Setup:
+        """The same for instances that only read prompts or only decode, or that speculate."""
+        if self.levels is None:
+            return self
+        return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
+
+    def measured_factor(self, plans: Plans, *, prefill: bool) -> Array | float:
+        """Seconds of steps that decode, or read prompts, over what operators say; 1 if nothing was measured [1]."""
+        if self.levels is None:
+            return 1.0
+        return self.levels.factor(plans, self.assumptions.layout, prefill=prefill)
+
+    @property
+    def unmeasured(self) -> Setup:
+        """The same as operators say, whatever was measured."""
+        return self if self.levels is None else replace(self, levels=None)
 
     @property
     def held_steps(self) -> float:
