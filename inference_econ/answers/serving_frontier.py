@@ -14,6 +14,7 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.candidates import Candidate, Seen
 from inference_econ.answers.disaggregated.compare import NOTICED
+from inference_econ.answers.likely import Likely
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
 from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
 from inference_econ.answers.promises import Targets
@@ -329,6 +330,65 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         """Every point as plain data with low and high beside what is uncertain, and its layout."""
         for index, point in enumerate(self.points()):
             yield bounds.bounded(point.record(), self.ends_at(index)), point.layout
+
+    def at_speed(self, tokens_per_second: float) -> Likely | None:
+        """The least cost of a speed, between batches that were calculated as well, and where it probably is.
+
+        Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. Where errors
+        of a speed and of a cost are known, the lower end is that of a frontier that is faster and cheaper by the good
+        ends of both, the upper one of a frontier that is slower and dearer by the bad ones.
+
+        Parameters
+        ----------
+        tokens_per_second : float
+            Of a user [tokens/s].
+
+        Returns
+        -------
+        Likely or None
+            [USD per 1e6 output tokens]; None where nothing is as fast.
+        """
+        least = self._least(tokens_per_second)
+        if least is None:
+            return None
+        dollars, instances = least
+        tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
+        if tpot is None or rate is None:
+            return Likely(dollars, None, None, instances)
+        good, bad = (self._least(tokens_per_second * factor) for factor in tpot)
+        low = dollars / rate.high if good is None else good[0] / rate.high
+        return Likely(dollars, low, None if bad is None else bad[0] / rate.low, instances)
+
+    def _least(self, tokens_per_second: float) -> tuple[float, Instances] | None:
+        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; pools must be cheaper by 5 %."""
+        best: tuple[float, float, Instances] | None = None
+        for number, candidate in enumerate(self.candidates):
+            kept = kept_states(candidate.means(self.promises.given), self.promises)
+            speeds = 1.0 / candidate.seen.tpot_seconds
+            least = pareto.least_from(speeds, np.where(kept, candidate.dollars, np.nan), tokens_per_second)
+            if least is None:
+                continue
+            dollars, row, place = least
+            handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
+            if best is None or handicapped < best[0]:
+                column = min(place % speeds.shape[1], speeds.shape[1] - 1)
+                best = handicapped, dollars, self._state(number, row, column)
+        return None if best is None else best[1:]
+
+    def _state(self, number: int, row: int, column: int) -> Instances:
+        """A state of a candidate as an instance; of pools one that decodes."""
+        candidate, at = self.candidates[number], np.array([row])
+        decoders = np.broadcast_to(candidate.decoders(at, np.array([column])), 1)
+        return Instances(
+            candidate.setup,
+            candidate.plans.accelerators[at].tolist(),
+            [float(candidate.seen.concurrency[row, column] / decoders[0])],
+            self.requests.isl.mean,
+            self.requests.osl.mean,
+            speculates=candidate.speculation is not None,
+            label=candidate.label,
+            layouts=candidate.keys(at),
+        )
 
     def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
