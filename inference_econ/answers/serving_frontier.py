@@ -324,7 +324,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         import pandas as pd
 
         rows = [{**record, **layout} for record, layout in self.bounded_points()]
-        return pd.DataFrame(rows).drop(columns="layout")
+        return pd.DataFrame(rows).drop(columns=["layout", "speculation"])
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
         """Every point as plain data with low and high beside what is uncertain, and its layout."""
