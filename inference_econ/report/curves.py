@@ -40,7 +40,7 @@ def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:
     if isinstance(front, Frontier):
         return decoding.lengths_of(front)
     requests = front.requests
-    return None if front.speculation is not None or requests.cached else (requests.isl.mean, requests.osl.mean)
+    return (requests.isl.mean, requests.osl.mean) if serving.measured_alike(front) else None
 
 
 def curve_record(front: AnyFrontier) -> dict[str, object]:
