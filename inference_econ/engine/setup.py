@@ -38,6 +38,7 @@ from inference_econ.inputs import (
     ServingEngine,
     SourcedSpec,
     TensorLayout,
+    able_of,
     catalog,
     check_cache_dtype,
     check_dtype,
@@ -125,6 +126,8 @@ class Setup:
         Layouts in whole numbers are those that one of these can start; any layout without.
     left_open : Open or None
         What :mod:`inference_econ.answers.market` may choose; nothing if None.
+    absent : tuple of str
+        Why engines that are asked for beside those that can serve cannot.
 
     Raises
     ------
@@ -145,6 +148,7 @@ class Setup:
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
     left_open: Open | None = field(default=None, compare=False, repr=False)
+    absent: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -211,8 +215,8 @@ class Setup:
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
         engine : str or sequence of str, optional
             ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
-            of them can; ``any``: all layouts. By default those that at least one known engine can start, where one is
-            known for model, chip and formats.
+            of them can, without those that cannot serve (``absent``); ``any``: all layouts. By default those that at
+            least one known engine can start, where one is known for model, chip and formats.
 
         Returns
         -------
@@ -257,13 +261,14 @@ class Setup:
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
+        absent: tuple[str, ...] = ()
         if asked is None or isinstance(asked, str):
             engines = engines_for(served, chip, precision, asked)
         else:
-            engines = tuple(one for name in asked for one in engines_for(served, chip, precision, name))
+            engines, absent = able_of(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
-        setup = cls(served, chip, precision, context, opinions, rate, engines=engines)
+        setup = cls(served, chip, precision, context, opinions, rate, engines=engines, absent=absent)
         if assumptions is not None:
             return setup
         left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)

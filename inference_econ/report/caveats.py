@@ -74,14 +74,15 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """What a reader must not miss, in short: servers like these that do worse, what is unlike them, doubtful prices."""
+    """What a reader must not miss, in short: engines that cannot serve, servers that do worse, doubtful prices."""
     said: dict[str, list[str]] = {}
     setups = []
     for instances in subjects:
         setups.append(instances.setup)
         for text in (*_worse(instances), *_unlike(instances)):
             said.setdefault(text, []).append(instances.label)
-    return [*_labelled(said), *price_remarks(setups)]
+    absent = dict.fromkeys(f"Left out: {reason}." for setup in setups for reason in setup.absent)
+    return [*absent, *_labelled(said), *price_remarks(setups)]
 
 
 def _worse(instances: Instances) -> list[str]:
