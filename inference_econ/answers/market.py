@@ -68,32 +68,49 @@ def market(
     Raises
     ------
     InputError
-        If nobody knows the price, or something cannot be used; or if pools are asked for where there are none.
+        If nobody knows the price, or something cannot be used.
     NothingFitsError
-        If no layout of any engine fits.
+        If no layout of any engine fits; or if there are no pools, or no candidates of the labels, that are asked for.
 
     Examples
     --------
     >>> setup, requests = Setup.of("llama_3_8b", "h100_sxm"), Requests(isl=1000, osl=200)
-    >>> [each.label for each in market(setup, requests, Space(max_accelerators=2), arrangement="together")]
+    >>> together = market(setup, requests, Space(max_accelerators=2), speculation=None, arrangement="together")
+    >>> [candidate.label for candidate in together]
     ['sglang 0.5.23 (bf16 cache)', 'trtllm 1.3.0rc20 (bf16 cache)', 'vllm 0.33.0 (bf16 cache)']
     """
+    if arrangement not in _WAYS:
+        raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
     tried = Space() if space is None else space
     reasons: list[InputError | NothingFitsError] = []
     candidates: list[Candidate] = []
+    labels: list[str] = []
     for practised in asked(setup, speculation):
-        labels = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
+        own = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
+        labels += own.values()
         try:
-            ways = [way for way, label in labels.items() if not among or label in among]
+            ways = [way for way, label in own.items() if not among or label in among]
             candidates += _arranged(practised, requests, tried, ways, slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
             reasons.append(error)
     if not candidates:
-        raise reasons[0] if reasons else _no_pools(setup)
+        raise _reason(setup, requests, tried, reasons[0]) if reasons else _none(setup, labels, among)
     return tuple(candidates)
 
 
-def _no_pools(setup: Setup) -> NothingFitsError:
+def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
+    """Why no engine serves, of all of them in one message where there is one; else what the first one lacks."""
+    try:
+        offer(setup, requests, space)
+    except (InputError, NothingFitsError) as error:
+        return error
+    return first
+
+
+def _none(setup: Setup, labels: Collection[str], among: Collection[str]) -> NothingFitsError:
+    """That nobody is called so, or that there are no pools."""
+    if among and not set(labels) & set(among):
+        return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     return NothingFitsError(
         f"no pools that prefill and decode apart can serve {setup.model.name} on {setup.hardware.name} so: they need "
         "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, and a link between instances"

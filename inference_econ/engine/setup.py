@@ -39,6 +39,7 @@ from inference_econ.inputs import (
     ServingEngine,
     SourcedSpec,
     TensorLayout,
+    able_of,
     catalog,
     check_cache_dtype,
     check_dtype,
@@ -126,6 +127,8 @@ class Setup:
         Layouts in whole numbers are those that one of these can start; any layout without.
     left_open : Open or None
         What :mod:`inference_econ.answers.market` may choose; nothing if None.
+    left_out : tuple of str
+        Engines that were asked for and cannot serve it so, each with the reason in words.
     levels : SetupLevels or None
         By how much measured servers of the engine differ from what the assumptions predict of them; None where no
         engine is meant, or none was measured with such a model on such a chip.
@@ -149,6 +152,7 @@ class Setup:
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
     left_open: Open | None = field(default=None, compare=False, repr=False)
+    left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
     levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
@@ -216,8 +220,8 @@ class Setup:
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
         engine : str or sequence of str, optional
             ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
-            of them can; ``any``: all layouts. By default those that at least one known engine can start, where one is
-            known for model, chip and formats.
+            of them can, without those that cannot serve (``left_out``); ``any``: all layouts. By default those that at
+            least one known engine can start, where one is known for model, chip and formats.
 
         Returns
         -------
@@ -262,14 +266,16 @@ class Setup:
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
+        left_out: tuple[str, ...] = ()
         if asked is None or isinstance(asked, str):
             engines = engines_for(served, chip, precision, asked)
         else:
-            engines = tuple(one for name in asked for one in engines_for(served, chip, precision, name))
+            engines, left_out = able_of(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
         version = str(engine or "").partition("@")[2] or None
-        setup = cls(served, chip, precision, context, opinions, rate, engines=engines).levelled(own, version)
+        setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
+        setup = setup.levelled(own, version)
         if assumptions is not None:
             return setup
         left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)

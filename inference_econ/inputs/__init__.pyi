@@ -170,6 +170,7 @@ from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
 from .serving_engines import ANY_LAYOUT as ANY_LAYOUT
 from .serving_engines import ServingEngine as ServingEngine
+from .serving_engines import able_of as able_of
 from .serving_engines import engines_for as engines_for
 from .serving_engines import known_engines as known_engines
 from .serving_engines import lacks as lacks

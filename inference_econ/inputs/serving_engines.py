@@ -10,6 +10,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from inference_econ.inputs.engines import EngineVersion
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.model import ModelSpec
@@ -80,6 +82,35 @@ def engines_for(
             f"--engine {wanted}: {missing}; engines that have {model.name} on {hardware.name} so: {others}"
         )
     return (chosen,)
+
+
+def able_of(
+    model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
+) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
+    """Those of some engines that can serve, each once, and why others cannot.
+
+    Parameters
+    ----------
+    model, hardware, precision
+        As of :func:`engines_for`.
+    wanted : sequence of str
+        ``vllm`` or ``vllm@0.24.0``, at least one.
+
+    Raises
+    ------
+    InputError
+        If none can, with the reason of each; if one of them is unknown, or none is named.
+    """
+    if not wanted or ANY_LAYOUT in wanted:
+        said = ", ".join(wanted) or "none"
+        raise InputError(f"engines: got {said}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} by itself")
+    engines = {engine.label: engine for engine in map(named, wanted)}.values()
+    reasons = [lacks(engine, model, hardware, precision) for engine in engines]
+    able = tuple(engine for engine, reason in zip(engines, reasons, strict=True) if reason is None)
+    absent = tuple(reason for reason in reasons if reason is not None)
+    if not able:
+        raise InputError(f"none of {', '.join(wanted)} can serve: {'; '.join(absent)}")
+    return able, absent
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
