@@ -6,6 +6,8 @@
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
+#   sh run.sh levels      levels of measured servers over every profile, into scenarios/assumptions/levels/ (2 minutes; --judge
+#                         for rows that they have not seen, into docs/levels.md, 5 minutes more)
 #   sh run.sh priors      frontiers of models of every size, into scenarios/assumptions/priors/frontiers.csv (10 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/closed_loop.md
@@ -92,6 +94,11 @@ profiles)
     set_up . package
     sh benchmarks/profiles.sh
     ;;
+levels)
+    set_up . package
+    shift
+    .venv/bin/python -m benchmarks.levels "$@"
+    ;;
 kernels)
     # The tables are 82 MB and no part of the package: they and what reads them stay out of its environment.
     [ -x .venv-kernels/bin/python ] || "$(find_python)" -m venv .venv-kernels
@@ -173,7 +180,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

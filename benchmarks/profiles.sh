@@ -90,3 +90,5 @@ fit cdna3 inferencemax_aggregated rocm_points --base profiles/servers --where ha
 fit atom atom_points --base profiles/servers --where hardware=mi355x --target tpot,ttft --reference rocm_atom --prior 0.5 \
     --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch,experts.kernel_efficiency,host.request_overhead
 wait "$engines"
+# What measured servers differ by from these, over the files above.
+.venv/bin/python -m benchmarks.levels

@@ -64,6 +64,12 @@ _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp",
     help="Deployments to fit at most; more are thinned evenly.",
 )
 @options.deployment
+@click.option(
+    "--levels",
+    "only_levels",
+    is_flag=True,
+    help="Fit no constants, but by how much these servers differ from their profile; one row is enough.",
+)
 @click.option("--name", default="", help="Of the profile, for people.")
 @click.option("--description", default="", help="Of the profile, for people [default: what it was fitted to].")
 @click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
@@ -72,13 +78,21 @@ _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp",
 @options.form("How to print the result; csv: the constants only.")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def calibrate(
-    data: tuple[str, ...], names: str, targets: str, path: str | None, form: str, quiet: bool, **choices: Any
+    data: tuple[str, ...],
+    names: str,
+    targets: str,
+    path: str | None,
+    form: str,
+    quiet: bool,
+    only_levels: bool,
+    **choices: Any,
 ) -> None:
     """Fit constants of the assumptions to measurements, and write them as a profile.
 
     DATA are CSV files with the columns of a file that comes with the package (see scenarios/measured), or the names of
     such files; or results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and
-    so on. Constants that the rows do not determine keep about the value of the base; the table says which.
+    so on. Constants that the rows do not determine keep about the value of the base; the table says which. Of fewer
+    rows than constants, as of one point of a load test, only levels are fitted (--levels).
     """
     from inference_econ.calibration import fit, holdout
     from inference_econ.calibration.calibrate import base_of
@@ -88,6 +102,9 @@ def calibrate(
     _check_output(path, choices["reference"])
     changes = _assumption_changes(choices["changes"])
     measured = _Measured.of(data, choices)
+    if only_levels or (measured.rows and len(measured.rows) < len(_words(names))):
+        _fit_levels(measured, data, path, options.Output(form, quiet=quiet), choices)
+        return
     preset = choices["base"] or base_of(measured.rows)
     base, constants = catalog.assumptions(preset, changes=changes), _words(names)
     with show.progress_bar(quiet=quiet) as progress:
@@ -106,6 +123,32 @@ def calibrate(
     notes = [*measured.notes(fitted, choices["most"]), *not_reproduced(fitted)]
     for note in notes + ([f"wrote {path}"] if path is not None else []):
         show.remark(note, quiet=quiet)
+
+
+def _fit_levels(
+    measured: _Measured, data: tuple[str, ...], path: str | None, output: options.Output, choices: options.Choices
+) -> None:
+    """Fit by how much measured servers differ from their profile, and write it with these levels."""
+    from datetime import date
+
+    from inference_econ.calibration.levels.own import own_profile
+    from inference_econ.inputs import yaml_text
+    from inference_econ.report.files import write_text
+    from inference_econ.report.own_levels import OwnLevelsPage
+
+    if choices["base"] or choices["changes"]:
+        raise InputError(
+            "levels are over the profile of the rows' engine and chip as it was fitted: leave --base and --set out, or "
+            f"fit constants with more rows than constants ({len(measured.rows)} given)"
+        )
+    mine = own_profile(measured.rows, date=date.today().isoformat())
+    if path is not None:
+        described = (choices["description"], choices["reference"], _data(data, choices["where"], choices["without"]))
+        write_text(path, yaml_text(mine.file(choices["name"] or "own levels", *described)))
+    show.emit(OwnLevelsPage(mine), output)
+    notes = [f"left out: {count} rows: {reason}" for reason, count in measured.left_out.items()]
+    for note in notes + ([f"wrote {path}"] if path is not None else []):
+        show.remark(note, quiet=output.quiet)
 
 
 class _Measured(NamedTuple):

@@ -91,6 +91,11 @@ _EXAMPLES = example(
     metavar="NAME|PATH",
     help="Preset, or model of collectives (nccl_2_23, engines_hopper, ...); give it several times to compare.",
 )
+@click.option(
+    "--levels/--no-levels",
+    default=True,
+    help="With, or without, the levels of measured servers over fitted profiles (docs/levels.md).",
+)
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
 @options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.", PICTURE)
@@ -104,6 +109,7 @@ _EXAMPLES = example(
 def validate(
     datasets: tuple[str, ...],
     assumptions: tuple[str, ...],
+    levels: bool,
     by: tuple[str, ...],
     bound: bool,
     report: str | None,
@@ -129,13 +135,13 @@ def validate(
     from inference_econ.report.validate import ValidationPage
 
     page = ValidationPage(
-        (lambda: _servers(sources, assumptions, deployment)) if sources else None,
+        (lambda: _servers(sources, assumptions, deployment, levels=levels)) if sources else None,
         (lambda: [validation.validate(name, file=file, assumptions=assumptions) for name, file in others])
         if others
         else None,
         keys=keys,
         beyond=lambda servers: _violations(servers, bound=bound),
-        command=_command(datasets, assumptions, by, bound=bound, output=output.path),
+        command=_command(datasets, assumptions, by, bound=bound, output=output.path, levels=levels),
         named=bool(datasets),
     )
     show.emit(page, output)
@@ -170,13 +176,15 @@ def _check_report(report: str, datasets: Sequence[str], output: options.Output) 
         raise InputError(f"{folder}: no folder; the pages of {report} go into one of that name")
 
 
-def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
+def _servers(
+    sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any], *, levels: bool
+) -> list[Servers]:
     from inference_econ.calibration import MeasuredServer
     from inference_econ.calibration.validation import servers
 
     server = None if deployment["hardware"] is None else MeasuredServer(**deployment)
     files = servers.read(sources, server)
-    return [servers.held(files, name) for name in assumptions or (None,)]
+    return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
 
 
 def _violations(servers: Sequence[Servers], *, bound: bool) -> Sequence[Violation] | None:
@@ -221,11 +229,18 @@ def _folder(report: str) -> Path:
 
 
 def _command(
-    datasets: Sequence[str], assumptions: Sequence[str], by: Sequence[str], *, bound: bool, output: str | None
+    datasets: Sequence[str],
+    assumptions: Sequence[str],
+    by: Sequence[str],
+    *,
+    bound: bool,
+    output: str | None,
+    levels: bool,
 ) -> str:
     """What was typed to get the document."""
     words = ["inference-econ", "validate", *datasets]
     words += [word for name in assumptions for word in ("--assumptions", name)]
     words += [word for key in by for word in ("--by", key)] + (["--bound"] if bound else [])
+    words += [] if levels else ["--no-levels"]
     words += ["--format", "markdown"]
     return shlex.join([*words, "-o", output] if output is not None else words)

@@ -10,6 +10,7 @@ import numpy as np
 from inference_econ._shown import Shown
 from inference_econ.answers.deployments import deployments
 from inference_econ.engine import (
+    MEASURED,
     Contexts,
     Instances,
     OperatorCosts,
@@ -108,8 +109,9 @@ class Explanation(Shown):
 
     @property
     def limited_by(self) -> str:
-        """The largest part of the step."""
-        return max(self.costs.parts, key=lambda name: float(self.costs.parts[name][0]))
+        """The largest part of the step, of those that are understood."""
+        understood = [name for name in self.costs.parts if name != MEASURED]
+        return max(understood, key=lambda name: float(self.costs.parts[name][0]))
 
     @property
     def mfu(self) -> float:

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+        first = next(iter(reasons.values()), None)
+        raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
+    able = {candidate.engine for candidate in candidates}
+    unable = {label: reason for label, reason in reasons.items() if label not in able}
+    if not unable or not setup.engines:
+        return tuple(candidates)
+    return market(
+        _without(setup, unable), requests, space, speculation=speculation, arrangement=arrangement, slots=slots,
+        ttft_seconds=ttft_seconds, among=among,
+    )  # fmt: skip
+
+
+def _without(setup: Setup, unable: Mapping[str, Exception]) -> Setup:
+    """A setup without engines that have no candidate, by their labels with the reasons, which it tells."""
+    engines = tuple(engine for engine in setup.engines if engine.label not in unable)
+    reasons = (f"{label}: {reason}" for label, reason in unable.items())
+    return replace(setup, engines=engines, absent=(*setup.absent, *reasons))
 
 import numpy as np
 
@@ -13,9 +29,9 @@ from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.offer import offer
 from inference_econ.answers.slots import with_slots
-from inference_econ.engine import MACHINE, Setup, Space, Speculation, node
+from inference_econ.engine import MACHINE, Setup, Space, Speculation, attention_groups, node
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Practice, Precision, Requests, engines_for, practices
+from inference_econ.inputs import Length, Practice, Requests, engines_for, practices_in
 from inference_econ.serving import Services
 
 #: Whether instances read prompts and decode, or pools do one of both, or either.
@@ -68,26 +84,33 @@ def market(
     Raises
     ------
     InputError
-        If nobody knows the price, or something cannot be used; or if pools are asked for where there are none.
+        If nobody knows the price, or something cannot be used.
     NothingFitsError
-        If no layout of any engine fits.
+        If no layout of any engine fits; or if there are no pools, or no candidates of the labels, that are asked for.
 
     Examples
     --------
     >>> setup, requests = Setup.of("llama_3_8b", "h100_sxm"), Requests(isl=1000, osl=200)
-    >>> [each.label for each in market(setup, requests, Space(max_accelerators=2), arrangement="together")]
+    >>> together = market(setup, requests, Space(max_accelerators=2), speculation=None, arrangement="together")
+    >>> [candidate.label for candidate in together]
     ['sglang 0.5.23 (bf16 cache)', 'trtllm 1.3.0rc20 (bf16 cache)', 'vllm 0.33.0 (bf16 cache)']
     """
+    if arrangement not in _WAYS:
+        raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
     tried = Space() if space is None else space
     reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
-    for served, proposer in asked(setup, speculation):
+    labels: list[str] = []
+    for practised in asked(setup, speculation):
+        own = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
+        labels += own.values()
         try:
-            ways = [way for way in _WAYS[arrangement] if not among or label_of(served, proposer, apart=way) in among]
-            candidates += _arranged(served, requests, tried, proposer, ways, slots, ttft_seconds)
+            ways = [way for way, label in own.items() if not among or label in among]
+            candidates += _arranged(practised, requests, tried, ways, slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
-            reasons.setdefault(engine_of(served), error)
+            reasons.setdefault(engine_of(practised.setup), error)
     if not candidates:
+<<<<<<< HEAD
         raise next(iter(reasons.values()), _no_pools(setup))
     able = {candidate.engine for candidate in candidates}
     unable = {label: reason for label, reason in reasons.items() if label not in able}
@@ -104,31 +127,58 @@ def _without(setup: Setup, unable: Mapping[str, Exception]) -> Setup:
     engines = tuple(engine for engine in setup.engines if engine.label not in unable)
     reasons = (f"{label}: {reason}" for label, reason in unable.items())
     return replace(setup, engines=engines, left_out=(*setup.left_out, *reasons))
+=======
+        raise _reason(setup, requests, tried, reasons[0]) if reasons else _none(setup, labels, among)
+    return tuple(candidates)
+>>>>>>> market
 
 
-def _no_pools(setup: Setup) -> NothingFitsError:
+def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
+    """Why no engine serves, of all of them in one message where there is one; else what the first one lacks."""
+    try:
+        offer(setup, requests, space)
+    except (InputError, NothingFitsError) as error:
+        return error
+    return first
+
+
+def _none(setup: Setup, labels: Collection[str], among: Collection[str]) -> NothingFitsError:
+    """That nobody is called so, or that there are no pools."""
+    if among and not set(labels) & set(among):
+        return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     return NothingFitsError(
         f"no pools that prefill and decode apart can serve {setup.model.name} on {setup.hardware.name} so: they need "
         "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, and a link between instances"
     )
 
 
-def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup, Speculation | None]]:
-    """The setups of every practice that a question leaves open, and who proposes tokens in each."""
+class Practised(NamedTuple):
+    """One practice that a question leaves open."""
+
+    setup: Setup
+    """What, on what, how."""
+    speculation: Speculation | None
+    """Who proposes tokens."""
+    practice: Practice | None
+    """What its recipe names; None where no recipe is asked."""
+
+
+def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
+    """Every practice that a question leaves open."""
     proposed = speculation if isinstance(speculation, Speculation) else None
-    if not setup.has_recipes:
-        yield setup, proposed
-        return
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
-    if not engines:
-        yield setup, proposed
+    if not setup.has_recipes or not engines:
+        yield Practised(setup, proposed, None)
         return
-    published = Precision.of(setup.model).of_weights == setup.precision.of_weights
-    weights = None if published else setup.precision.weights
     for engine in engines:
         own = setup.run_by(engine)
+<<<<<<< HEAD
         seen: list[tuple[str, Speculation | None]] = []
         for practice in practices(engine.name, setup.model, setup.hardware, weights):
+=======
+        seen: set[tuple[str, Speculation | None]] = set()
+        for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
+>>>>>>> market
             try:
                 cached = own.with_cache(practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
@@ -136,8 +186,13 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
                 # A recipe for another chip or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
+<<<<<<< HEAD
                 seen.append(key)
                 yield cached, proposer
+=======
+                seen.add(key)
+                yield Practised(cached, proposer, practice)
+>>>>>>> market
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
@@ -148,10 +203,9 @@ def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
 
 
 def _arranged(
-    setup: Setup,
+    practised: Practised,
     requests: Requests,
     space: Space,
-    speculation: Speculation | None,
     ways: Sequence[bool],
     slots: int | None,
     ttft_seconds: float,
@@ -162,14 +216,15 @@ def _arranged(
     """
     if not ways:
         return
-    layouts = offer(setup, requests, space, speculation)
+    layouts = _usual(practised, requests, space, apart=False)
     if False in ways:
-        usual = _of_usual_size(layouts, space)
-        yield Candidate(usual if slots is None else with_slots(usual, slots))
+        yield Candidate(layouts if slots is None else with_slots(layouts, slots))
     if True not in ways or space.pins.given() or slots is not None or requests.decode_steps <= 0:
         return
     try:
-        every = pools(setup, requests, space, speculation=speculation, both=layouts)
+        prompts = requests.replace(osl=Length(values=(1.0,)))
+        offered = tuple(_usual(practised, each, space, apart=True) for each in (prompts, requests))
+        every = pools(practised.setup, requests, speculation=practised.speculation, offered=(offered[0], offered[1]))
         apart = SteadyPools(every, ttft_seconds)
         if np.isfinite(apart.seen[0]).any():
             yield Candidate(every.decode.services, apart)
@@ -178,14 +233,35 @@ def _arranged(
         return
 
 
-def _of_usual_size(layouts: Services, space: Space) -> Services:
-    """The layouts that people run: instances of one machine, or of the fewest machines that hold the model.
+def _usual(practised: Practised, requests: Requests, space: Space, *, apart: bool) -> Services:
+    """The layouts that people run: instances of one machine, of the fewest that hold the model, or as recipes name.
 
-    All where a size or a degree is given, or any layout is asked for. Wide groups read prompts or decode, in pools.
+    All where a size or a degree is given, or any layout is asked for. Where tokens are proposed, groups of attention
+    ranks only if the recipe has some: draft lengths differ with and without.
     """
-    setup = layouts.setup
+    setup, speculation, practice = practised
+    setup = setup.served(apart=True) if apart else setup
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
+        return offer(setup, requests, space, speculation)
+    named = _named(practice, apart=apart)
+    most = max(MACHINE, node(setup.hardware), *(tp * dp * pp for tp, dp, pp in named))
+    try:
+        layouts = offer(setup, requests, replace(space, max_accelerators=most), speculation)
+    except NothingFitsError:
+        layouts = offer(setup, requests, space, speculation)
+        layouts = layouts.take(np.flatnonzero(layouts.plans.accelerators <= layouts.plans.accelerators.min()))
+    grouped = {dp > 1 for _, dp, _ in named}
+    if practice is None or practice.proposer is None or len(grouped) != 1:
         return layouts
-    sizes = layouts.plans.accelerators
-    most = max(MACHINE, node(setup.hardware), float(sizes.min()))
-    return layouts.take(np.flatnonzero(sizes <= most))
+    groups = np.broadcast_to(attention_groups(layouts.plans, setup.assumptions.layout), layouts.slots.shape)
+    alike = np.flatnonzero((groups > 1) == grouped.pop())
+    return layouts.take(alike) if alike.size else layouts
+
+
+def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:
+    """The degrees of instances that a recipe names, tp, dp and pp: of those that do both, or of pools."""
+    if practice is None:
+        return []
+    if not apart:
+        return [(each["tp"], each["dp"], each["pp"]) for each in practice.layouts]
+    return [(each.tp, each.dp, each.pp) for pools in practice.pools for each in (pools.prefill, pools.decode)]

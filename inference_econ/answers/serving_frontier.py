@@ -14,6 +14,7 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.candidates import Candidate, Seen
 from inference_econ.answers.disaggregated.compare import NOTICED
+from inference_econ.answers.likely import Likely
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
 from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
 from inference_econ.answers.promises import Targets
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 Metric = Literal["cost", "blended", "throughput", "power"]
 METRICS: tuple[Metric, ...] = ("cost", "blended", "throughput", "power")
 _MEGAWATT = 1e6
-#: Where frontiers end that nobody promises anything on: slower services are not sold [s], and pools that cost more than
-#: so many times what the cheapest service does are not deployed [1].
-_SLOWEST, _DEAREST = 0.1, 10.0
+#: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
+_SLOWEST = 0.1
 Mask = npt.NDArray[np.bool_]
 
 
@@ -324,12 +324,71 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         import pandas as pd
 
         rows = [{**record, **layout} for record, layout in self.bounded_points()]
-        return pd.DataFrame(rows).drop(columns="layout")
+        return pd.DataFrame(rows).drop(columns=["layout", "speculation"])
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
         """Every point as plain data with low and high beside what is uncertain, and its layout."""
         for index, point in enumerate(self.points()):
             yield bounds.bounded(point.record(), self.ends_at(index)), point.layout
+
+    def at_speed(self, tokens_per_second: float) -> Likely | None:
+        """The least cost of a speed, between batches that were calculated as well, and where it probably is.
+
+        Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. Where errors
+        of a speed and of a cost are known, the lower end is that of a frontier that is faster and cheaper by the good
+        ends of both, the upper one of a frontier that is slower and dearer by the bad ones.
+
+        Parameters
+        ----------
+        tokens_per_second : float
+            Of a user [tokens/s].
+
+        Returns
+        -------
+        Likely or None
+            [USD per 1e6 output tokens]; None where nothing is as fast.
+        """
+        least = self._least(tokens_per_second)
+        if least is None:
+            return None
+        dollars, instances = least
+        tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
+        if tpot is None or rate is None:
+            return Likely(dollars, None, None, instances)
+        good, bad = (self._least(tokens_per_second * factor) for factor in tpot)
+        low = dollars / rate.high if good is None else good[0] / rate.high
+        return Likely(dollars, low, None if bad is None else bad[0] / rate.low, instances)
+
+    def _least(self, tokens_per_second: float) -> tuple[float, Instances] | None:
+        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; pools must be cheaper by 5 %."""
+        best: tuple[float, float, Instances] | None = None
+        for number, candidate in enumerate(self.candidates):
+            kept = kept_states(candidate.means(self.promises.given), self.promises)
+            speeds = 1.0 / candidate.seen.tpot_seconds
+            least = pareto.least_from(speeds, np.where(kept, candidate.dollars, np.nan), tokens_per_second)
+            if least is None:
+                continue
+            dollars, row, place = least
+            handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
+            if best is None or handicapped < best[0]:
+                column = min(place % speeds.shape[1], speeds.shape[1] - 1)
+                best = handicapped, dollars, self._state(number, row, column)
+        return None if best is None else best[1:]
+
+    def _state(self, number: int, row: int, column: int) -> Instances:
+        """A state of a candidate as an instance; of pools one that decodes."""
+        candidate, at = self.candidates[number], np.array([row])
+        decoders = np.broadcast_to(candidate.decoders(at, np.array([column])), 1)
+        return Instances(
+            candidate.setup,
+            candidate.plans.accelerators[at].tolist(),
+            [float(candidate.seen.concurrency[row, column] / decoders[0])],
+            self.requests.isl.mean,
+            self.requests.osl.mean,
+            speculates=candidate.speculation is not None,
+            label=candidate.label,
+            layouts=candidate.keys(at),
+        )
 
     def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
@@ -444,8 +503,7 @@ def service_frontier(
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and cost at most ten times
-        what the cheapest service does.
+        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %.
 
     Raises
     ------
@@ -466,7 +524,7 @@ def service_frontier(
         kept = usual if any(mask.any() for mask in usual) else kept
     if not any(each.any() for each in kept):
         raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
-    best = _undominated(candidates, kept, _DEAREST if ends else math.inf)
+    best = _undominated(candidates, kept)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
     waits = np.empty(which.size)
     for number in np.unique(which).tolist():
@@ -479,21 +537,20 @@ def service_frontier(
     )
 
 
-def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask], dearest: float) -> list[tuple[int, int, int]]:
+def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
     """The states that nothing beats, the slowest first: candidate, layout and batch.
 
-    Pools have to be cheaper by :data:`NOTICED`, and cost at most so many times what the cheapest state does [1].
+    Pools have to be cheaper by :data:`NOTICED`.
     """
     places, seconds, chips = [], [], []
-    costs = [candidate.seen.accelerators / candidate.seen.requests_per_second for candidate in candidates]
-    least = min(float(cost[mask].min()) for cost, mask in zip(costs, kept, strict=True) if mask.any())
-    for number, (candidate, cost, mask) in enumerate(zip(candidates, costs, kept, strict=True)):
-        apart = candidate.pools is not None
-        shown = mask & (cost <= dearest * least) if apart else mask
-        rows, columns = np.nonzero(shown)
+    for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
+        rows, columns = np.nonzero(mask)
         places += list(zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True))
-        seconds.append(candidate.seen.tpot_seconds[shown])
-        chips.append(cost[shown] * (1.0 + NOTICED if apart else 1.0))
+        seen = candidate.seen
+        seconds.append(seen.tpot_seconds[mask])
+        chips.append(
+            seen.accelerators[mask] / seen.requests_per_second[mask] * (1.0 + NOTICED * (candidate.pools is not None))
+        )
     best = pareto.undominated(np.concatenate(seconds), np.concatenate(chips))[::-1]
     return [places[index] for index in best.tolist()]
 

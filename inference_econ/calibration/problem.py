@@ -98,7 +98,7 @@ _STEP = 0.02
 def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[float] | Array) -> Assumptions:
     """Assumptions with some constants set for every family of chips."""
     constants = {name: float(value) for name, value in zip(names, values, strict=True)}
-    return base.changed(constants).without_exceptions(names).model_copy(update={"calibration": None})
+    return base.changed(constants).without_exceptions(names).model_copy(update={"calibration": None, "levels": None})
 
 
 def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:

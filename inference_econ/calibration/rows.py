@@ -109,13 +109,18 @@ def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequ
         return "speculative decoding"
     if row.spoilt:
         return "spoilt run"
-    if row.quality in _POOR and not any(key == "quality" for key, _, _ in where):
+    if is_poor(row) and not any(key == "quality" for key, _, _ in where):
         return "of poor quality"
     if row.decode is not None and row.accelerators is None:
         return "workers not recorded"
     if row.decode is None and row.tp is None and row.load not in FULL_LOADS:
         return "layout not recorded"
     return ""
+
+
+def is_poor(row: Measurement) -> bool:
+    """Whether a row is incomplete, second-hand, or was held back by its software."""
+    return row.quality in _POOR
 
 
 def thinned(rows: Sequence[Measurement], most: int) -> list[Measurement]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 
 from inference_econ.calibration.measurements import Days, Measurement, Pool
-from inference_econ.engine import UNKNOWN, Subject, has_experts, layout_key, subject_key
-from inference_econ.inputs import HardwareSpec, ModelSpec, catalog
+from inference_econ.engine import UNKNOWN, SetupLevels, Subject, has_experts, layout_key, subject_key
+from inference_econ.inputs import HardwareSpec, MeasuredLevels, ModelSpec, Precision, Unseen, catalog
 
 
 def subject_of(row: Measurement) -> str:
@@ -57,13 +57,26 @@ def requests_per_accelerator(row: Measurement) -> float | None:
     return row.concurrency / row.accelerators
 
 
-def measured_subject(row: Measurement) -> Subject:
-    """The :class:`Subject` of a measurement."""
+def unseen_of(row: Measurement, levels: MeasuredLevels | None) -> Unseen | None:
+    """What levels of measured servers have not seen of a row that they are of; None if they say nothing of it."""
+    if levels is None or row.engine != levels.engine:
+        return None
+    model, hardware = specs(row.model, row.hardware)
+    precision = Precision.of(model, row.weights)
+    known = SetupLevels.of(levels, model, hardware, precision, row.engine_version or row.ran)
+    if known is None:
+        return None
+    layouts = [layout_of(row)] if row.decode is None else [_pool_key(row.decode)]
+    return known.served(apart=row.decode is not None, speculates=row.speculates).unseen(layouts)
+
+
+def measured_subject(row: Measurement, levels: MeasuredLevels | None = None) -> Subject:
+    """The :class:`Subject` of a measurement that is predicted with some levels."""
     chips, each = instance_chips(row), requests_per_accelerator(row)
     together = None if chips is None or each is None else each * chips
     return Subject(
         *specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine or UNKNOWN,
-        version=row.engine_version, layout=layout_of(row),
+        version=row.engine_version, layout=layout_of(row), unseen=unseen_of(row, levels),
     )  # fmt: skip
 
 

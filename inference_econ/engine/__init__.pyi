@@ -36,6 +36,7 @@ from .layouts.plans import dealt as dealt
 from .layouts.plans import has_experts as has_experts
 from .layouts.space import Space as Space
 from .layouts.startable import groups_share_work as groups_share_work
+from .levels import SetupLevels as SetupLevels
 from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds
 from .mixed import saved_seconds as saved_seconds
@@ -68,6 +69,7 @@ from .speculation import needed_memory as needed_memory
 from .speculation import prompt_cache_bytes as prompt_cache_bytes
 from .speculation import read_prompt as read_prompt
 from .speculation import rounds as rounds
+from .step import MEASURED as MEASURED
 from .step import StepCosts as StepCosts
 from .step import evaluate as evaluate
 from .step import launch_seconds as launch_seconds

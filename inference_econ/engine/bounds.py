@@ -60,10 +60,11 @@ def around(instances: Instances, quantity: Quantity) -> Interval | None:
 def subjects_of(instances: Instances) -> list[Subject]:
     """What the instances have in common, and those that are the most unlike what was measured.
 
-    Nothing if they speculate: of such servers no profile knows errors, so that all of them may speak.
+    Nothing if they speculate, and none like them was measured: no profile knows errors of such servers, so that all of
+    them may speak.
     """
     calibration = instances.setup.assumptions.calibration
-    if calibration is None or instances.speculates:
+    if calibration is None or (instances.speculates and instances.subject.unseen is None):
         return []
     layouts = unlike_layouts(instances.layouts, instances.subject, calibration)[:1]
     return [instances.subject, *extremes(instances, calibration), *layouts]

@@ -56,13 +56,17 @@ def saved_seconds(
     ``alone`` is the time of the step that only reads the prompts [s]; the rest is as in :func:`mixed_step_seconds`. At
     most what either takes by itself.
     """
-    decode = fastest_cut(setup, plans)
+    bare = setup.unmeasured
+    decode = fastest_cut(bare, plans)
     if alone is None:
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
-    both = mixed_step_seconds(setup, plans, tokens, cached, prompts)
+    both = mixed_step_seconds(bare, plans, tokens, cached, prompts)
     # What operators read and launch once is no more where an engine takes longer for prompts than they do.
-    operators = alone / over_operators(setup, replace(plans, batch=prompts * plans.pp))
-    return np.clip(decode + operators - both, 0.0, np.minimum(decode, alone))
+    reading = replace(plans, batch=prompts * plans.pp)
+    operators = alone / over_operators(setup, reading)
+    decoding, prefilling = (setup.measured_factor(plans, prefill=prefill) for prefill in (False, True))
+    saved = np.clip(decode + operators - both, 0.0, np.minimum(decode, alone / prefilling))
+    return np.asarray(saved * np.minimum(decoding, prefilling))
 
 
 def _attention_seconds(setup: Setup, work: Work) -> Array:

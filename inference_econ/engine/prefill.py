@@ -104,12 +104,13 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
-    """What steps that read prompts take over their operators [1].
+    """What steps that read prompts take over their operators, on servers that were measured as they did [1].
 
     Where two halves of a batch take turns, each fills the gaps of the other, and operators are all that they take.
     """
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
-    return factor if turns is None else np.where(turns, 1.0, factor)
+    each: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
+    return each * setup.measured_factor(plans, prefill=True)
 
 
 def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, cached: float) -> Prefill:

@@ -73,6 +73,7 @@ class Proposer:
             {"host.step_overhead": 0.0, "host.sequence_overhead": 0.0, "capacity.host_weights": 0.0}
         )
         helper = Setup(model, target.hardware, precision, target.context, assumed, shared_prefix=target.shared_prefix)
+        helper = replace(helper, levels=target.levels)
         return cls(target, speculation, helper)
 
     @property

@@ -14,6 +14,7 @@ from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, names_of_able
 from inference_econ.engine.layouts.startable_pins import Started, check_startable
+from inference_econ.engine.levels import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.table import Operator, OperatorKind
@@ -124,10 +125,13 @@ class Setup:
         file knows no machines is billed by the accelerator.
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
-    left_out : tuple of str
-        Engines that were asked for and cannot serve it so, each with the reason in words.
     left_open : Open or None
         What :mod:`inference_econ.answers.market` may choose; nothing if None.
+    left_out : tuple of str
+        Engines that were asked for and cannot serve it so, each with the reason in words.
+    levels : SetupLevels or None
+        By how much measured servers of the engine differ from what the assumptions predict of them; None where no
+        engine is meant, or none was measured with such a model on such a chip.
 
     Raises
     ------
@@ -147,8 +151,9 @@ class Setup:
     contexts: Contexts = ()
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
-    left_out: tuple[str, ...] = ()
     left_open: Open | None = field(default=None, compare=False, repr=False)
+    left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -215,8 +220,8 @@ class Setup:
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
         engine : str or sequence of str, optional
             ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
-            of them can, without engines that cannot serve it so (:attr:`left_out`); ``any``: all layouts. By default
-            those that at least one known engine can start, where one is known for model, chip and formats.
+            of them can, without those that cannot serve (``left_out``); ``any``: all layouts. By default those that at
+            least one known engine can start, where one is known for model, chip and formats.
 
         Returns
         -------
@@ -261,13 +266,16 @@ class Setup:
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
+        left_out: tuple[str, ...] = ()
         if asked is None or isinstance(asked, str):
-            engines, left_out = engines_for(served, chip, precision, asked), ()
+            engines = engines_for(served, chip, precision, asked)
         else:
             engines, left_out = able_of(served, chip, precision, asked)
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
+        version = str(engine or "").partition("@")[2] or None
         setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
+        setup = setup.levelled(own, version)
         if assumptions is not None:
             return setup
         left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
@@ -311,8 +319,43 @@ class Setup:
         opinions = profiles.for_hardware(self.hardware, engine.name, changes=changes)
         opinions = with_engine(_without_exceptions(opinions, changes), engine.facts, self.hardware, _changed(changes))
         able = (engine,) if self.engines else ()
-        one = replace(self, assumptions=opinions, engines=able)
+        one = replace(self, assumptions=opinions, engines=able).levelled(engine.name, engine.facts.version)
         return replace(one, left_open=replace(self.left_open, engine=False, assumptions=one.assumptions))
+
+    def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
+        """The same with the levels of its assumptions, which are those of one engine.
+
+        Parameters
+        ----------
+        engine : str, optional
+            That is meant; levels of another one do not count.
+        version : str, optional
+            Of it; empty: not recorded. By default, and where no measurement lacks it, the one that facts are known of.
+        """
+        levels = self.assumptions.levels
+        if levels is None or engine not in (None, levels.engine):
+            return self
+        if version is None and engine and self.engines:
+            version = self.engines[0].facts.version
+        known = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
+        return self if known is None else replace(self, levels=known)
+
+    def served(self, *, apart: bool = False, speculates: bool = False) -> Setup:
+        """The same for instances that only read prompts or only decode, or that speculate."""
+        if self.levels is None:
+            return self
+        return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
+
+    def measured_factor(self, plans: Plans, *, prefill: bool) -> Array | float:
+        """Seconds of steps that decode, or read prompts, over what operators say; 1 if nothing was measured [1]."""
+        if self.levels is None:
+            return 1.0
+        return self.levels.factor(plans, self.assumptions.layout, prefill=prefill)
+
+    @property
+    def unmeasured(self) -> Setup:
+        """The same as operators say, whatever was measured."""
+        return self if self.levels is None else replace(self, levels=None)
 
     @property
     def held_steps(self) -> float:

@@ -33,6 +33,8 @@ PARTS = (
     "host",
     "host_weights",
 )
+#: A further part where servers like it were measured: what these take more, or less, than all others say.
+MEASURED = "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class StepCosts:
     seconds : ndarray, shape (...)
         Total [s].
     parts : mapping of str to ndarray
-        Seconds by part, keys :data:`PARTS`; they add up to the total.
+        Seconds by part, keys :data:`PARTS`, and :data:`MEASURED` where there is a level; they add up to the total.
     busy : mapping of str to ndarray
         Seconds that arithmetic and each kind of memory traffic take, hidden or not.
     """
@@ -112,7 +114,8 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     overhead, streamed = overhead_seconds(setup, plans), streamed_seconds(setup, plans)
     if np.any(streamed):
         totals = [np.maximum(total, streamed) for total in totals]
-    return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
+    measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
+    return [np.broadcast_to((total + overhead) * measured, plans.shape) for total in totals]
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
@@ -177,6 +180,9 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
     costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
+    if setup.levels is not None and not plans.prefill:
+        beyond = setup.measured_factor(plans, prefill=False) - 1.0
+        parts[MEASURED] = beyond * np.sum(list(parts.values()), axis=0)
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
 

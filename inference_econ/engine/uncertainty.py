@@ -22,6 +22,7 @@ from inference_econ.inputs import (
     Quantity,
     Range,
     Unlike,
+    Unseen,
     likely_ends,
     number,
 )
@@ -75,6 +76,8 @@ class Subject(NamedTuple):
     """Of the engine; empty if it is not known."""
     layout: str = ""
     """Of an instance, see :func:`layout_key`; empty if it is not known."""
+    unseen: Unseen | None = None
+    """What the level of measured servers that it is predicted with has not seen of it; None without such a level."""
 
 
 def asked_subject(
@@ -114,8 +117,12 @@ class Instances(NamedTuple):
 
     @property
     def subject(self) -> Subject:
-        """What they have in common."""
-        return asked_subject(self.setup, self.isl, self.osl)
+        """What they have in common, and how little is known of the least known of them."""
+        subject = asked_subject(self.setup, self.isl, self.osl)
+        if self.setup.levels is None:
+            return subject
+        levels = self.setup.levels.served(speculates=self.speculates)
+        return subject._replace(unseen=levels.unseen(self.layouts))
 
 
 def interval(
@@ -168,8 +175,8 @@ def interval(
 class LeftOutErrors(NamedTuple):
     """Errors of predictions for rows whose likes a fit had not seen."""
 
-    unlike: Unlike
-    """What was left out of the fits."""
+    unlike: Unlike | Unseen
+    """What was left out of the fits, or of the levels of measured servers."""
     spread: ErrorSpread
     """The errors."""
 
@@ -183,8 +190,12 @@ def error_spread(
     """
     known = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in known.items() if quantity in errors]
-    kinds = {kind for subject in subjects for kind in unlike(subject, assumptions)}
+    asked = list(subjects)
+    kinds = {kind for subject in asked for kind in unlike(subject, assumptions)}
     applying = [errors for errors in spreads if errors.unlike in kinds]
+    levels = {} if assumptions.levels is None else assumptions.levels.errors
+    unseen = {subject.unseen for subject in asked if subject.unseen is not None}
+    applying += [LeftOutErrors(kind, levels[kind][quantity]) for kind in unseen if quantity in levels.get(kind, {})]
     return max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
 
 
@@ -202,6 +213,9 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     known = assumptions.calibration
     if known is None:
         return set()
+    if subject.unseen is not None:
+        # Errors of predictions with levels speak for such servers, but for what lies beyond them.
+        return {reason.unlike for reason in reasons(subject, assumptions)}
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in known.versions or not subject.version:
         kinds.add("version")
@@ -260,6 +274,8 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
     if assumptions.calibration is None:
         return []
     known = assumptions.calibration
+    if subject.unseen is not None:
+        return [*_changed(subject), *(reason for reason in _far(subject, known) if reason.unlike == "traffic")]
     return [*_unknown(subject, known), *_apart(subject, known), *_changed(subject), *_far(subject, known)]
 
 

@@ -128,6 +128,17 @@ from .layers import GroupedQueryAttention as GroupedQueryAttention
 from .layers import LatentAttention as LatentAttention
 from .layers import NoAttention as NoAttention
 from .layers import RecurrentMixer as RecurrentMixer
+from .measured_levels import LEVELS_FORM as LEVELS_FORM
+from .measured_levels import LevelSpreads as LevelSpreads
+from .measured_levels import MeasuredDeployment as MeasuredDeployment
+from .measured_levels import MeasuredLevel as MeasuredLevel
+from .measured_levels import MeasuredLevels as MeasuredLevels
+from .measured_levels import MeasuredSubject as MeasuredSubject
+from .measured_levels import MeasuredVersion as MeasuredVersion
+from .measured_levels import MeasuredWay as MeasuredWay
+from .measured_levels import Unseen as Unseen
+from .measured_levels import constants_of as constants_of
+from .measured_levels import levels_of as levels_of
 from .measured_names import OwnRuns as OwnRuns
 from .measured_runs import MeasuredRun as MeasuredRun
 from .misfits import Misfit as Misfit

@@ -18,6 +18,7 @@ from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
 from inference_econ.inputs.dtype import Dtype, EmbeddingFormat
 from inference_econ.inputs.kernels import DenseKernel, ExpertKernel, ScoresKernel, ScoresKernels
+from inference_econ.inputs.measured_levels import MeasuredLevels
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -463,6 +464,8 @@ class Assumptions(SourcedSpec):
     """Exceptions by :attr:`HardwareSpec.family`: any field of any group."""
     calibration: Calibration | None = None
     """The measurements that constants were fitted to, if they were."""
+    levels: MeasuredLevels | None = None
+    """By how much servers that were measured differ from what the constants say, if that is known."""
 
     def for_family(self, family: str) -> Assumptions:
         """These assumptions with the exceptions of one family of chips applied."""

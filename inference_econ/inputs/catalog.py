@@ -62,6 +62,8 @@ _FILES: tuple[tuple[str, Part], ...] = (
     ("chip", "products"),
     ("attention", "scores"),
 )
+#: What a file may say that leaves the profile it extends as it was fitted.
+_ONLY_LEVELS = {"extends", "name", "description", "levels", "sources"}
 #: Kinds of files that can be another one with a few changes.
 _EXTENDED: tuple[Kind, ...] = ("assumptions", "hardware", "models")
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -309,6 +311,13 @@ def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
     return _load(Assumptions, "assumptions", name, tuple(changes))
 
 
+def as_fitted(name: Name) -> Assumptions:
+    """Fitted assumptions by name, without the levels of measured servers over what they predict."""
+    from inference_econ.inputs.assumptions import Assumptions
+
+    return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
+
+
 def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
     """Read a scenario by name or path; see :func:`hardware` for ``changes`` and errors."""
     from inference_econ.inputs.scenario import Scenario
@@ -379,7 +388,7 @@ def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) 
     return _fresh(cls, kind, name, changes)
 
 
-def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
     document = _read(kind, name)
     if kind == "assumptions" and changes:
         _forget_calibration(document)
@@ -390,6 +399,8 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) ->
         _apply(document, change, _SINGULAR[kind])
     if kind == "assumptions":
         _graft_files(document)
+        if levelled and not changes:
+            _graft_levels(document, name)
     return cls.from_document(document)
 
 
@@ -421,16 +432,41 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
         from inference_econ.inputs import variants
 
         return variants.laid_over(extended, document)
-    _forget_calibration(extended)
+    if not document.data.keys() <= _ONLY_LEVELS:
+        _forget_calibration(extended)
     return _yaml.merge(extended, document)
 
 
 def _forget_calibration(document: Document) -> None:
     """What changes fitted assumptions has not been fitted itself; what it extends has."""
-    document.data.pop("calibration", None)
     sources = document.data.get("sources")
-    if isinstance(sources, dict):
-        sources.pop("calibration", None)
+    for key in ("calibration", "levels"):
+        document.data.pop(key, None)
+        if isinstance(sources, dict):
+            sources.pop(key, None)
+
+
+def _graft_levels(document: Document, name: str) -> None:
+    """Put the levels of measured servers over a fitted profile beside it, and refuse those over another version of it.
+
+    Raises
+    ------
+    InputError
+        With the line that says which version they are over.
+    """
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.measured_levels import constants_of
+
+    profile = Path(name).name if name in names("assumptions") else ""
+    if profile in part_names("levels"):
+        _yaml.graft(document, ("levels",), _yaml.read(folder("assumptions") / "levels" / f"{profile}.yaml"))
+    levels = document.data.get("levels")
+    over = levels.get("profile") if isinstance(levels, dict) else None
+    if isinstance(levels, dict) and over in names("assumptions") and levels.get("constants") != constants_of(str(over)):
+        raise InputError(
+            f"{document.where(('levels', 'constants'))}: levels over another version of {over}, which has been fitted "
+            "again since; make them again with 'inference-econ calibrate', shipped ones with 'sh run.sh levels'"
+        )
 
 
 def _apply(document: Document, change: str, word: str) -> None:

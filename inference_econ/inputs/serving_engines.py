@@ -87,17 +87,30 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Those of some engines that can serve a model on a chip in some formats, and what the others lack, in words.
+    """Those of some engines that can serve, each once, and why others cannot.
+
+    Parameters
+    ----------
+    model, hardware, precision
+        As of :func:`engines_for`.
+    wanted : sequence of str
+        ``vllm`` or ``vllm@0.24.0``, at least one.
 
     Raises
     ------
     InputError
-        If an engine is unknown, or none can; see :func:`engines_for`.
+        If none can, with the reason of each; if one of them is unknown, or none is named.
     """
-    engines = [named(name) for name in wanted]
-    missing = [lacks(engine, model, hardware, precision) for engine in engines]
-    able = tuple(engine for engine, reason in zip(engines, missing, strict=True) if reason is None)
-    return able or engines_for(model, hardware, precision, wanted[0]), tuple(filter(None, missing))
+    if not wanted or ANY_LAYOUT in wanted:
+        said = ", ".join(wanted) or "none"
+        raise InputError(f"engines: got {said}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} by itself")
+    engines = {engine.label: engine for engine in map(named, wanted)}.values()
+    reasons = [lacks(engine, model, hardware, precision) for engine in engines]
+    able = tuple(engine for engine, reason in zip(engines, reasons, strict=True) if reason is None)
+    absent = tuple(reason for reason in reasons if reason is not None)
+    if not able:
+        raise InputError(f"none of {', '.join(wanted)} can serve: {'; '.join(absent)}")
+    return able, absent
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:

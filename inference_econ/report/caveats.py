@@ -19,7 +19,7 @@ from inference_econ.engine.bounds import around as around
 from inference_econ.engine.bounds import bounded as bounded
 from inference_econ.engine.bounds import ends as ends
 from inference_econ.engine.bounds import extremes, subjects_of
-from inference_econ.inputs import Assumptions, ErrorSpread, Quantity, Unlike, misfits_of, prices
+from inference_econ.inputs import Assumptions, ErrorSpread, MeasuredLevel, Quantity, Unlike, Unseen, misfits_of, prices
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup
@@ -35,7 +35,10 @@ _NAMES: Mapping[Quantity, str] = {
 #: Errors in the middle from which on they are told [1].
 _BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
-WITHOUT: Mapping[Unlike, str] = {
+WITHOUT: Mapping[Unlike | Unseen, str] = {
+    "load": "their load",
+    "deployment": "their deployment",
+    "way": "their way of serving",
     "traffic": "their traffic",
     "version": "the version of their engine",
     "layout": "their layout",
@@ -85,8 +88,38 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def _worse(instances: Instances) -> list[str]:
-    """By how much measured servers like these are off, without the reason."""
+    """By how much measured servers like these are off, without the reason; what is counted, if it is much."""
+    if instances.setup.levels is not None:
+        level = _level(instances)
+        return [measured(instances)] if level is not None and abs(level.decode) >= _BIAS else []
     return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
+
+
+def _level(instances: Instances) -> MeasuredLevel | None:
+    """What steps of some instances are multiplied by: that of their layout, or of several that of their way."""
+    levels = instances.setup.levels
+    if levels is None:
+        return None
+    return levels.served(speculates=instances.speculates).level(
+        instances.layouts[0] if len(instances.layouts) == 1 else ""
+    )
+
+
+def measured(instances: Instances) -> str:
+    """What was measured of servers like these, and that it is counted; empty if nothing was."""
+    setup, level = instances.setup, _level(instances)
+    if setup.levels is None or level is None:
+        return ""
+    levels, server = setup.levels, f"with {setup.model.name} on {setup.hardware.name}"
+    counted = f"{math.exp(level.decode):.3g} x per token and {math.exp(level.prefill):.3g} x for prompts"
+    if levels.version is not None:
+        engine = f"{levels.engine} {levels.version}".strip()
+        return f"Measured: {level.rows} rows of {engine} {server}, {counted}; counted."
+    others = ", ".join(f"{each.version or 'no version'} {math.exp(each.decode):.3g} x" for each in levels.versions)
+    return (
+        f"Measured: {level.rows} rows of {levels.engine} in other versions {server} ({others}); {counted} are "
+        "counted of them for this one."
+    )
 
 
 def _unlike(instances: Instances) -> list[str]:
@@ -113,9 +146,16 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Measured servers like these that are far from what is predicted; none where another engine is meant."""
+    """What was measured of servers like these: that it is counted, or how far from what is predicted it is.
+
+    Nothing of other engines than is meant.
+    """
     setup = instances.setup
     meant = {engine.name for engine in setup.engines}
+    if setup.levels is not None:
+        known = misfits_of(setup.model.name, setup.hardware.name)
+        why = [f"Of {misfit.engine}: {misfit.why}." for misfit in known if misfit.engine == setup.levels.engine]
+        return [" ".join([measured(instances), *why])]
     return [
         f"Measured servers of {misfit.engine} with {setup.model.name} on {setup.hardware.name} took {misfit.factor:g} "
         f"times the predicted time per token ({misfit.rows} rows): {misfit.why}."

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, caveats
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
 
     from inference_econ.report.charts import AnyChart
 
+#: From which probability on a series may well be the cheapest [1].
+_MAY_BE = 0.2
 #: Chips whose prices have a line of the title each.
 _PRICE_LINES = 2
 
@@ -85,10 +85,47 @@ class ComparisonPage(Page):
         return {"frontiers": charts.line_chart(comparison_chart(self.result))}
 
 
-def cost_at(curve: Curve, speed: float) -> float | None:
-    """Cost of the cheapest point at or above a speed [USD per 1e6 tokens]; None if none is that fast."""
-    enough: npt.NDArray[np.intp] = np.flatnonzero(curve.tokens_per_second >= speed)
-    return float(curve.dollars[enough[0]]) if enough.size else None
+@dataclass(frozen=True)
+class Winner:
+    """Who is the cheapest at a speed, and how probably.
+
+    Attributes
+    ----------
+    speed : float
+        Of a user [tokens/s].
+    label, second : str
+        The series that is the cheapest, and the next one.
+    chance : float or None
+        That the first is cheaper than the second [1]; None where nobody knows.
+    rivals : tuple of str
+        Series that may well be the cheapest too: that are so with :data:`_MAY_BE` at least.
+    """
+
+    speed: float
+    label: str
+    second: str
+    chance: float | None
+    rivals: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Who it is, in words."""
+        known = "" if self.chance is None else f" with {100 * self.chance:.0f} %"
+        return f"at {self.speed:g} {self.label} before {self.second}{known}"
+
+
+def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
+    """Who is the cheapest at each speed that several series reach."""
+    found = []
+    for speed in speeds:
+        costs = {curve.label: likely for curve in result.curves if (likely := curve.likely_at(speed)) is not None}
+        if len(costs) < 2:
+            continue
+        first, second, *_ = sorted(costs, key=lambda label: costs[label].dollars)
+        beaten = {label: chance_below(costs[first], costs[label]) for label in costs if label != first}
+        rivals = [label for label, chance in beaten.items() if chance is not None and chance <= 1.0 - _MAY_BE]
+        found.append(Winner(speed, first, second, beaten[second], tuple(rivals)))
+    return found
 
 
 def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
@@ -108,20 +145,23 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
     columns = (
         "series", *(f"$ at {speed:g}" for speed in speeds), "fastest", "best", "$", "GPUs", "layout", *last,
     )  # fmt: skip
-    rows = []
+    rows, best = [], winners(result, speeds)
     for label in _labels(result):
         if label in curves:
-            rows.append((label, *_row(curves[label], speeds)))
+            rivals = {winner.speed for winner in best if label in winner.rivals}
+            rows.append((label, *_row(curves[label], speeds, rivals)))
         else:
             rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in (*range(4), *last))))
     notes = [
         "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
         + (f" {COUNTED}" if services else ""),
+        *_winners_note(best),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
         *warned(fronts),
     ]
     why = [
-        f"$ at a speed: of the cheapest deployment that is as fast or faster. {MEANS if services else DECODED}",
+        f"$ at a speed: of the cheapest deployment {'with that speed' if services else 'that is as fast or faster'}. "
+        f"{MEANS if services else DECODED}",
         *assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
@@ -131,17 +171,26 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
 
 
+def _winners_note(best: Sequence[Winner]) -> list[str]:
+    """Who is the cheapest, and how probably, in words."""
+    if not best:
+        return []
+    marked = " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
+    return [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"]
+
+
 def _labels(result: Result) -> list[str]:
     """The series in the order in which they were asked for."""
     return [series.label for series in getattr(result.scenario.ask, "series", ())]
 
 
-def _row(curve: Curve, speeds: Sequence[float]) -> tuple[str, ...]:
-    costs = (cost_at(curve, speed) for speed in speeds)
+def _row(curve: Curve, speeds: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
+    """A series: its cost at some speeds, marked where it may well be the cheapest, and its preferred point."""
+    costs = {speed: curve.dollars_at(speed) for speed in speeds}
     assert curve.frontier is not None
     best = curve.frontier.preferred()
     return (
-        *("-" if cost is None else dollars(cost) for cost in costs),
+        *("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}" for speed, cost in costs.items()),
         amount(float(curve.tokens_per_second[-1])),
         amount(best.tokens_per_second_per_user),
         dollars(best.dollars_per_million_output_tokens),
@@ -202,15 +251,27 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         assert front is not None
         record = curve_record(front)
         record.pop("sources")
-        ends = {"dollars": front.ends()["dollars_per_million_output_tokens"]}
-        costs = [
-            caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
-            for speed in speeds
-        ]
+        costs = [_cost_record(curves[label], speed) for speed in speeds]
         best = caveats.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
-    return {"title": curves_title(fronts), "series": series, "sources": source_records(result.sources)}
+    return {
+        "title": curves_title(fronts),
+        "series": series,
+        "cheapest": [asdict(winner) for winner in winners(result, speeds)],
+        "sources": source_records(result.sources),
+    }
+
+
+def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
+    """The cost of a series at a speed, and where it probably is; nulls where nothing is as fast."""
+    record: dict[str, object] = {"tokens_per_second_per_user": speed, "dollars": curve.dollars_at(speed)}
+    if isinstance(curve.frontier, ServiceFrontier):
+        likely = curve.likely_at(speed)
+        low, high = (None, None) if likely is None else (likely.low, likely.high)
+        return {**record, "dollars_low": low, "dollars_high": high}
+    assert curve.frontier is not None
+    return caveats.bounded(record, {"dollars": curve.frontier.ends()["dollars_per_million_output_tokens"]})
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:

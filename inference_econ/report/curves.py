@@ -12,7 +12,7 @@ from inference_econ.report import caveats
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
 from inference_econ.report.service import SERVED
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import scale_notes
 from inference_econ.search import Frontier
 from inference_econ.studies.results import AnyFrontier, Curve
@@ -40,7 +40,7 @@ def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:
     if isinstance(front, Frontier):
         return decoding.lengths_of(front)
     requests = front.requests
-    return None if front.speculation is not None or requests.cached else (requests.isl.mean, requests.osl.mean)
+    return (requests.isl.mean, requests.osl.mean) if serving.measured_alike(front) else None
 
 
 def curve_record(front: AnyFrontier) -> dict[str, object]:
@@ -88,7 +88,7 @@ def stacked(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:
     """What a reader of some series must not miss."""
     setups = [front.setup for front in fronts.values()]
-    return [*cannot_start(setups), *caveats.warnings(_preferred(fronts)), *scale_notes(setups)]
+    return [*nobody_starts(setups), *caveats.warnings(_preferred(fronts)), *scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFrontier]) -> list[str]:

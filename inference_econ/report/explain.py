@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
+from inference_econ.engine import MACHINE, MEASURED, OperatorCosts, Setup, StepCosts, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats, step_pictures
 from inference_econ.report.heading import step_heading
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.startable import cannot_start, startable_notes, started
+from inference_econ.report.startable import nobody_starts, startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ExplanationPage(Page):
     def blocks(self) -> Sequence[Block]:
         """The tables, with a bar of the parts below the first."""
         parts, *others = self.tables()
-        return parts, Bar(named_parts(self.explanation)), *others
+        return parts, Bar({name: max(value, 0.0) for name, value in named_parts(self.explanation).items()}), *others
 
     def charts(self) -> Mapping[str, AnyChart]:
         """The parts of the step on their way to the total, and its operators on the roofline of its chip."""
@@ -94,11 +94,11 @@ def explain_table(explanation: Explanation) -> Table:
     """The parts of one step, largest first."""
     costs = explanation.costs
     total = float(costs.seconds.ravel()[0])
-    parts = sorted(_single(costs).items(), key=lambda item: -item[1])
+    parts = sorted(_single(costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     rows = tuple(
-        (PART_NAMES[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
+        (_part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
         for name, seconds in parts
-        if seconds > 0
+        if seconds > 0 or (name == MEASURED and seconds)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
     return Table(
@@ -108,6 +108,15 @@ def explain_table(explanation: Explanation) -> Table:
         _explain_notes(explanation),
         _explain_why(explanation),
     )
+
+
+def _part_name(explanation: Explanation, name: str) -> str:
+    """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
+    levels = explanation.setup.levels
+    if name != MEASURED or levels is None:
+        return PART_NAMES[name]
+    level = levels.level(recorded_key(explanation.layout))
+    return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
@@ -128,7 +137,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_beside(explanation),
-        *cannot_start([setup]),
+        *nobody_starts([setup]),
         *caveats.warnings(explanation.subjects()),
         *warnings(setup),
     )

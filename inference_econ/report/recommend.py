@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.candidates import practice_of
 from inference_econ.answers.chances import Chances, chances, fleet_chances
+from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.recommend import AnyChoice, PooledChoice
 from inference_econ.answers.subjects import under_load
@@ -29,7 +30,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.startable import (
-    cannot_start,
+    nobody_starts,
     startable_notes,
     started,
     with_engines,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
     from inference_econ.report.charts import AnyChart
 
+#: Fleets within this factor cost the same [1].
+_EQUAL = 1.001
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
 
@@ -166,8 +169,9 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     notes = (
         *_idle(best),
+        *_before(choices),
         *planned_notes(targets, kept),
-        *cannot_start(setups),
+        *nobody_starts(setups),
         *caveats.warnings(subjects),
     )
     why = (
@@ -257,6 +261,31 @@ def _idle(best: AnyChoice) -> list[str]:
     ]
 
 
+def _before(choices: Sequence[AnyChoice]) -> list[str]:
+    """How probably the first choice is cheaper than the next one that costs more, in words."""
+    chance, place = first_before_second(choices)
+    if chance is None:
+        return []
+    return [f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."]
+
+
+def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int]:
+    """The probability that the first choice is cheaper than the next that costs more, and which that is.
+
+    None where there is none, or nobody knows errors.
+    """
+    first = choices[0]
+    dearer = (place for place, each in enumerate(choices) if each.dollars_per_hour > first.dollars_per_hour * _EQUAL)
+    place = next(dearer, 0)
+    if not place:
+        return None, 0
+    likely = [
+        of_throughput(each.dollars_per_hour, under_load([(each.service, each.instance_load)])[0])
+        for each in (first, choices[place])
+    ]
+    return chance_below(*likely), place
+
+
 def _played(choices: Sequence[AnyChoice]) -> list[str]:
     """Which choices do not rest on closed forms, in words."""
     rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
@@ -268,7 +297,12 @@ def _played(choices: Sequence[AnyChoice]) -> list[str]:
 
 def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
-    return {"targets": targets_record(targets), "choices": [choice_record(choice, targets) for choice in choices]}
+    chance, place = first_before_second(choices)
+    return {
+        "targets": targets_record(targets),
+        "choices": [choice_record(choice, targets) for choice in choices],
+        "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
+    }
 
 
 def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:

@@ -20,7 +20,7 @@ from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.startable import (
-    cannot_start,
+    nobody_starts,
     saving_note,
     startable_notes,
     with_engines,
@@ -149,7 +149,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *cannot_start(front.setups),
+        *nobody_starts(front.setups),
         *caveats.warnings(front.subjects(points)),
         *warnings(front.setup),
     )
@@ -242,7 +242,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     line = Series("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
     preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
-    alike = [drawn] if front.speculation is None and not requests.cached else []
+    alike = [drawn] if measured_alike(front) else []
 
     def measured(_: Drawn, server: MeasuredServer) -> float:
         return measured_metric(front, y, server) / unit
@@ -263,6 +263,12 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
         ),
         Plot("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]
+
+
+def measured_alike(front: ServiceFrontier) -> bool:
+    """Whether measured servers, of which those without speculation are drawn, are like some candidates."""
+    plain = any(candidate.speculation is None for candidate in front.candidates)
+    return plain and not front.requests.cached
 
 
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:

@@ -66,7 +66,7 @@ class Waterfall:
 
 
 def waterfall_bars(parts: Mapping[str, float], text: Callable[[str, float], str]) -> list[WaterfallBar]:
-    """Parts, each behind the ones before it; those that are nothing are left out.
+    """Parts, each behind the ones before it; those that are nothing are left out, and a negative one leads back.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def waterfall_bars(parts: Mapping[str, float], text: Callable[[str, float], str]
     text : callable
         How much a part is, for people.
     """
-    shown = {name: value for name, value in parts.items() if value > 0}
+    shown = {name: value for name, value in parts.items() if value}
     starts = accumulate(shown.values(), initial=0.0)
     return [
         WaterfallBar(name, start, value, text(name, value))

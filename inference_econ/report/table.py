@@ -31,6 +31,7 @@ PART_NAMES = {
     "launches": "kernel launches",
     "host": "host per step",
     "host_weights": "weights from the host",
+    "measured": "as measured, beside these",
     "draft": "proposing tokens",
     "prefill": "prompts of others",
 }

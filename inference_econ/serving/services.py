@@ -285,6 +285,7 @@ def services(
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
+    setup = setup.served(speculates=speculation is not None)
     slots = np.minimum(np.minimum(slots, _MOST_SLOTS), _begun(setup, requests, plans))
     rules = setup.admission
     kept_free = rules is not None and rules.evicted == "nobody"

@@ -11,6 +11,7 @@ import numpy as np
 from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.likely import Likely
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource
 from inference_econ.formulas import money
@@ -58,8 +59,15 @@ class Curve:
 
     def dollars_at(self, tokens_per_second: float) -> float | None:
         """Least cost at a speed [tokens/s] or above [USD per 1e6 tokens]; None where no point is as fast."""
+        likely = self.likely_at(tokens_per_second)
+        if likely is not None or isinstance(self.frontier, ServiceFrontier):
+            return None if likely is None else likely.dollars
         as_fast = self.dollars[self.tokens_per_second >= tokens_per_second]
         return float(as_fast.min()) if as_fast.size else None
+
+    def likely_at(self, tokens_per_second: float) -> Likely | None:
+        """The same of services with where it probably is [USD per 1e6 tokens]; None where no point is as fast."""
+        return self.frontier.at_speed(tokens_per_second) if isinstance(self.frontier, ServiceFrontier) else None
 
 
 @dataclass(frozen=True, slots=True)

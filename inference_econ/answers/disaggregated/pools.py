@@ -228,7 +228,7 @@ def pools(
     decode: Setup | None = None,
     layer_by_layer: bool = True,
     speculation: Speculation | None = None,
-    both: Services | None = None,
+    offered: tuple[Services, Services] | None = None,
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
@@ -246,8 +246,9 @@ def pools(
         See :class:`Pools`.
     speculation : Speculation, optional
         Who proposes tokens: the decode pool runs its rounds, and the prefill pool reads prompts for it too.
-    both : Services, optional
-        Every layout of the setup as a service, where it is known.
+    offered : tuple of Services, optional
+        The layouts that read prompts, as services of answers of one token, and those that decode, where no others
+        are compared; by default those of the space.
 
     Returns
     -------
@@ -266,12 +267,24 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    together = _usable(offer(setup, requests, space, speculation) if both is None else both)
-    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space, speculation))
+    prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.served(apart=True)
+    if offered is not None:
+        reading, writing = (_usable(layouts) for layouts in offered)
+        return Pools(reading, writing, (writing,), layer_by_layer)
+    together = _usable(offer(setup, requests, space, speculation))
+    reading = _usable(offer(alone, prompts, space, speculation))
     if decode is None or decode.hardware == setup.hardware:
-        return Pools(reading, together, (together,), layer_by_layer)
+        return Pools(reading, _apart(together, setup, requests, space, speculation), (together,), layer_by_layer)
     decoding = _usable(offer(decode, requests, space, speculation))
-    return Pools(reading, decoding, (together, decoding), layer_by_layer)
+    return Pools(reading, _apart(decoding, decode, requests, space, speculation), (together, decoding), layer_by_layer)
+
+
+def _apart(
+    together: Pool, setup: Setup, requests: Requests, space: Space | None, speculation: Speculation | None
+) -> Pool:
+    """A pool that only decodes, of the layouts of one that does both, unless measured servers tell the two apart."""
+    alone = setup.served(apart=True)
+    return together if alone is setup else _usable(offer(alone, requests, space, speculation))
 
 
 def check_pairs(pools: Pools) -> None:

@@ -12,17 +12,18 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import MOST_INSTANCES
 from inference_econ.answers.together import FILLED
 from inference_econ.serving import Steady
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
 #: section 3.4), those of public measurements up to 72.
 _LARGEST_GROUP = 144
+#: Prefill instances that are busy for a smaller share of the time are not deployed apart [1].
+_IDLEST = 0.25
 #: Layouts that read prompts and are looked at for each that decodes, the cheapest ones [1].
 _READERS = 6
 #: Prefill and decode instances of a group at most, from the finest ratios to the coarsest [1].
-_COUNTS = (MOST_INSTANCES, 8, 4, 2, 1)
+_COUNTS = (8, 4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class SteadyPools:
     Notes
     -----
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.together.FILLED`, so that prompts wait little. Of all ratios of at most 16 instances
+    :data:`inference_econ.answers.together.FILLED`, so that prompts wait little. Of all ratios of at most 8 instances
     of a kind the least one that is enough is taken, coarser ones where a group would have more chips than are deployed
-    together.
+    together; pools whose prefill instances would be idle for most of the time are none.
     """
 
     pools: Pools
@@ -73,7 +74,9 @@ class SteadyPools:
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
             readers, decoders = _instances(wanted, each, decoding)
             with np.errstate(divide="ignore", invalid="ignore"):
-                chips = np.where(readers > 0, readers * each / decoders, np.inf)
+                busy_enough = wanted * decoders / readers >= _IDLEST / FILLED
+                chips = np.where((readers > 0) & busy_enough, readers * each / decoders, np.inf)
+            # Where none can, none is better.
             better = chips < best
             best = np.where(better, chips, best)
             for mine, values in zip(

@@ -100,11 +100,13 @@ def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
     row, most = rows[0], _in_flight(rows)
     assert row.prefill is not None and row.decode is not None
     # By chance all requests are at one worker.
-    reading, writing = (workers(rows, pool, assumptions, most) for pool in (row.prefill, row.decode))
+    reading, writing = (workers(rows, pool, assumptions, most, apart=True) for pool in (row.prefill, row.decode))
     return Pools(disaggregated.Pool(reading), disaggregated.Pool(writing), (), layer_by_layer=True)
 
 
-def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, most: float) -> Services:
+def workers(
+    rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, most: float, *, apart: bool = False
+) -> Services:
     """The layout of one worker of a pool as a service.
 
     Parameters
@@ -117,6 +119,8 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
         To predict them under.
     most : float
         Requests at one worker at most; ``inf`` if not recorded [1].
+    apart : bool
+        It is one of two pools.
 
     Raises
     ------
@@ -129,7 +133,7 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
-    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
+    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).served(apart=apart)
     speculation = speculation_of(row)
     slots = min(_room(row, setup, plans, speculation), most, pool.slots or math.inf)
     if row.most_sequences is not None:
@@ -253,6 +257,11 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
     return assumptions.changed({"layout.tensor_layouts": cuts})
 
 
+def version_told(row: Measurement) -> str:
+    """The version of the engine of a row: as it says, or as scripts of its days ran; empty if nobody knows."""
+    return row.engine_version or row.ran
+
+
 def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     """With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts."""
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
@@ -364,9 +373,8 @@ def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Se
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
     chip, told = _chip(row.hardware), _told(row, assumptions)
-    if row.context is not None:
-        return Setup(model, chip, precision, row.context, told)
-    return Setup(model, chip, precision, requests.mean_context, told, spread=requests.spread)
+    context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
+    return Setup(model, chip, precision, context, told, spread=spread).levelled(row.engine, version_told(row))
 
 
 @cache

@@ -173,7 +173,7 @@ class Row:
         """The intervals around 1, by what the errors of a fit are about."""
         if self.assumptions is None or self.measurement is None or self.assumed or self.measurement.speculates:
             return dict.fromkeys(_FITTED.values())
-        subjects = [measured_subject(self.measurement)]
+        subjects = [measured_subject(self.measurement, self.assumptions.levels)]
         return {name: interval(1.0, self.assumptions, name, subjects=subjects) for name in set(_FITTED.values())}
 
     @property
@@ -189,7 +189,11 @@ class Row:
             assumed = [Reason("layout is not recorded", f"assumed: {self.assumed}", "layout")]
         if self.prediction is not None and self.prediction.shortage:
             lacking = [Reason("more memory is needed than there is", self.prediction.shortage, "layout")]
-        return [*assumed, *lacking, *reasons(measured_subject(self.measurement), self.assumptions)]
+        return [
+            *assumed,
+            *lacking,
+            *reasons(measured_subject(self.measurement, self.assumptions.levels), self.assumptions),
+        ]
 
     @property
     def outside(self) -> list[str]:

@@ -92,10 +92,17 @@ def _file(source: str | Path, server: MeasuredServer | None) -> File:
     return File(kind, tuple(cells), rows)
 
 
-def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
-    """Rows that have been read beside their predictions; see :func:`servers`."""
+def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
+    """Rows that have been read beside their predictions; see :func:`servers`.
+
+    Without ``levels`` it does not count by how much measured servers differ from their profile.
+    """
     found = [one for file in files for one in file.found]
-    only = None if assumptions is None else catalog.assumptions(assumptions)
+    only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
+
+    def usual(hardware: str, engine: str) -> Assumptions:
+        return of_hardware(hardware, engine, levels=levels)
+
     behind = None if only is None else calibration_behind(only)
     usable = [one for one in found if isinstance(one, Measurement)]
     processes = os.cpu_count() or 1
@@ -117,15 +124,19 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
 
 
 @cache
-def usual(hardware: str, engine: str) -> Assumptions:
+def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
     """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
-    return _profile(profiles.name_for(catalog.hardware(hardware).family, engine))
+    return _profile(profiles.name_for(catalog.hardware(hardware).family, engine), levels=levels)
 
 
 @cache
-def _profile(name: str) -> Assumptions:
+def _profile(name: str, *, levels: bool) -> Assumptions:
     """The catalogue copies what it gives; these are only looked at."""
-    return catalog.assumptions(name)
+    return _with(catalog.assumptions(name), levels=levels)
+
+
+def _with(assumptions: Assumptions, *, levels: bool) -> Assumptions:
+    return assumptions if levels else assumptions.model_copy(update={"levels": None})
 
 
 def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:

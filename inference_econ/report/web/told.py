@@ -13,7 +13,7 @@ from inference_econ.engine import Setup
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.assess_findings import chips_label, verdict
 from inference_econ.report.claims import ClaimsPage
-from inference_econ.report.compare import ComparisonPage, cost_at
+from inference_econ.report.compare import ComparisonPage
 from inference_econ.report.disaggregated import DisaggregatedPage
 from inference_econ.report.disaggregated import verdict as pools_verdict
 from inference_econ.report.explain import ExplanationPage, named_parts
@@ -118,7 +118,7 @@ def _(page: ComparisonPage) -> Told:
 
 def _cheapest(curves: Sequence[Curve], speed: float) -> Pieces:
     """What some series cost at a speed, the cheapest first."""
-    costs = {curve.label: cost for curve in curves if (cost := cost_at(curve, speed)) is not None}
+    costs = {curve.label: cost for curve in curves if (cost := curve.dollars_at(speed)) is not None}
     ranked = sorted(costs.items(), key=lambda item: item[1])
     pieces = [f"At {speed:g} tokens/s per user "]
     for index, (label, cost) in enumerate(ranked):

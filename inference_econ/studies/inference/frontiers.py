@@ -91,7 +91,8 @@ def _frontier(case: Case) -> ServiceFrontier:
     setup = Setup.of(model, case.chip, weights=case.weights, price=1.0)
     requests = Requests.build({"isl": case.isl, "osl": case.osl}, origin="priors")
     proposer = None if case.proposer is None else Speculation.of(case.proposer, case.acceptance, case.draft_length)
-    return service_frontier([Candidate(offer(setup, requests, Space(max_accelerators=case.largest), proposer))])
+    layouts = offer(setup, requests, Space(max_accelerators=case.largest), proposer)
+    return service_frontier([Candidate(layouts)], ends=False)
 
 
 @dataclass(frozen=True, slots=True)

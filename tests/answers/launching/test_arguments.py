@@ -24,7 +24,8 @@ def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: in
     numbers = (tp * dp * pp, slots, pp, tp, ep)
     accelerators, batch, depth, ranks, experts = (np.array([float(number)]) for number in numbers)
     plans = Plans(accelerators, batch, depth, ranks, experts, whole=True)
-    return services(setup, requests, plans, np.array([float(slots)])).service(0)
+    served = replace(setup, context=requests.mean_context, spread=requests.spread)
+    return services(served, requests, plans, np.array([float(slots)])).service(0)
 
 
 def _written(engine: str, service: Service, model: str = "m/x", **known: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from inference_econ.calibration import Measurement, measurements
 from inference_econ.calibration.measurements import FULL_LOADS
 from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.calibration.prediction.predict import Prediction, predict
-from inference_econ.calibration.validation.servers import usual
+from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.inputs import Assumptions, catalog
 from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import play
@@ -36,7 +36,7 @@ def shipped() -> tuple[Measurement, ...]:
 
 
 def profile(row: Measurement) -> Assumptions:
-    return usual(row.hardware, row.engine)
+    return of_hardware(row.hardware, row.engine)
 
 
 @cache

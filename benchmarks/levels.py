@@ -1,0 +1,112 @@
+"""Levels of measured servers over every fitted profile, again: scenarios/assumptions/levels; two minutes.
+
+Run it after profiles or measurements change (benchmarks/profiles.sh does). With ``--judge`` rows are predicted again
+with levels that have not seen them, into docs/levels.md: five minutes more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import click
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration.levels import judged
+from inference_econ.calibration.levels.fitted import Fitted, fitted_levels
+from inference_econ.calibration.levels.judged import Series
+from inference_econ.calibration.levels.levels_file import source_of
+from inference_econ.calibration.measurements import shipped
+from inference_econ.calibration.validation import SERVERS
+from inference_econ.inputs import yaml_text
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "scenarios" / "assumptions" / "levels"
+PAGE = ROOT / "docs" / "levels.md"
+MARK = "<!-- What follows is written by `sh run.sh levels --judge`. -->\n"
+REFERENCE = "aiconfigurator"
+
+
+@click.command()
+@click.option("--judge", is_flag=True, help="Predict rows again with levels that have not seen them.")
+def main(*, judge: bool) -> None:
+    """Write a file for each engine and generation of chips that has a profile of its own."""
+    fitted = fitted_levels(shipped(tuple(SERVERS)), date=date.today().isoformat())
+    FOLDER.mkdir(exist_ok=True)
+    for group, data in fitted.files.items():
+        source = source_of(data, REFERENCE, ", ".join(SERVERS))
+        keys = ("form", "rows", "spreads", "errors", "subjects")
+        path = FOLDER / f"{group.engine}_{group.generation}.yaml"
+        path.write_text(yaml_text({**data, "sources": dict.fromkeys(keys, source)}), encoding="utf-8")
+        click.echo(f"{path.name}: {data['rows']} rows")
+    if judge:
+        before, _, _ = PAGE.read_text(encoding="utf-8").partition(MARK)
+        PAGE.write_text(before + MARK + tables(fitted), encoding="utf-8")
+
+
+def tables(fitted: Fitted) -> str:
+    """What levels change for rows that they have not seen, and each curve by one point of it."""
+    rows, spreads = fitted.rows, fitted.spreads
+    splits = {"other loads known": judged.other_loads_known(rows, spreads)}
+    splits |= {f"{name} left out": judged.left_out(rows, spreads, by) for name, by in judged.SPLITS.items()}
+    curves = judged.by_one_point(rows, spreads)
+    return written(fitted, splits, curves)
+
+
+def written(fitted: Fitted, splits: dict[str, Array], curves: Sequence[tuple[Series, Array]]) -> str:
+    """The tables in Markdown."""
+    plain = judged.before(fitted.rows)
+    head = "| | rows | TPOT | TTFT |\n|---|---|---|---|\n"
+    lines = [f"| without levels | {len(plain)} | {both(plain)} |"]
+    lines += [f"| {name} | {len(errors)} | {both(errors)} |" for name, errors in splits.items()]
+    rest = np.concatenate([judged.before(series.rest) for series, _ in curves])
+    one = np.concatenate([errors for _, errors in curves])
+    lines += [f"| rest of {len(curves)} curves, without levels | {len(rest)} | {both(rest)} |"]
+    lines += [f"| the same by one point of each | {len(one)} | {both(one)} |"]
+    text = (
+        "\n## Rows that levels have not seen\n\n|ln(predicted / measured)|, median / 90th percentile, every row "
+        "predicted again by levels fitted to the others; constants of profiles are as they are.\n\n"
+    )
+    return f"{text}{head}{chr(10).join(lines)}\n\n{of_curves(curves)}"
+
+
+def of_curves(curves: Sequence[tuple[Series, Array]]) -> str:
+    """Each curve, the most points first."""
+    head = (
+        "## Each curve by one of its points\n\nThe point in the middle of its loads is known, as a run of one's own "
+        "beside levels without that deployment; median of |ln(predicted / measured)| of all others, without levels and "
+        "with.\n\n"
+        "| engine | model | chip | layout | lengths | rest | TPOT | by one point | TTFT | by one point |\n"
+        "|---|---|---|---|---|---|---|---|---|---|\n"
+    )
+    lines = []
+    for series, errors in sorted(curves, key=lambda curve: -len(curve[1])):
+        row, place = series.point.row, series.point.places[0]
+        apart, speculates = place.way
+        way = "".join(f", {text}" for text, holds in (("apart", apart), ("speculating", speculates)) if holds)
+        version = f"{row.engine} {place.version}".strip()
+        lengths = f"{row.isl or 0:.0f} / {row.osl or 0:.0f}"
+        middle = [_median(values[:, column]) for column in range(2) for values in (judged.before(series.rest), errors)]
+        cells = (version, row.model, row.hardware, place.deployment[0] + way, lengths, str(len(errors)), *middle)
+        lines.append("| " + " | ".join(cells) + " |")
+    return head + "\n".join(lines) + "\n"
+
+
+def both(errors: Array) -> str:
+    """Median and 90th percentile of TPOT and TTFT."""
+    parts = []
+    for column in errors.T:
+        sizes = np.abs(column[np.isfinite(column)])
+        parts.append(f"{np.median(sizes):.3f} / {np.quantile(sizes, 0.9):.3f}")
+    return " | ".join(parts)
+
+
+def _median(errors: Array) -> str:
+    sizes = np.abs(errors[np.isfinite(errors)])
+    return f"{np.median(sizes):.3f}" if sizes.size else "-"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Costs with what they may be, and how probably one of them is below another."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from inference_econ.engine import Instances, bounds
+
+#: Half of the width of an interval of 80 % of a normal distribution, in standard deviations [1].
+_HALF_WIDTH = 1.2815515655446004
+
+
+class Likely(NamedTuple):
+    """A predicted cost, and where it probably is."""
+
+    dollars: float
+    """As predicted, in any unit that is compared."""
+    low: float | None
+    """The lower end of the 80 % interval of measured servers; None where nobody knows errors."""
+    high: float | None
+    """The upper end; None where nobody knows errors, or nothing is as fast at it."""
+    instances: Instances
+    """What it costs so much."""
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """Mean and standard deviation of ln(measured) if errors are normal [1]; None where nobody knows them."""
+        if self.low is None or self.high is None:
+            return None
+        low, high = math.log(self.low), math.log(self.high)
+        return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
+
+
+def of_throughput(dollars: float, instances: Instances) -> Likely:
+    """A cost that is in inverse proportion to what instances complete."""
+    likely = bounds.around(instances, "throughput")
+    if likely is None:
+        return Likely(dollars, None, None, instances)
+    return Likely(dollars, dollars / likely.high, dollars / likely.low, instances)
+
+
+def chance_below(first: Likely, second: Likely) -> float | None:
+    """The probability that the first cost is below the second; None where nobody knows the errors of one of them.
+
+    Parameters
+    ----------
+    first, second : Likely
+        In one unit.
+
+    Returns
+    -------
+    float or None
+        From 0.05 to 0.95, which stand for less and for more: tails are not known [1].
+
+    Notes
+    -----
+    ln(measured / predicted) of both is taken to be normal, with the mean and the width of its interval of 80 %; the
+    correlation is :func:`shared_share`. So the difference is normal too.
+    """
+    one, other = first.spread, second.spread
+    if one is None or other is None:
+        return None
+    shared = shared_share(first.instances, second.instances)
+    variance = one[1] ** 2 + other[1] ** 2 - 2.0 * shared * one[1] * other[1]
+    if variance <= 0.0:
+        return 0.5 if one[0] == other[0] else 0.95 if one[0] < other[0] else 0.05
+    chance = 0.5 * (1.0 + math.erf((other[0] - one[0]) / math.sqrt(2.0 * variance)))
+    return min(max(chance, 0.05), 0.95)
+
+
+def shared_share(first: Instances, second: Instances) -> float:
+    """The share of the variance of errors that two predictions have in common [1].
+
+    Nothing under different profiles, or for different models or chips: errors of the time per token of two chips under
+    the same engine, model and load hardly go together (rank correlation 0.15, ``sh run.sh error-correlations``). For
+    one model on one chip under one profile, what its levels vary by around the profile, by version, and, if both are
+    served in the same way, by that (:class:`inference_econ.inputs.MeasuredLevels`); nothing where none were measured.
+    """
+    one, other = first.setup, second.setup
+    levels = one.assumptions.levels
+    alike = one.model == other.model and one.hardware == other.hardware
+    if levels is None or not alike or one.assumptions.name != other.assumptions.name:
+        return 0.0
+    spreads = levels.spreads["tpot"]
+    common = spreads.subject**2 + spreads.version**2
+    if first.speculates == second.speculates:
+        common += spreads.way**2
+    if list(first.layouts) == list(second.layouts):
+        common += spreads.deployment**2
+    every = (spreads.subject, spreads.version, spreads.way, spreads.deployment, spreads.row)
+    return common / sum(spread**2 for spread in every)

@@ -1,0 +1,7 @@
+"""Levels of measured servers over what a fitted profile predicts of them.
+
+Predictions of a profile are off by what servers have in common: one model on one chip, one version of an engine, one
+way of serving, one deployment. ``observed`` reads how far measured rows are off and how that follows from steps,
+``pooled`` fits levels to them, ``left_out`` counts the errors that remain, ``levels_file`` writes them, ``fitted`` does
+all of this, and ``judged`` predicts rows again with levels that have not seen them.
+"""

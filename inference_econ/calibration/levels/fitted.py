@@ -1,0 +1,92 @@
+"""Levels of all groups, fitted to measured rows, as one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inference_econ.calibration.levels.left_out import error_spreads
+from inference_econ.calibration.levels.levels_file import entries_of, levels_data
+from inference_econ.calibration.levels.observed import Group, Observed, observed, refined
+from inference_econ.calibration.levels.pooled import Levels, Spreads, level_of, pooled, spreads_of
+from inference_econ.calibration.measurements import Measurement, Skipped, distinct
+from inference_econ.calibration.rows import is_poor
+from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
+
+#: Date of levels that no file says.
+_UNDATED = "1970-01-01"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Levels, and what they were fitted to.
+
+    Attributes
+    ----------
+    rows : tuple of Observed
+        Measured rows beside predictions of their profiles.
+    spreads : Spreads
+        What levels are pooled with.
+    files : mapping of Group to dict
+        Of each group, as plain data of :class:`inference_econ.inputs.MeasuredLevels`.
+    """
+
+    rows: tuple[Observed, ...]
+    spreads: Spreads
+    files: Mapping[Group, dict[str, Any]]
+
+
+def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
+    """The rows that levels are fitted to: closed loops, each once, speculating ones too, but no spoilt or poor ones."""
+    rows = distinct([row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"])
+    return [row for row in rows if not row.spoilt and not is_poor(row)]
+
+
+def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fitted:
+    """Fit levels over the profiles of all engines on all generations of chips.
+
+    Parameters
+    ----------
+    measured : sequence of Measurement or Skipped
+        Rows of some files.
+    date : str
+        Of the fit.
+    """
+    rows = observed(usable(measured), as_fitted)
+    spreads = spreads_of(rows)
+    first = pooled(rows, spreads)
+    rows = refined(rows, profiles_with(rows, first, spreads), [level_of(first, row) for row in rows])
+    spreads = spreads_of(rows)
+    levels, errors = pooled(rows, spreads), error_spreads(rows, spreads)
+    files = {
+        group: levels_data(group, entries_of(group, own, levels), spreads, errors.get(group, {}), date=date)
+        for group, own in _by_group(rows).items()
+    }
+    return Fitted(tuple(rows), spreads, files)
+
+
+def profiles_with(rows: Sequence[Observed], levels: Levels, spreads: Spreads) -> Callable[[Group], Assumptions]:
+    """The profile of each group with levels that were fitted to some rows."""
+    made = {
+        group: _profile_with(levels_data(group, entries_of(group, own, levels), spreads, {}, date=_UNDATED))
+        for group, own in _by_group(rows).items()
+    }
+    return lambda group: made.get(group) or as_fitted(group)
+
+
+def _profile_with(data: dict[str, Any]) -> Assumptions:
+    base = catalog.as_fitted(data["profile"])
+    return base.model_copy(update={"levels": MeasuredLevels.build(data, origin=data["profile"])})
+
+
+def _by_group(rows: Sequence[Observed]) -> dict[Group, list[Observed]]:
+    groups: dict[Group, list[Observed]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    return groups
+
+
+def as_fitted(group: Group) -> Assumptions:
+    """The profile of a group, without levels."""
+    return catalog.as_fitted(group.profile)

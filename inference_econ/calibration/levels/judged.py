@@ -1,0 +1,123 @@
+"""Rows predicted again with levels that have not seen them: whether levels help where they can, and nowhere harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration.levels.fitted import profiles_with
+from inference_econ.calibration.levels.levels_file import entries_of, levels_data
+from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed
+from inference_econ.calibration.levels.own import own_levels
+from inference_econ.calibration.levels.pooled import Spreads, blocks, pooled
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.problem import log_ratios
+from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
+
+#: Date of levels that no file says.
+_UNDATED = "1970-01-01"
+#: Points of a curve that is worth holding all but one of [1].
+_CURVE = 3
+
+#: What rows share that are left out together.
+SPLITS: Mapping[str, Callable[[Observed], object]] = {
+    "deployment": lambda row: row.places,
+    "version": lambda row: row.places[0][:2],
+    "model": lambda row: row.row.model,
+    "engine and chip": lambda row: (row.group, row.row.hardware),
+}
+
+
+class Series(NamedTuple):
+    """Rows of one deployment with requests of the same lengths: one curve."""
+
+    rows: tuple[Observed, ...]
+    """By concurrency."""
+
+    @property
+    def point(self) -> Observed:
+        """The one in the middle, which somebody has measured."""
+        return self.rows[len(self.rows) // 2]
+
+    @property
+    def rest(self) -> tuple[Observed, ...]:
+        """All others."""
+        return tuple(row for row in self.rows if row is not self.point)
+
+
+def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed], object]) -> Array:
+    """ln(predicted / measured) of TPOT and TTFT by levels without what shares something with a row, (rows, 2) [1].
+
+    Levels are fitted again to all other rows, constants of profiles are not, and every row is predicted exactly.
+    """
+    under: dict[int, Assumptions] = {}
+    for part in blocks(rows).values():
+        names = [by(row) for row in part]
+        for name in dict.fromkeys(names):
+            rest = [row for row, other in zip(part, names, strict=True) if other != name]
+            assumed = profiles_with(rest, pooled(rest, spreads), spreads)(part[0].group)
+            under |= {id(row.row): assumed for row, other in zip(part, names, strict=True) if other == name}
+    return _errors(rows, under)
+
+
+def other_loads_known(rows: Sequence[Observed], spreads: Spreads) -> Array:
+    """The same where every other load of a deployment is known: each half of its rows by the other half."""
+    halves = [{id(row) for series in all_series(rows) for row in series.rows[half::2]} for half in (0, 1)]
+    errors = np.full((len(rows), len(QUANTITIES)), np.nan)
+    for half in halves:
+        chosen = [index for index, row in enumerate(rows) if id(row) in half]
+        rest = [row for row in rows if id(row) not in half]
+        assumed = profiles_with(rest, pooled(rest, spreads), spreads)
+        own = [rows[index] for index in chosen]
+        errors[chosen] = _errors(own, {id(row.row): assumed(row.group) for row in own})
+    return errors
+
+
+def by_one_point(rows: Sequence[Observed], spreads: Spreads) -> list[tuple[Series, Array]]:
+    """The rest of each curve by one point of it, as one's own run beside shipped levels without that deployment.
+
+    With each curve ln(predicted / measured) of TPOT and TTFT of all but that point, shape (rows, 2) [1].
+    """
+    curves = [series for series in all_series(rows) if len(series.rows) >= _CURVE]
+    parts = blocks(rows)
+    under: dict[int, Assumptions] = {}
+    for series in curves:
+        group, places = series.point.group, series.point.places
+        rest = [row for row in parts[group, places[0].subject] if row.places != places]
+        assumed = _with_point(group, rest, series.point, spreads)
+        under |= {id(row.row): assumed for row in series.rest}
+    every = [row for series in curves for row in series.rest]
+    errors = _errors(every, under)
+    ends = np.cumsum([len(series.rest) for series in curves])
+    return list(zip(curves, np.split(errors, ends[:-1]), strict=True))
+
+
+def _with_point(group: Group, rest: Sequence[Observed], point: Observed, spreads: Spreads) -> Assumptions:
+    base = catalog.as_fitted(group.profile)
+    if rest:
+        known = levels_data(group, entries_of(group, rest, pooled(rest, spreads)), spreads, {}, date=_UNDATED)
+        file = MeasuredLevels.build(known, origin=group.profile)
+        data = own_levels(file, group, [point], date=_UNDATED)
+    else:
+        data = levels_data(group, entries_of(group, [point], pooled([point], spreads)), spreads, {}, date=_UNDATED)
+    return base.model_copy(update={"levels": MeasuredLevels.build(data, origin=group.profile)})
+
+
+def all_series(rows: Sequence[Observed]) -> list[Series]:
+    """Rows by deployment and lengths, each by concurrency."""
+    series: dict[object, list[Observed]] = {}
+    for row in rows:
+        series.setdefault((row.group, row.places, row.row.isl, row.row.osl), []).append(row)
+    return [Series(tuple(sorted(each, key=lambda row: row.row.concurrency or 0.0))) for each in series.values()]
+
+
+def before(rows: Sequence[Observed]) -> Array:
+    """The same by profiles alone, shape (rows, 2) [1]."""
+    return log_ratios([row.prediction for row in rows], QUANTITIES)
+
+
+def _errors(rows: Sequence[Observed], under: Mapping[int, Assumptions]) -> Array:
+    return log_ratios(predict([row.row for row in rows], lambda row: under[id(row)]), QUANTITIES)

@@ -1,0 +1,128 @@
+"""Levels as a file of plain data, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed
+from inference_econ.calibration.levels.pooled import DEPTHS, Levels, Spreads, known_part
+from inference_econ.inputs import (
+    LEVELS_FORM,
+    MeasuredLevel,
+    MeasuredLevels,
+    Quantity,
+    Unseen,
+    constants_of,
+)
+
+_SOURCE = (
+    "partly pooled from {rows} rows of {files}, over what {profile} predicts of them; errors of rows whose likes the "
+    "levels had not seen (docs/levels.md)"
+)
+
+
+class Entry(NamedTuple):
+    """One level."""
+
+    rows: int
+    """Measurements [1]."""
+    decode: float
+    """Logarithm of that of steps that decode [1]."""
+    prefill: float
+    """The same of steps that read prompts [1]."""
+
+
+#: Levels by the first entries of a :class:`Place`.
+Entries = Mapping[tuple[Any, ...], Entry]
+
+
+def levels_data(
+    group: Group, entries: Entries, spreads: Spreads, errors: Mapping[Unseen, Mapping[Quantity, Any]], *, date: str
+) -> dict[str, Any]:
+    """The levels of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
+    return {
+        "form": LEVELS_FORM,
+        "profile": group.profile,
+        "constants": constants_of(group.profile),
+        "engine": group.engine,
+        "date": date,
+        "rows": sum(entry.rows for part, entry in entries.items() if len(part) == 1),
+        "spreads": _spreads(spreads),
+        "errors": {unseen: dict(quantities) for unseen, quantities in errors.items()},
+        "subjects": _nested(entries, ()),
+    }
+
+
+def source_of(data: Mapping[str, Any], reference: str, files: str) -> dict[str, str]:
+    """Where the numbers of a file of levels come from."""
+    where = _SOURCE.format(rows=data["rows"], files=files, profile=data["profile"])
+    return {"ref": reference, "where": where, "kind": "derived"}
+
+
+def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[tuple[Any, ...], Entry]:
+    """Levels that were fitted to some rows of a group, with how many rows each rests on."""
+    counts: dict[tuple[Any, ...], set[int]] = {}
+    for number, row in enumerate(rows):
+        for place in row.places:
+            for depth in range(len(DEPTHS)):
+                counts.setdefault(known_part(place, depth), set()).add(number)
+    return {
+        part: Entry(len(numbers), *(levels.get((group, kind, part), 0.0) for kind in range(2)))
+        for part, numbers in counts.items()
+    }
+
+
+def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], Entry]:
+    """The levels of a file."""
+    entries: dict[tuple[Any, ...], Entry] = {}
+    for subject in file.subjects:
+        part: tuple[Any, ...] = ((subject.model, subject.hardware),)
+        entries[part] = _entry(subject)
+        for version in subject.versions:
+            entries[*part, version.version] = _entry(version)
+            for way in version.ways:
+                place = (*part, version.version, (way.apart, way.speculates))
+                entries[place] = _entry(way)
+                for each in way.deployments:
+                    entries[*place, (each.layout, each.weights)] = _entry(each)
+    return entries
+
+
+def _entry(level: MeasuredLevel) -> Entry:
+    return Entry(level.rows, level.decode, level.prefill)
+
+
+def _spreads(spreads: Spreads) -> dict[str, dict[str, float]]:
+    return {
+        name: {
+            **{depth: round(float(value), 4) for depth, value in zip(DEPTHS, spreads.effects[kind], strict=True)},
+            "row": round(float(spreads.rows[kind]), 4),
+        }
+        for kind, name in enumerate(QUANTITIES)
+    }
+
+
+def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """The levels right below one, each with those below it."""
+    depth = len(within)
+    below = sorted((part for part in entries if len(part) == depth + 1 and part[:depth] == within), key=str)
+    names = ("subjects", "versions", "ways", "deployments")
+    nested = []
+    for part in below:
+        entry = entries[part]
+        level = {"rows": entry.rows, "decode": round(entry.decode, 4), "prefill": round(entry.prefill, 4)}
+        further = {names[depth + 1]: _nested(entries, part)} if depth + 1 < len(names) else {}
+        nested.append({**_named(depth, part[depth]), **level, **further})
+    return nested
+
+
+def _named(depth: int, name: Any) -> dict[str, Any]:
+    """What a level is of, as a file says it."""
+    if depth == 0:
+        return {"model": name[0], "hardware": name[1]}
+    if depth == 1:
+        return {"version": name}
+    if depth == 2:
+        return {key: True for key, holds in zip(("apart", "speculates"), name, strict=True) if holds}
+    return {"layout": name[0], "weights": name[1]}

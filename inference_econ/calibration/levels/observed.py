@@ -1,0 +1,182 @@
+"""How far measured rows are from predictions, and how much of that follows from levels of decode and prefill steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.calibration.prediction.deployed import version_told
+from inference_econ.calibration.prediction.predict import Prediction, predict
+from inference_econ.calibration.problem import log_ratios
+from inference_econ.calibration.subjects import specs
+from inference_econ.engine import formats, has_experts, layout_key
+from inference_econ.inputs import (
+    LEVELS_FORM,
+    Assumptions,
+    LevelSpreads,
+    MeasuredLevels,
+    MeasuredSubject,
+    catalog,
+    constants_of,
+    profiles,
+)
+
+#: What levels are fitted to, and which of these the level of a kind of step is told by first.
+QUANTITIES = ("tpot", "ttft")
+#: Logarithm of a level that is tried to see what follows from it [1].
+_TRIED = 0.05
+_NO_SPREAD = LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
+
+
+class Group(NamedTuple):
+    """An engine on a generation of chips: what has a profile of its own."""
+
+    engine: str
+    """Serving engine."""
+    generation: str
+    """Of chips."""
+
+    @property
+    def profile(self) -> str:
+        """The name of its profile."""
+        return f"profiles/{self.engine}_{self.generation}"
+
+
+class Place(NamedTuple):
+    """Where a row belongs: the same entries from the first on make two rows more and more alike."""
+
+    subject: tuple[str, str]
+    """Model and chip, by their names in the catalogue."""
+    version: str
+    """Of the engine."""
+    way: tuple[bool, bool]
+    """Whether prompts are read by other instances than decode, and whether tokens are proposed."""
+    deployment: tuple[str, str]
+    """Layout of the instance, and format of the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A measured row beside its prediction.
+
+    Attributes
+    ----------
+    row : Measurement
+        What was measured.
+    prediction : Prediction
+        Of the profile alone.
+    group : Group
+        Whose profile.
+    places : tuple of Place
+        Where it belongs, of steps that decode and of those that read prompts: pools have a layout each.
+    errors : ndarray, shape (2,)
+        ln(measured / predicted) of TPOT and TTFT [1]; NaN where one was not measured.
+    slopes : ndarray, shape (2, 2)
+        By how much their predicted logarithms follow those of levels of decode and prefill steps [1].
+    """
+
+    row: Measurement
+    prediction: Prediction
+    group: Group
+    places: tuple[Place, Place]
+    errors: Array
+    slopes: Array
+
+
+def group_of(row: Measurement) -> Group | None:
+    """The engine and generation of a row, if they have a profile of their own."""
+    generation = profiles.generation_of(specs(row.model, row.hardware)[1].family)
+    group = Group(row.engine, generation)
+    return group if row.engine and generation and group.profile in catalog.names("assumptions") else None
+
+
+def places_of(row: Measurement) -> tuple[Place, Place]:
+    """Where a row belongs, of steps that decode and of those that read prompts."""
+    model, _ = specs(row.model, row.hardware)
+    way = (row.decode is not None, row.speculates)
+    weights, subject = formats(model, row.weights), (row.model, row.hardware)
+    groups = row.dp or 1 if has_experts(model) else 1
+    layouts = [layout_key(row.tp or 1, groups, row.pp or 1)] * 2
+    if row.decode is not None and row.prefill is not None:
+        layouts = [_pool(row.decode), _pool(row.prefill)]
+    decode, prefill = (Place(subject, version_told(row), way, (layout, weights)) for layout in layouts)
+    return decode, prefill
+
+
+def _pool(pool: Pool) -> str:
+    return layout_key(pool.tp, pool.dp, pool.pp)
+
+
+def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumptions]) -> list[Observed]:
+    """The rows of engines on generations that have a profile of their own, beside their predictions.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Others, and those whose layout is not recorded, are left out.
+    assumptions : callable
+        The profile of a group, without levels.
+
+    Notes
+    -----
+    What follows from a level is the difference between predictions with and without one of 5 %.
+    """
+    usable = [row for row in rows if (row.tp or row.decode) and group_of(row)]
+    groups = {group: assumptions(group) for row in usable if (group := group_of(row))}
+
+    def all_predicted(decode: float, prefill: float) -> list[Prediction]:
+        tried = {group: _levelled(group, base, usable, decode, prefill) for group, base in groups.items()}
+        return predict(usable, lambda row: tried[_group(row)])
+
+    plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
+    ratios = log_ratios(plain, QUANTITIES)
+    slopes = np.stack([(log_ratios(each, QUANTITIES) - ratios) / _TRIED for each in moved], axis=-1)
+    return [
+        Observed(row, prediction, _group(row), places_of(row), -ratios[index], np.nan_to_num(slopes[index]))
+        for index, (row, prediction) in enumerate(zip(usable, plain, strict=True))
+        if np.isfinite(ratios[index]).any() and not prediction.assumed
+    ]
+
+
+def refined(
+    rows: Sequence[Observed], assumptions: Callable[[Group], Assumptions], levels: Sequence[Array]
+) -> list[Observed]:
+    """The same rows with the errors that predictions with levels have, and what their levels move taken back.
+
+    A step of Gauss and Newton: exact where the levels are, and by slopes around them.
+    """
+    predictions = predict([each.row for each in rows], lambda row: assumptions(_group(row)))
+    left = -log_ratios(predictions, QUANTITIES)
+    return [replace(each, errors=left[index] + each.slopes @ levels[index]) for index, each in enumerate(rows)]
+
+
+def _group(row: Measurement) -> Group:
+    group = group_of(row)
+    assert group is not None
+    return group
+
+
+def _levelled(
+    group: Group, base: Assumptions, rows: Sequence[Measurement], decode: float, prefill: float
+) -> Assumptions:
+    """A profile with the same level for everything that was measured of a group."""
+    subjects = dict.fromkeys((row.model, row.hardware) for row in rows if group_of(row) == group)
+    levels = MeasuredLevels(
+        form=LEVELS_FORM,
+        profile=group.profile,
+        constants=constants_of(group.profile),
+        engine=group.engine,
+        date="1970-01-01",
+        rows=1,
+        spreads={"tpot": _NO_SPREAD, "ttft": _NO_SPREAD},
+        subjects=tuple(
+            MeasuredSubject(rows=1, decode=decode, prefill=prefill, model=model, hardware=hardware)
+            for model, hardware in subjects
+        ),
+    )
+    return base.model_copy(update={"levels": levels})

@@ -1,0 +1,131 @@
+"""Levels of one's own servers, from as little as one point of a load test, on top of those that are shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration.levels.levels_file import Entry, entries_of, known_entries, levels_data
+from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, group_of, observed
+from inference_econ.calibration.levels.pooled import DEPTHS, Spreads, level_of, pooled
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.problem import log_ratios
+from inference_econ.errors import InputError
+from inference_econ.inputs import MeasuredLevels, catalog
+
+
+class OwnProfile(NamedTuple):
+    """A fitted profile with levels of one's own servers."""
+
+    group: Group
+    """Whose profile."""
+    levels: dict[str, Any]
+    """As plain data."""
+    rows: tuple[Measurement, ...]
+    """One's own."""
+    before: Array
+    """ln(predicted / measured) of TPOT and TTFT by what is shipped, shape (rows, 2) [1]."""
+    after: Array
+    """The same with one's own levels."""
+
+    def file(self, name: str, description: str, reference: str, data: str) -> dict[str, Any]:
+        """A preset of assumptions, as plain data."""
+        where = f"partly pooled from {len(self.rows)} rows of {data} and the levels that come with {self.group.profile}"
+        return {
+            "extends": self.group.profile,
+            "name": name,
+            "description": description or f"{self.group.profile} with levels of {len(self.rows)} rows of {data}.",
+            "levels": self.levels,
+            "sources": {"levels": {"ref": reference, "where": where, "kind": "derived"}},
+        }
+
+
+def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
+    """The profile of one's own servers: that of their engine and chip, and their level over it.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        One or more, of one engine on one generation of chips.
+    date : str
+        Of the fit.
+
+    Raises
+    ------
+    InputError
+        If the rows are of several engines or generations, or of none with a profile of its own.
+    """
+    groups = list(dict.fromkeys(group_of(row) for row in rows))
+    group = groups[0] if len(groups) == 1 else None
+    if group is None:
+        names = ", ".join(name for name in catalog.names("assumptions") if name.count("_") and "profiles/" in name)
+        of = ", ".join(dict.fromkeys(f"{row.engine or 'no named engine'} on {row.hardware}" for row in rows)) or "none"
+        raise InputError(
+            f"levels are of one engine on one generation of chips that have a profile ({names}); the rows are of {of}: "
+            "name the engine with --engine, or choose rows with --where"
+        )
+    shipped, today = catalog.assumptions(group.profile), catalog.engine(group.engine).at().version
+    # A run that does not say its version is of the one that answers are about.
+    dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
+    alone = catalog.as_fitted(group.profile)
+    seen = observed(dated, lambda _: alone)
+    if not seen:
+        raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
+    assert shipped.levels is not None
+    levels = own_levels(shipped.levels, group, seen, date=date)
+    mine = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
+    known = [row.row for row in seen]
+    before, after = (
+        log_ratios(predict(known, lambda _, assumed=assumed: assumed), QUANTITIES) for assumed in (shipped, mine)
+    )
+    return OwnProfile(group, levels, tuple(known), before, np.asarray(after))
+
+
+def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
+    """Levels of one's own servers beside those of a file, as plain data.
+
+    Parameters
+    ----------
+    shipped : MeasuredLevels
+        Of servers that others have measured.
+    group : Group
+        Whose profile.
+    rows : sequence of Observed
+        One's own.
+    date : str
+        Of the fit.
+
+    Notes
+    -----
+    What others have measured is where one's own levels begin: their level is the mean, and of what they have measured
+    only one's own deployment may differ from it, of what they have not, all that is narrower. Errors over that are
+    pooled as all are (:mod:`inference_econ.calibration.levels.pooled`).
+    """
+    known, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
+    before = {
+        (group, kind, part): (entry.decode, entry.prefill)[kind] for part, entry in known.items() for kind in range(2)
+    }
+    beyond = [replace(row, errors=row.errors - row.slopes @ level_of(before, row)) for row in rows]
+    fixed = {part for part in known if len(part) < len(DEPTHS)}
+    further = pooled(beyond, spreads, fixed=fixed)
+    own = dict(known)
+    for part, entry in entries_of(group, rows, further).items():
+        decode, prefill = (_nearest(known, part)[kind] + (entry.decode, entry.prefill)[kind] for kind in range(2))
+        own[part] = Entry(entry.rows + (known[part].rows if part in known else 0), decode, prefill)
+    errors = {
+        unseen: {quantity: spread.model_dump(exclude_none=True, mode="json") for quantity, spread in spreads_of.items()}
+        for unseen, spreads_of in shipped.errors.items()
+    }
+    return levels_data(group, own, spreads, errors, date=date)
+
+
+def _nearest(known: dict[tuple[Any, ...], Entry], part: tuple[Any, ...]) -> tuple[float, float]:
+    """The levels of decode and prefill steps that others have measured of a part, or of what it belongs to [1]."""
+    parts = (part[:length] for length in range(len(part), 0, -1))
+    entry = next((known[each] for each in parts if each in known), Entry(0, 0.0, 0.0))
+    return entry.decode, entry.prefill

@@ -1,0 +1,202 @@
+"""Levels, partly pooled: nested random effects on what measured rows are off by.
+
+The logarithm of what steps of kind q (decode, prefill) of a row take over their prediction is the sum of effects of
+what the row belongs to, a = 1 .. 4 (model on chip, version, way of serving, deployment), each normal around 0 with a
+standard deviation of its own, t_qa. A row's TPOT and TTFT follow from these by slopes that predictions give, and
+scatter with s_r:
+
+    y = X u + e,    u ~ N(0, T),    e ~ N(0, S)
+
+with a line of X for each measured latency: its slope on decode in the columns of the row's four effects on decode, and
+that on prefill in those of its effects on prefill. The mean of u given y, which is its best linear unbiased prediction,
+solves Henderson's mixed-model equations,
+
+    (X' S^-1 X + T^-1) u = X' S^-1 y,
+
+whose inverse matrix C is the covariance of u given y. Effects of different models on chips share no row, so that each
+block is solved by itself. Variances are those that repeat themselves: t_qa^2 is the mean of u^2 + C over the effects of
+its kind (a step of the EM algorithm, which no likelihood falls in), and s_r^2 that of an ordinary row: the median of
+squared residuals, each over its variance in units of s_r^2, over that of the chi-square distribution, so that a series
+that nothing explains makes no other row uncertain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, Place
+from inference_econ.inputs import LevelSpreads
+
+#: What a row belongs to, wider groups first.
+DEPTHS = ("subject", "version", "way", "deployment")
+#: Where variances begin [1], how often they are improved, and what they do not fall below: the digits of a file.
+_START, _ROUNDS, _LEAST = 0.1, 40, 1e-3
+#: Median of the chi-square distribution with one degree of freedom [1].
+_CHI_SQUARE = 0.4549
+
+#: Logarithms of levels of decode and prefill steps by group and by the first entries of a place [1].
+Levels = Mapping[tuple[Group, int, tuple[object, ...]], float]
+
+
+class Spreads(NamedTuple):
+    """Standard deviations that levels are pooled with [1]."""
+
+    effects: Array
+    """Of decode and prefill by depth, shape (2, 4)."""
+    rows: Array
+    """Of TPOT and TTFT around their levels, shape (2,)."""
+
+    @classmethod
+    def start(cls) -> Spreads:
+        """Where a fit begins."""
+        return cls(np.full((2, len(DEPTHS)), _START), np.full(2, _START))
+
+    @classmethod
+    def read(cls, known: Mapping[str, LevelSpreads]) -> Spreads:
+        """Those of a file."""
+        each = [known[name] for name in QUANTITIES]
+        return cls(
+            np.array([[getattr(one, depth) for depth in DEPTHS] for one in each], dtype=float),
+            np.array([one.row for one in each], dtype=float),
+        )
+
+
+class _Block(NamedTuple):
+    """Rows of one model on one chip."""
+
+    design: Array
+    """Shape (lines, effects) [1]."""
+    errors: Array
+    """Shape (lines,) [1]."""
+    quantity: Array
+    """TPOT or TTFT of each line, as their places among :data:`QUANTITIES`."""
+    kinds: Array
+    """Kind of step and depth of each effect, shape (effects, 2)."""
+    names: tuple[tuple[Group, int, tuple[object, ...]], ...]
+    """Of the effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """Effects of one block."""
+
+    effects: Array
+    covariance: Array
+
+
+def known_part(place: Place, depth: int) -> tuple[object, ...]:
+    """The first entries of a place."""
+    return tuple(place[: depth + 1])
+
+
+def _block(rows: Sequence[Observed]) -> _Block:
+    index: dict[tuple[Group, int, tuple[object, ...]], int] = {}
+    lines: list[dict[int, float]] = []
+    errors: list[float] = []
+    quantity: list[int] = []
+    for row in rows:
+        effects = [
+            [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in range(len(DEPTHS))]
+            for kind, place in enumerate(row.places)
+        ]
+        for which, error in enumerate(row.errors.tolist()):
+            if np.isfinite(error):
+                slopes = row.slopes[which].tolist()
+                lines.append({effect: slopes[kind] for kind in range(2) for effect in effects[kind]})
+                errors.append(error)
+                quantity.append(which)
+    design = np.zeros((len(lines), len(index)))
+    for line, values in enumerate(lines):
+        design[line, list(values)] = list(values.values())
+    kinds = np.array([(kind, len(part) - 1) for _, kind, part in index])
+    return _Block(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
+
+
+def _solved(block: _Block, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> _Solved:
+    """The mixed-model equations of a block; effects that are ``fixed`` are known to be 0."""
+    scatter = spreads.rows[block.quantity] ** 2
+    effects = np.where([part in fixed for _, _, part in block.names], 0.0, spreads.effects[tuple(block.kinds.T)])
+    prior = np.maximum(effects, _LEAST) ** 2
+    weighted = block.design / scatter[:, None]
+    covariance = np.linalg.inv(weighted.T @ block.design + np.diag(1.0 / prior))
+    return _Solved(covariance @ (weighted.T @ block.errors), covariance)
+
+
+def blocks(rows: Iterable[Observed]) -> dict[tuple[Group, tuple[str, str]], list[Observed]]:
+    """Rows by what shares effects: group, and model on chip."""
+    parts: dict[tuple[Group, tuple[str, str]], list[Observed]] = {}
+    for row in rows:
+        parts.setdefault((row.group, row.places[0].subject), []).append(row)
+    return parts
+
+
+def spreads_of(rows: Sequence[Observed]) -> Spreads:
+    """The standard deviations that some rows show."""
+    parts = [_block(each) for each in blocks(rows).values()]
+    spreads = Spreads.start()
+    for _ in range(_ROUNDS):
+        solved = [_solved(part, spreads) for part in parts]
+        squares = np.concatenate([one.effects**2 + np.diag(one.covariance) for one in solved])
+        kinds = np.concatenate([part.kinds for part in parts])
+        left = np.concatenate([_left(part, one, spreads) for part, one in zip(parts, solved, strict=True)])
+        quantity = np.concatenate([part.quantity for part in parts])
+        effects = [
+            [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS))]
+            for kind in range(2)
+        ]
+        of_rows = [_ordinary(left[quantity == which]) for which in range(2)]
+        spreads = Spreads(np.sqrt(np.maximum(effects, _LEAST**2)), np.sqrt(np.maximum(of_rows, _LEAST**2)))
+    return spreads
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if values.size else 0.0
+
+
+def _ordinary(squares: Array) -> float:
+    """Variance of ordinary rows; where there are none, what a fit begins with [1]."""
+    return float(np.median(squares)) / _CHI_SQUARE if squares.size else _START**2
+
+
+def _left(block: _Block, solved: _Solved, spreads: Spreads) -> Array:
+    """Squares of what levels leave of each line, over the share of its variance that they do not take up [1]."""
+    left, scatter = block.errors - block.design @ solved.effects, spreads.rows[block.quantity] ** 2
+    taken = np.sum(block.design @ solved.covariance * block.design, axis=1) / scatter
+    return np.asarray(left**2 / np.maximum(1.0 - taken, _LEAST))
+
+
+def pooled(
+    rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = ()
+) -> dict[tuple[Group, int, tuple[object, ...]], float]:
+    """The level of everything that some rows belong to, all that is wider included [1].
+
+    Parameters
+    ----------
+    rows : sequence of Observed
+        What was measured.
+    spreads : Spreads
+        What levels are pooled with.
+    fixed : collection of tuple
+        First entries of places whose own effects are known to be 0.
+    """
+    levels: dict[tuple[Group, int, tuple[object, ...]], float] = {}
+    for part in blocks(rows).values():
+        block = _block(part)
+        own = dict(zip(block.names, _solved(block, spreads, fixed).effects.tolist(), strict=True))
+        for group, kind, name in own:
+            levels[group, kind, name] = sum(own[group, kind, name[: depth + 1]] for depth in range(len(name)))
+    return levels
+
+
+def level_of(levels: Levels, row: Observed) -> Array:
+    """The levels of decode and prefill steps of a row, from the narrowest thing that it shares [1]; 0 if nothing."""
+    found = []
+    for kind, place in enumerate(row.places):
+        parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
+        found.append(next((levels[row.group, kind, part] for part in parts if (row.group, kind, part) in levels), 0.0))
+    return np.array(found)

@@ -1,0 +1,131 @@
+"""Levels of measured servers where a setup is like them: what steps take over what operators say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference_econ.engine.layouts.degrees import key_degrees, layout_key
+from inference_econ.engine.layouts.plans import Plans, attention_groups, has_experts
+from inference_econ.inputs import (
+    HardwareSpec,
+    LayoutAssumptions,
+    MeasuredDeployment,
+    MeasuredLevel,
+    MeasuredLevels,
+    MeasuredVersion,
+    MeasuredWay,
+    ModelSpec,
+    Precision,
+    Unseen,
+    catalog,
+)
+
+if TYPE_CHECKING:
+    from inference_econ._types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class SetupLevels:
+    """What was measured of an engine with one model on one chip: what every step of a setup is multiplied by.
+
+    Attributes
+    ----------
+    engine : str
+        Of the measurements.
+    widest : MeasuredLevel
+        Of the version that is asked about, or, where that was not measured, of the model on the chip.
+    versions : tuple of MeasuredVersion
+        That were measured of the model on the chip.
+    ways : tuple of MeasuredWay
+        Ways of serving that were measured of the version; none where it was not.
+    weights : str
+        Number format that is asked about.
+    apart, speculates : bool
+        The way of serving that is asked about.
+    """
+
+    engine: str
+    widest: MeasuredLevel
+    versions: tuple[MeasuredVersion, ...]
+    ways: tuple[MeasuredWay, ...]
+    weights: str
+    apart: bool = False
+    speculates: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        levels: MeasuredLevels | None,
+        model: ModelSpec,
+        hardware: HardwareSpec,
+        precision: Precision,
+        version: str | None,
+    ) -> SetupLevels | None:
+        """The levels of a model on a chip under a version of the engine; None where the two were not measured.
+
+        Where no version is meant, or it was not recorded, and no measurement lacks it either, the newest that facts are
+        known of is taken.
+        """
+        subject = None if levels is None else levels.of(model.name, hardware.name)
+        if levels is None or subject is None:
+            return None
+        known = next((each for each in subject.versions if each.version == version), None)
+        if known is None and not version:
+            newest = catalog.engine(levels.engine).at().version
+            known = next((each for each in subject.versions if each.version == newest), None)
+        ways = () if known is None else known.ways
+        weights = precision.experts if has_experts(model) else precision.weights
+        return cls(levels.engine, known or subject, subject.versions, ways, weights)
+
+    @property
+    def version(self) -> str | None:
+        """The version, if it was measured."""
+        return self.widest.version if isinstance(self.widest, MeasuredVersion) else None
+
+    @property
+    def _way(self) -> MeasuredWay | None:
+        ways = (way for way in self.ways if (way.apart, way.speculates) == (self.apart, self.speculates))
+        return next(ways, None)
+
+    @property
+    def _deployments(self) -> tuple[MeasuredDeployment, ...]:
+        known = () if self._way is None else self._way.deployments
+        return tuple(each for each in known if each.weights == self.weights)
+
+    def level(self, layout: str) -> MeasuredLevel:
+        """The nearest to an instance of some layout, as :func:`layout_key` has it."""
+        degrees = key_degrees(layout)
+        bare = layout_key(degrees["tp"], degrees["dp"], degrees["pp"])
+        return next((each for each in self._deployments if each.layout == bare), self._way or self.widest)
+
+    def unseen(self, layouts: Sequence[str]) -> Unseen:
+        """What the level of the least known of some layouts has not seen; of none, what that of a new one has not."""
+        nearest = [self.level(layout) for layout in layouts]
+        if nearest and all(isinstance(level, MeasuredDeployment) for level in nearest):
+            return "load"
+        if self._way is not None:
+            return "deployment"
+        return "version" if self.version is None else "way"
+
+    def factor(self, plans: Plans, layout: LayoutAssumptions, *, prefill: bool) -> Array | float:
+        """Seconds over those that operators say, of steps that decode or read prompts, broadcastable to (...) [1]."""
+        shared = self._way or self.widest
+        factor: Array | float = math.exp(shared.prefill if prefill else shared.decode)
+        if not self._deployments:
+            return factor
+        groups = attention_groups(plans, layout)
+        for each in self._deployments:
+            degrees = key_degrees(each.layout)
+            same = (plans.attention_ranks == degrees["tp"]) & (plans.pp == degrees["pp"])
+            own = math.exp(each.prefill if prefill else each.decode)
+            factor = np.where(same & (groups == degrees["dp"]), own, factor)
+        return factor
+
+    def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
+        """The same for instances that only read prompts or only decode, or that speculate."""
+        return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates)

@@ -1,0 +1,224 @@
+"""Who competes to serve: engines with their recipes, together and apart, and what closes the competition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.market import asked, market
+from inference_econ.answers.serving_frontier import service_frontier
+from inference_econ.engine import MACHINE
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Requests, known_engines, practices
+from inference_econ.report.serving_frontier import service_frontier_table
+
+SMALL = ("llama_3_8b", "h100_sxm")
+REQUESTS = Requests(isl=1000, osl=200)
+SPACE = ie.Space(max_accelerators=2)
+
+
+def candidates(model: str = SMALL[0], hardware: str = SMALL[1], **settings: Any) -> tuple[Candidate, ...]:
+    """Of a question on few chips."""
+    apart = {name: settings.pop(name) for name in ("arrangement", "speculation", "slots", "among") if name in settings}
+    requests, space = settings.pop("requests", REQUESTS), settings.pop("space", SPACE)
+    return market(ie.Setup.of(model, hardware, **settings), requests, space, **apart)
+
+
+def labels(*names: str, **settings: Any) -> list[str]:
+    return [candidate.label for candidate in candidates(*names, **settings)]
+
+
+def engines(found: tuple[Candidate, ...]) -> set[str]:
+    return {candidate.engine for candidate in found}
+
+
+def test_every_practice_of_every_engine_competes_together_and_apart() -> None:
+    """Second calculation: the practices of each engine by themselves, whose cache is in 16 bits where none is said."""
+    setup = ie.Setup.of(*SMALL)
+    expected = []
+    for engine in known_engines():
+        for practice in practices(engine.name, setup.model, setup.hardware):
+            proposes = "" if practice.proposer is None else f", {practice.proposer.upper()} {practice.draft_length}"
+            recipe = f"{engine.label} ({practice.kv or 'bf16'} cache{proposes}"
+            expected += [f"{recipe})", f"{recipe}, apart)"]
+    assert sorted(labels()) == sorted(set(expected))
+    assert len(expected) > 6
+
+
+def test_nobody_serves_as_the_mean_of_all_engines() -> None:
+    """Each engine has its own profile, and no candidate that of its chips."""
+    found = candidates()
+    assert ie.Setup.of(*SMALL).assumptions.name == "profiles/hopper"
+    profiles = {candidate.engine: candidate.setup.assumptions.name for candidate in found}
+    assert profiles == {engine.label: f"profiles/{engine.name}_hopper" for engine in known_engines()}
+    assert all(len(candidate.setup.engines) == 1 for candidate in found)
+
+
+def test_recipes_give_the_cache_and_the_proposer() -> None:
+    """TensorRT-LLM's recipes on B200: a narrow cache without proposals, a wide one with EAGLE."""
+    found = candidates("gpt_oss_120b", "b200", engine="trtllm", arrangement="together", space=ie.Space(ie.Pins(tp=2)))
+    assert [(candidate.setup.precision.kv, candidate.practice) for candidate in found] == [
+        ("fp8", "fp8 cache"),
+        ("bf16", "bf16 cache, EAGLE 3"),
+    ]
+    assert found[0].speculation is None
+    assert found[1].speculation is not None and found[1].speculation.longest == 3
+
+
+@pytest.mark.parametrize(("arrangement", "apart"), [("together", {False}), ("apart", {True}), ("both", {False, True})])
+def test_arrangements(arrangement: Any, apart: set[bool]) -> None:
+    found = candidates(engine="sglang", arrangement=arrangement)
+    assert {candidate.pools is not None for candidate in found} == apart
+    with pytest.raises(InputError, match=r"arrangement: got 'beside'; allowed: both, together, apart"):
+        candidates(arrangement="beside")
+
+
+# Engines that are named
+
+
+def test_an_engine_that_is_named_is_alone_and_named_twice_competes_once() -> None:
+    alone = labels(engine="vllm")
+    assert alone == labels(engine=["vllm"]) == labels(engine=["vllm", "vllm", "vllm@0.33.0"])
+    assert all(label.startswith("vllm 0.33.0 (") for label in alone)
+
+
+def test_versions_of_an_engine_compete() -> None:
+    assert engines(candidates(engine=["vllm", "vllm@0.24.0"])) == {"vllm 0.33.0", "vllm 0.24.0"}
+
+
+def test_an_engine_that_cannot_serve_is_named_with_the_reason_and_the_others_answer() -> None:
+    found = candidates("llama_3_8b", "mi300x", engine=["trtllm", "vllm"], arrangement="together", speculation=None)
+    assert engines(found) == {"vllm 0.33.0"}
+    reason = "trtllm 1.3.0rc20 is not known to run on AMD Instinct MI300X 192GB"
+    assert found[0].setup.absent == (reason,)
+    assert f"Left out: {reason}." in service_frontier_table(service_frontier(found), "cost").notes
+    with pytest.raises(InputError, match=rf"^none of trtllm can serve: {reason}$"):
+        candidates("llama_3_8b", "mi300x", engine=["trtllm"])
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], r"engines: got none; name one or more, for example 'vllm', or 'any' by itself"),
+        (["vllm", "any"], r"engines: got vllm, any; name one or more, for example 'vllm', or 'any' by itself"),
+        (["vllm", "vlm"], r"--engine vlm: there is no engine 'vlm'; known: .*; did you mean vllm\?"),
+    ],
+)
+def test_engines_that_cannot_be_named(names: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        candidates(engine=names)
+
+
+def test_an_engine_that_cannot_start_what_is_pinned_leaves_it_to_others() -> None:
+    """Experts on half of the ranks of attention groups: SGLang alone has that."""
+    space = ie.Space(ie.Pins(tp=2, dp=4, ep=2))
+    assert engines(candidates("qwen3_235b_a22b", "h200_sxm", space=space)) == {"sglang 0.5.23"}
+
+
+def test_where_all_fail_one_message_says_why() -> None:
+    with pytest.raises(InputError, match=r"is replicas in sglang 0\.5\.23, trtllm \S+, vllm 0\.33\.0, each") as caught:
+        candidates(space=ie.Space(ie.Pins(tp=2, dp=2)))
+    assert str(caught.value).count("replicas") == 1
+    with pytest.raises(
+        NothingFitsError, match=r"nothing fits: the weights of Llama 3\.1 70B \(bf16\) alone need 2 acc"
+    ):
+        candidates("llama_3_70b", space=ie.Space(max_accelerators=1))
+
+
+def test_chips_without_engines_are_served_by_no_engine() -> None:
+    found = candidates("llama_3_8b", "tpu_v5e", arrangement="together")
+    assert engines(found) == {""}
+    assert [candidate.label for candidate in found] == ["deployable (bf16 cache)"]
+
+
+def test_any_layout_is_tried_under_every_profile() -> None:
+    found = candidates(engine="any", arrangement="together", speculation=None)
+    assert [candidate.label for candidate in found] == [
+        f"profiles/{engine.name}_hopper (bf16 cache)" for engine in known_engines()
+    ]
+
+
+# What closes what is open
+
+
+def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
+    half, usual = (
+        candidates(changes=[f"assumptions.chip.product_efficiency={share}"], arrangement="together")
+        for share in (0.4, 0.8)
+    )
+    assert {candidate.engine for candidate in half} == {engine.label for engine in known_engines()}
+    assert {candidate.setup.assumptions.chip.product_efficiency for candidate in half} == {0.4}
+    # Steps of one request read the weights, and take longer.
+    for slow, quick in zip(half, usual, strict=True):
+        assert slow.label == quick.label
+        assert slow.seen.tpot_seconds[0, 0] > 1.2 * quick.seen.tpot_seconds[0, 0]
+    versions = candidates(changes=["assumptions.capacity.usable_memory=0.5"], engine="vllm", arrangement="together")
+    assert {candidate.setup.assumptions.capacity.usable_memory for candidate in versions} == {0.5}
+
+
+def test_assumptions_that_are_given_are_those_of_the_only_candidate() -> None:
+    (both,) = candidates(assumptions="profiles/hopper", arrangement="together")
+    assert both.setup.assumptions.name == "profiles/hopper"
+    assert (both.engine, both.speculation) == ("", None)
+    (own,) = candidates(assumptions="profiles/hopper", engine="vllm", arrangement="together")
+    assert own.label == "vllm 0.33.0 (bf16 cache)"
+
+
+def test_a_cache_that_is_given_is_that_of_all() -> None:
+    usual = candidates("gpt_oss_120b", "b200", arrangement="together", space=ie.Space(ie.Pins(tp=1)))
+    wide = candidates("gpt_oss_120b", "b200", kv="bf16", arrangement="together", space=ie.Space(ie.Pins(tp=1)))
+    assert {candidate.setup.precision.kv for candidate in usual} == {"bf16", "fp8"}
+    assert {candidate.setup.precision.kv for candidate in wide} == {"bf16"}
+
+
+def test_a_proposer_that_is_given_is_that_of_all() -> None:
+    proposer = ie.Speculation.of("ngram", 0.5)
+    assert {candidate.speculation for candidate in candidates(speculation=None)} == {None}
+    assert {candidate.speculation for candidate in candidates(speculation=proposer)} == {proposer}
+    usual = list(asked(ie.Setup.of(*SMALL)))
+    assert {speculation is None for _, speculation in usual} == {True, False}
+    # Recipes that differ by their proposer alone are one candidate then.
+    assert len(list(asked(ie.Setup.of(*SMALL), None))) == len(known_engines()) < len(usual)
+
+
+def test_only_those_of_some_labels() -> None:
+    wanted = labels()[1::3]
+    assert labels(among=wanted) == wanted
+    with pytest.raises(
+        NothingFitsError, match=r"^no candidate is called nobody; there are sglang 0\.5\.23 \(bf16 cache\)"
+    ):
+        candidates(among=["nobody"])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"space": ie.Space(ie.Pins(tp=2))}, {"slots": 4}, {"requests": Requests(isl=1000, osl=1)}]
+)
+def test_without_open_degrees_slots_and_an_answer_there_are_no_pools(settings: dict[str, Any]) -> None:
+    assert {candidate.pools for candidate in candidates(**settings)} == {None}
+    with pytest.raises(NothingFitsError, match=r"^no pools that prefill and decode apart can serve Llama 3\.1 8B on"):
+        candidates(arrangement="apart", **settings)
+
+
+def test_slots_limit_every_candidate() -> None:
+    for candidate in candidates(slots=4):
+        assert candidate.seen.concurrency.max() <= 4 * (1 + 1e-5)
+
+
+# Sizes
+
+
+def test_instances_that_do_both_stay_on_one_machine_and_those_of_pools_do_not() -> None:
+    both, apart = candidates("qwen3_30b_a3b", engine="sglang", space=None, speculation=None)
+    assert both.plans.accelerators.max() == MACHINE
+    assert apart.plans.accelerators.max() > MACHINE
+    (pinned,) = candidates("qwen3_30b_a3b", engine="sglang", space=ie.Space(max_accelerators=16), speculation=None)[:1]
+    assert pinned.plans.accelerators.max() == 16
+
+
+def test_a_model_of_several_machines_is_served_on_the_fewest() -> None:
+    """671 GB of weights on chips of 80 GB: two machines of eight."""
+    (both,) = candidates("deepseek_v3", engine="sglang", space=None, speculation=None, arrangement="together")
+    assert set(both.plans.accelerators.tolist()) == {16.0}

@@ -1,0 +1,145 @@
+"""Levels that are partly pooled, held against second calculations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inference_econ._types import Array
+from inference_econ.calibration.levels.left_out import UNSEEN, errors_left, left_out_levels
+from inference_econ.calibration.levels.levels_file import entries_of, known_entries, levels_data
+from inference_econ.calibration.levels.observed import Group, Observed, Place, places_of
+from inference_econ.calibration.levels.own import own_levels
+from inference_econ.calibration.levels.pooled import DEPTHS, Spreads, level_of, pooled, spreads_of
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.prediction.predict import Prediction
+from inference_econ.inputs import MeasuredLevels
+
+GROUP = Group("vllm", "hopper")
+SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1], [0.2, 0.1, 0.1, 0.3]]), np.array([0.05, 0.2]))
+
+
+def measurement(**changes: Any) -> Measurement:
+    """A row of Llama 3.1 70B on eight H200."""
+    values = {
+        "id": "1", "dataset": "mine", "source": "mine", "engine": "vllm", "engine_version": "0.12.0",
+        "model": "llama_3_70b", "hardware": "h200_sxm", "accelerators": 8, "tp": 8, "weights": "fp8", "isl": 1000.0,
+        "osl": 1000.0, "load": "concurrency", "concurrency": 16.0,
+    }  # fmt: skip
+    return Measurement(**{**values, **changes})
+
+
+def observed(error: float, ttft: float = math.nan, *, slopes: Array | None = None, **changes: Any) -> Observed:
+    """A row that is so far from its prediction."""
+    row = measurement(**changes)
+    slopes = np.eye(2) if slopes is None else slopes
+    prediction = Prediction(row, ttft_seconds=0.2, tpot_seconds=0.01, request_seconds=10.19)
+    return Observed(row, prediction, GROUP, places_of(row), np.array([error, ttft]), slopes)
+
+
+def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
+    """Of a single row the level is its error times the variance of effects over that of the row."""
+    levels = pooled([observed(0.5)], SPREADS)
+    variances = SPREADS.effects[0] ** 2
+    share = variances.cumsum() / (variances.sum() + SPREADS.rows[0] ** 2)
+    place = places_of(measurement())[0]
+    for depth in range(len(DEPTHS)):
+        assert levels[GROUP, 0, tuple(place[: depth + 1])] == pytest.approx(0.5 * share[depth], rel=1e-6)
+
+
+def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
+    """The same as conditioning the joint distribution of rows on what they are, with its whole covariance."""
+    rows = [
+        observed(0.4, 0.1, slopes=np.array([[0.9, 0.1], [0.2, 0.7]])),
+        observed(0.1, -0.2, tp=4, slopes=np.array([[0.8, 0.2], [0.1, 0.6]])),
+        observed(-0.3, 0.3, engine_version="0.15.0"),
+    ]
+
+    def shared(first: Place, second: Place, kind: int) -> float:
+        same = 0
+        while same < len(DEPTHS) and first[: same + 1] == second[: same + 1]:
+            same += 1
+        return float(np.sum(SPREADS.effects[kind][:same] ** 2))
+
+    def covariance(first: Observed, second: Observed) -> Array:
+        """Of the levels of two rows, both kinds of steps."""
+        return np.diag([shared(first.places[kind], second.places[kind], kind) for kind in range(2)])
+
+    joint = np.block([[a.slopes @ covariance(a, b) @ b.slopes.T for b in rows] for a in rows])
+    joint += np.diag(np.tile(SPREADS.rows**2, len(rows)))
+    errors = np.concatenate([row.errors for row in rows])
+    levels = pooled(rows, SPREADS)
+    for row in rows:
+        cross = np.hstack([covariance(row, other) @ other.slopes.T for other in rows])
+        assert level_of(levels, row) == pytest.approx(cross @ np.linalg.solve(joint, errors), rel=1e-9)
+
+
+def test_what_shares_nothing_has_no_level() -> None:
+    """Another model, or another chip, is exactly where the profile has it."""
+    levels = pooled([observed(0.5)], SPREADS)
+    for change in ({"model": "llama_3_8b"}, {"hardware": "h100_sxm"}):
+        assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
+
+
+def test_spreads_are_found_again() -> None:
+    """Rows that are drawn with known spreads show about these."""
+    draw = np.random.default_rng(1)
+    rows = []
+    for version in range(60):
+        own = draw.normal(0.0, 0.2)
+        for tp in (1, 2, 4, 8):
+            deployment = own + draw.normal(0.0, 0.1)
+            for concurrency in (1.0, 8.0, 64.0, 256.0):
+                error = deployment + draw.normal(0.0, 0.03)
+                rows.append(observed(error, engine_version=str(version), tp=tp, concurrency=concurrency))
+    spreads = spreads_of(rows)
+    assert math.hypot(*spreads.effects[0, 1:3]) == pytest.approx(0.2, rel=0.25)
+    assert spreads.effects[0, 3] == pytest.approx(0.1, rel=0.2)
+    assert spreads.rows[0] == pytest.approx(0.03, rel=0.2)
+
+
+def test_rows_that_are_left_out_have_not_been_seen() -> None:
+    """A row alone in its deployment has the level of what is wider."""
+    rows = [observed(0.5, id="1"), observed(0.5, id="2", tp=4)]
+    without = left_out_levels(rows, SPREADS, UNSEEN["load"])
+    rest = pooled(rows[1:], SPREADS)
+    assert without[0] == pytest.approx(level_of(rest, rows[0]))
+    assert 0.0 < without[0][0] < level_of(pooled(rows, SPREADS), rows[0])[0]
+    left = errors_left(rows, without)
+    assert left[0, 0] == pytest.approx(0.5 - without[0][0])
+
+
+def shipped(*rows: Observed) -> MeasuredLevels:
+    """A file that was fitted to some rows."""
+    entries = entries_of(GROUP, rows, pooled(rows, SPREADS))
+    return MeasuredLevels.build(levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01"), origin="levels")
+
+
+def test_a_file_says_what_was_fitted() -> None:
+    """Written and read again, levels are the same but for their last digits."""
+    rows = [observed(0.4, 0.1), observed(0.1, -0.2, tp=4), observed(-0.3, 0.3, engine_version="0.15.0")]
+    levels, known = pooled(rows, SPREADS), known_entries(shipped(*rows))
+    assert known
+    for (_, kind, part), value in levels.items():
+        assert (known[part].decode, known[part].prefill)[kind] == pytest.approx(value, abs=1e-4)
+    assert known[("llama_3_70b", "h200_sxm"),].rows == 3
+
+
+@pytest.mark.parametrize(("change", "narrower"), [({}, 1), ({"tp": 4}, 1), ({"engine_version": "1.0"}, 3)])
+def test_one_point_of_ones_own_moves_what_it_may_differ_in(change: dict[str, Any], narrower: int) -> None:
+    """From what others have measured of it: of a deployment only itself, of a version all that is narrower."""
+    file = shipped(observed(0.4, 0.1), observed(0.3, 0.0))
+    own = observed(0.9, **change)
+    mine = MeasuredLevels.build(own_levels(file, GROUP, [own], date="2026-11-02"), origin="mine")
+    known = known_entries(file)
+    place = own.places[0]
+    before = next(known[part] for length in (4, 3, 2, 1) if (part := tuple(place[:length])) in known).decode
+    variance = float(np.sum(SPREADS.effects[0][-narrower:] ** 2))
+    moved = before + (0.9 - before) * variance / (variance + SPREADS.rows[0] ** 2)
+    assert known_entries(mine)[tuple(place)].decode == pytest.approx(moved, abs=2e-4)
+    for part, entry in known.items():
+        if part != tuple(place):
+            assert known_entries(mine)[part][1:] == pytest.approx(entry[1:], abs=1e-3)

@@ -1,0 +1,130 @@
+"""Levels of measured servers: they move what steps take where a setup is like them, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inference_econ.engine import Instances, Plans, Setup, bounds, evaluate, interval, saved_seconds, step_seconds
+from inference_econ.engine.prefill import prefill
+from inference_econ.inputs import LEVELS_FORM, MeasuredLevels, catalog, constants_of
+
+PROFILE = "profiles/vllm_hopper"
+SPREADS = {"subject": 0.1, "version": 0.1, "way": 0.1, "deployment": 0.1, "row": 0.1}
+ERRORS = {"rows": 40, "quantiles": [-0.08, -0.06, -0.03, 0.0, 0.03, 0.06, 0.08]}
+
+
+def level(decode: float, prefill: float = 0.0, **more: Any) -> dict[str, Any]:
+    """An entry of a file."""
+    return {"rows": 5, "decode": decode, "prefill": prefill, **more}
+
+
+def levels(**changes: Any) -> MeasuredLevels:
+    """Of Llama 3.1 70B on H200: version 1.2 in two layouts, and with speculation."""
+    deployments = [level(0.3, 0.5, layout="tp4", weights="fp8"), level(-0.2, layout="tp8", weights="fp8")]
+    ways = [level(0.1, 0.2, deployments=deployments), level(0.4, speculates=True)]
+    versions = [level(0.05, 0.1, version="1.2", ways=ways)]
+    data = {
+        "form": LEVELS_FORM,
+        "profile": PROFILE,
+        "constants": constants_of(PROFILE),
+        "engine": "vllm",
+        "date": "2026-11-01",
+        "rows": 15,
+        "spreads": {"tpot": SPREADS, "ttft": SPREADS},
+        "errors": {"load": {"tpot": ERRORS}},
+        "subjects": [level(0.02, 0.03, model="llama_3_70b", hardware="h200_sxm", versions=versions)],
+        **changes,
+    }
+    return MeasuredLevels.build(data, origin="levels")
+
+
+def setup(version: str = "1.2", model: str = "llama_3_70b", chip: str = "h200_sxm") -> Setup:
+    """A setup under the profile with these levels."""
+    assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels()})
+    return Setup.of(model, chip, weights="fp8", assumptions=assumed, context=1000.0).levelled("vllm", version)
+
+
+def plans(*ranks: float) -> Plans:
+    """Instances of so many chips that share attention, with 16 sequences."""
+    tp = np.array(ranks)
+    return Plans(tp, np.full(tp.shape, 16.0), np.ones(tp.shape), tp, np.ones(tp.shape), whole=True)
+
+
+def test_steps_take_the_level_of_their_layout() -> None:
+    """A measured layout its own, another one that of its way."""
+    measured, some = setup(), plans(2, 4, 8)
+    ratio = step_seconds(measured, some)[0] / step_seconds(measured.unmeasured, some)[0]
+    assert ratio == pytest.approx(np.exp([0.1, 0.3, -0.2]))
+
+
+@pytest.mark.parametrize(("version", "log"), [("1.2", 0.1), ("9.9", 0.02)])
+def test_another_version_takes_that_of_the_model_on_the_chip(version: str, log: float) -> None:
+    """Of a version that was not measured only what is wider is known."""
+    measured = setup(version)
+    assert measured.measured_factor(plans(2), prefill=False) == pytest.approx(math.exp(log))
+
+
+@pytest.mark.parametrize(("model", "chip"), [("llama_3_8b", "h200_sxm"), ("llama_3_70b", "h100_sxm")])
+def test_far_from_measurements_nothing_changes(model: str, chip: str) -> None:
+    """Another model, or another chip, has no level, and the interval of the profile."""
+    far = setup(model=model, chip=chip)
+    assert far.levels is None
+    assert step_seconds(far, plans(4))[0] == pytest.approx(step_seconds(far.unmeasured, plans(4))[0])
+    assert Instances(far, layouts=["tp4"]).subject.unseen is None
+
+
+def test_speculating_servers_have_a_level_of_their_own() -> None:
+    """Way by way."""
+    speculating = setup().served(speculates=True)
+    assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4))
+    assert setup().served(apart=True).measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.05))
+
+
+def test_parts_of_a_step_add_up_with_the_level() -> None:
+    """The part that was measured is the rest of the step."""
+    measured, some = setup(), plans(4)
+    costs, bare = evaluate(measured, some, "1d"), evaluate(measured.unmeasured, some, "1d")
+    assert sum(costs.parts.values()) == pytest.approx(costs.seconds)
+    assert costs.seconds == pytest.approx(step_seconds(measured, some)[0])
+    assert costs.parts["measured"] == pytest.approx((math.exp(0.3) - 1.0) * bare.seconds)
+    assert "measured" not in bare.parts
+
+
+def test_prompts_take_the_level_of_prompts() -> None:
+    """Once, whatever they are read in."""
+    measured, some = setup(), plans(4)
+    own, bare = (prefill(each, some, 20_000.0) for each in (measured, measured.unmeasured))
+    assert own.seconds == pytest.approx(math.exp(0.5) * bare.seconds)
+    assert own.chip_share == pytest.approx(bare.chip_share)
+
+
+def test_steps_that_share_weights_save_no_more_than_they_take() -> None:
+    """What is saved has the smaller of both levels."""
+    measured, some = setup(), plans(4)
+    saved, bare = (saved_seconds(each, some, 2000.0, 0.0, np.ones(1)) for each in (measured, measured.unmeasured))
+    assert saved == pytest.approx(math.exp(0.3) * bare)
+
+
+def test_what_a_setup_becomes_keeps_its_level() -> None:
+    """A what-if of a chip is served by the same kernels."""
+    measured = setup()
+    faster = replace(measured, hardware=measured.hardware.replace(hbm_bytes_per_second=1e13))
+    assert faster.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.3))
+
+
+def test_intervals_near_measurements_are_those_of_levels() -> None:
+    """A measured deployment has the errors that other loads of it leave; one of another layout those of the profile."""
+    near, far = (Instances(setup(), isl=2000.0, osl=1000.0, layouts=[layout]) for layout in ("tp4", "tp2"))
+    assert near.subject.unseen == "load"
+    assert far.subject.unseen == "deployment"
+    likely = bounds.around(near, "tpot")
+    assert likely is not None
+    assert likely == pytest.approx((math.exp(-0.06), math.exp(0.06)))
+    wide = interval(1.0, setup().assumptions, "tpot")
+    assert wide is not None
+    assert wide.high / wide.low > likely.high / likely.low
