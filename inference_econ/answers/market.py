@@ -4,23 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-        first = next(iter(reasons.values()), None)
-        raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
-    able = {candidate.engine for candidate in candidates}
-    unable = {label: reason for label, reason in reasons.items() if label not in able}
-    if not unable or not setup.engines:
-        return tuple(candidates)
-    return market(
-        _without(setup, unable), requests, space, speculation=speculation, arrangement=arrangement, slots=slots,
-        ttft_seconds=ttft_seconds, among=among,
-    )  # fmt: skip
-
-
-def _without(setup: Setup, unable: Mapping[str, Exception]) -> Setup:
-    """A setup without engines that have no candidate, by their labels with the reasons, which it tells."""
-    engines = tuple(engine for engine in setup.engines if engine.label not in unable)
-    reasons = (f"{label}: {reason}" for label, reason in unable.items())
-    return replace(setup, engines=engines, absent=(*setup.absent, *reasons))
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -110,27 +94,17 @@ def market(
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
     if not candidates:
-<<<<<<< HEAD
-        raise next(iter(reasons.values()), _no_pools(setup))
+        first = next(iter(reasons.values()), None)
+        raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
-    unable = {label: reason for label, reason in reasons.items() if label not in able}
-    if not unable or not setup.engines:
-        return tuple(candidates)
-    return market(
-        _without(setup, unable), requests, space, speculation=speculation, arrangement=arrangement, slots=slots,
-        ttft_seconds=ttft_seconds, among=among,
-    )  # fmt: skip
+    unable = tuple(f"{label}: {reason}" for label, reason in reasons.items() if label not in able)
+    return tuple(_telling(candidate, unable) if unable else candidate for candidate in candidates)
 
 
-def _without(setup: Setup, unable: Mapping[str, Exception]) -> Setup:
-    """A setup without engines that have no candidate, by their labels with the reasons, which it tells."""
-    engines = tuple(engine for engine in setup.engines if engine.label not in unable)
-    reasons = (f"{label}: {reason}" for label, reason in unable.items())
-    return replace(setup, engines=engines, left_out=(*setup.left_out, *reasons))
-=======
-        raise _reason(setup, requests, tried, reasons[0]) if reasons else _none(setup, labels, among)
-    return tuple(candidates)
->>>>>>> market
+def _telling(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
+    """A candidate whose setup tells which engines have none, with the reasons."""
+    setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
+    return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
@@ -148,7 +122,8 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str]) -> Noth
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     return NothingFitsError(
         f"no pools that prefill and decode apart can serve {setup.model.name} on {setup.hardware.name} so: they need "
-        "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, and a link between instances"
+        "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, a link between instances, and "
+        "a TTFT in which they can read a prompt"
     )
 
 
@@ -172,13 +147,8 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
         return
     for engine in engines:
         own = setup.run_by(engine)
-<<<<<<< HEAD
         seen: list[tuple[str, Speculation | None]] = []
-        for practice in practices(engine.name, setup.model, setup.hardware, weights):
-=======
-        seen: set[tuple[str, Speculation | None]] = set()
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
->>>>>>> market
             try:
                 cached = own.with_cache(practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
@@ -186,13 +156,8 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
                 # A recipe for another chip or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
-<<<<<<< HEAD
                 seen.append(key)
-                yield cached, proposer
-=======
-                seen.add(key)
                 yield Practised(cached, proposer, practice)
->>>>>>> market
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:

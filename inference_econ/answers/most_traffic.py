@@ -204,13 +204,22 @@ def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services
             within.append(layouts.take(chosen))
             counts.append(count[chosen])
     if not within:
-        raise NothingFitsError(f"{means.text}: {'; '.join(_needed(layouts) for layouts in offers)}")
+        smallest: dict[str, Services] = {}
+        for layouts in offers:
+            chip = layouts.setup.hardware.name
+            smallest[chip] = min(smallest.get(chip, layouts), layouts, key=_smallest)
+        raise NothingFitsError(f"{means.text}: {'; '.join(map(_needed, smallest.values()))}")
     return within, counts
+
+
+def _smallest(layouts: Services) -> int:
+    """Chips of the smallest instance [1]."""
+    return int(layouts.plans.accelerators.min())
 
 
 def _needed(layouts: Services) -> str:
     """How many chips the smallest instance takes, in words."""
-    setup, size = layouts.setup, int(layouts.plans.accelerators.min())
+    setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"
     return (
