@@ -9,13 +9,15 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals
+from . import degrees, options, proposals
 
 if TYPE_CHECKING:
     from inference_econ.answers.candidates import Candidate
     from inference_econ.answers.market import Arrangement
     from inference_econ.inputs import Requests
 
+#: Options that say how every instance is laid out or filled, which pools are not.
+_OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
 #: Who competes where that is left open; see :func:`candidates`.
 competing = options.apply(
     click.option("--together", is_flag=True, help="Only instances that read prompts and decode, no pools."),
@@ -52,11 +54,18 @@ def arrangement(choices: options.Choices) -> Arrangement:
     Raises
     ------
     InputError
-        If only the one and only the other is asked for.
+        If only the one and only the other is asked for, or pools of instances whose layout is pinned.
     """
     together, apart = bool(choices.get("together")), bool(choices.get("apart"))
     if together and apart:
         raise InputError("give either --together or --apart; without them the better of the two answers")
+    pinned = next((name for name in _OF_ONE_LAYOUT if choices.get(name) is not None), None)
+    if apart and pinned is not None:
+        given = degrees.as_option(pinned, choices[pinned])
+        raise InputError(
+            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one of them "
+            "out, or give the degrees of both pools to 'disaggregate'"
+        )
     return "together" if together else "apart" if apart else "both"
 
 

@@ -73,15 +73,20 @@ def _part(saved: Answer, chosen: ChosenPart, speculation: Speculation | None) ->
 
     asked = saved.options
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
-    named = {name: chosen.practice[name] for name in ("engine", "kv") if chosen.practice.get(name)}
-    if asked.get("any_layout") or asked.get("assumptions"):
-        named.pop("engine", None)
-    elif "," in str(named.get("engine", "")):
-        named["engine"] = asked.get("engine")
-    alone = {**asked, **named, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
+    practice = {"engine": _engine(asked, chosen), "kv": chosen.practice.get("kv") or asked.get("kv")}
+    alone = {**asked, **practice, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     requests = options.requests(asked, **_lengths(asked))
     services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role)
+
+
+def _engine(asked: options.Choices, chosen: ChosenPart) -> object:
+    """The engine that a recipe is of, at the version that was asked for; otherwise those that were asked for."""
+    settled, named = str(chosen.practice.get("engine") or ""), asked.get("engine")
+    if not settled or "," in settled or asked.get("any_layout") or asked.get("assumptions"):
+        return named
+    listed = [named] if isinstance(named, str) else named or ()
+    return next((engine for engine in listed if engine.partition("@")[0] == settled), settled)
 
 
 def _lengths(asked: options.Choices) -> dict[str, object]:

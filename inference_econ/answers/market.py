@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from inference_econ.answers.candidates import Candidate, label_of
+from inference_econ.answers.candidates import Candidate, engine_of, label_of
 from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.offer import offer
@@ -82,7 +82,7 @@ def market(
     if arrangement not in _WAYS:
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
     tried = Space() if space is None else space
-    reasons: list[InputError | NothingFitsError] = []
+    reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
     labels: list[str] = []
     for practised in asked(setup, speculation):
@@ -92,10 +92,19 @@ def market(
             ways = [way for way, label in own.items() if not among or label in among]
             candidates += _arranged(practised, requests, tried, ways, slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
-            reasons.append(error)
+            reasons.setdefault(engine_of(practised.setup), error)
     if not candidates:
-        raise _reason(setup, requests, tried, reasons[0]) if reasons else _none(setup, labels, among)
-    return tuple(candidates)
+        first = next(iter(reasons.values()), None)
+        raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
+    able = {candidate.engine for candidate in candidates}
+    unable = tuple(f"{label}: {reason}" for label, reason in reasons.items() if label not in able)
+    return tuple(_telling(candidate, unable) if unable else candidate for candidate in candidates)
+
+
+def _telling(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
+    """A candidate whose setup tells which engines have none, with the reasons."""
+    setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
+    return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
@@ -137,7 +146,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
         return
     for engine in engines:
         own = setup.run_by(engine)
-        seen: set[tuple[str, Speculation | None]] = set()
+        seen: list[tuple[str, Speculation | None]] = []
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
                 cached = own.with_cache(practice.kv)
@@ -146,7 +155,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
                 # A recipe for another chip or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
-                seen.add(key)
+                seen.append(key)
                 yield Practised(cached, proposer, practice)
 
 

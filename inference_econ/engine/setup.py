@@ -125,10 +125,10 @@ class Setup:
         file knows no machines is billed by the accelerator.
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
-    left_open : Open or None
-        What :mod:`inference_econ.answers.market` may choose; nothing if None.
     left_out : tuple of str
         Engines that were asked for and cannot serve it so, each with the reason in words.
+    left_open : Open or None
+        What :mod:`inference_econ.answers.market` may choose; nothing if None.
     levels : SetupLevels or None
         By how much measured servers of the engine differ from what the assumptions predict of them; None where no
         engine is meant, or none was measured with such a model on such a chip.
@@ -151,8 +151,8 @@ class Setup:
     contexts: Contexts = ()
     rent: Rent = "gpu"
     engines: tuple[ServingEngine, ...] = ()
-    left_open: Open | None = field(default=None, compare=False, repr=False)
     left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    left_open: Open | None = field(default=None, compare=False, repr=False)
     levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:

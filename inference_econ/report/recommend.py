@@ -30,7 +30,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.startable import (
-    nobody_starts,
+    cannot_start,
     startable_notes,
     started,
     with_engines,
@@ -171,7 +171,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
         *_idle(best),
         *_before(choices),
         *planned_notes(targets, kept),
-        *nobody_starts(setups),
+        *cannot_start(setups),
         *caveats.warnings(subjects),
     )
     why = (

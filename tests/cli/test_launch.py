@@ -24,8 +24,13 @@ PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMM
 @pytest.fixture
 def answer(tmp_path: Path, command: Command) -> Path:
     """An answer of recommend for vLLM."""
-    path = tmp_path / "answer.json"
-    assert command("recommend", *PINNED, "--engine", "vllm", "-o", path).code == 0
+    return _answer(tmp_path, command, "vllm")
+
+
+def _answer(folder: Path, command: Command, engine: str) -> Path:
+    """An answer of recommend for an engine."""
+    path = folder / "answer.json"
+    assert command("recommend", *PINNED, "--engine", engine, "-o", path).code == 0
     return path
 
 
@@ -55,7 +60,8 @@ def _benchmark(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
-def test_every_recorded_version_reads_its_command(answer: Path, command: Command, engine: str, version: str) -> None:
+def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Command, engine: str, version: str) -> None:
+    answer = _answer(tmp_path, command, engine)
     weights = ("--model-id", "nvidia/Llama-3.1-70B-Instruct-FP8") if engine == "trtllm" else ()
     text = command("launch", answer, "--to", engine, "--engine-version", version, *weights).out
     assert version in text.splitlines()[1]
@@ -117,7 +123,8 @@ def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(comman
 
 def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:
     path, means = tmp_path / "most.json", ("--gpus", "8", "--ttft", "2 s", "--tpot", "50 ms")
-    asked = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--engine", "vllm", "--max-instance-gpus", "8", *means)
+    subject = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--max-instance-gpus", "8")
+    asked = (*subject, "--engine", "vllm", "--together", *means)
     assert command("recommend", *asked, "--choices", "2", "-o", path).code == 0
     choices = json.loads(path.read_text())["choices"]
     for number, choice in enumerate(choices, 1):
@@ -151,7 +158,10 @@ def test_ranks_of_a_mixture_are_counted_as_each_engine_does(command: Command) ->
     assert "enable_attention_dp: true" in text
 
 
-GROUPS = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8")
+GROUPS = (
+    *("deepseek_v3", "h200_sxm", "--request-rate", "2", "--no-speculation"),
+    *("--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8"),
+)
 
 
 @pytest.mark.parametrize(
@@ -182,32 +192,32 @@ def test_without_steps_to_hold_nothing_is_said(command: Command) -> None:
 
 def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
+    command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang", "-o", path)
     points = json.loads(path.read_text())["points"]
     text = command("launch", path, "--to", "sglang", "--choice", "2").out
     assert _benchmark(text)["--max-concurrency"] == round(points[1]["concurrency"])
     assert "output tokens/s" in text
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize(("rate", "drafts"), [("0.1", 5), ("60", None)])
 def test_the_draft_length_that_was_priced_is_started(
-    command: Command, tmp_path: Path, rate: str, drafts: int | None
+    command: Command, tmp_path: Path, rate: str, drafts: int | None, engine: str
 ) -> None:
     """Alone a request gains by five proposals; a batch that is bound by arithmetic gains by none."""
     path, pinned = tmp_path / "answer.json", ("--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
     asked = ("llama_3_8b", "h100_sxm", *pinned, "--isl", "200", "--osl", "200", "--ngram", "--request-rate", rate)
     accepted = ("--acceptance", "0.9,0.8,0.7,0.6,0.5" if drafts else "0.05,0.05,0.05,0.05,0.05")
-    assert command("recommend", *asked, *accepted, "--engine", "vllm", "-o", path).code == 0
-    text = command("launch", path, "--to", "vllm").out
-    read = _parsed(text, "vllm")
+    assert command("recommend", *asked, *accepted, "--engine", engine, "-o", path).code == 0
+    text = command("launch", path, "--to", engine).out
+    read = _parsed(text, engine)
+    told = read.get("--speculative-config" if engine == "vllm" else "--speculative-num-draft-tokens")
     if drafts is None:
-        assert read.get("--speculative-config") is None
+        assert told is None
         assert "nobody proposes tokens: under this load that does not pay" in " ".join(text.replace("#", "").split())
     else:
-        assert read["--speculative-config"] == {"method": "ngram", "num_speculative_tokens": drafts}
+        assert told == ({"method": "ngram", "num_speculative_tokens": drafts} if engine == "vllm" else drafts + 1)
         assert "nobody proposes" not in text
-        sglang = _parsed(command("launch", path, "--to", "sglang").out, "sglang")
-        assert sglang["--speculative-num-draft-tokens"] == drafts + 1
 
 
 def test_the_length_of_a_recipe_is_started(command: Command, tmp_path: Path) -> None:
