@@ -18,7 +18,7 @@ from inference_econ.report.frontier import frontier_title
 from inference_econ.report.page import Block, Headline, Page
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.serving_frontier import service_frontier_title
-from inference_econ.report.startable import cannot_start, with_engines
+from inference_econ.report.startable import nobody_starts, with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def assessment_table(assessment: Assessment) -> Table:
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    notes = (*cannot_start([assessment.setup]), *caveats.warnings(assessment.subjects()))
+    notes = (*nobody_starts([assessment.setup]), *caveats.warnings(assessment.subjects()))
     least = ("engine", "batch", "MFU %")
     table = Table(_title(assessment), columns, tuple(rows), notes, findings(assessment), least)
     return with_engines(table, layouts, [assessment.setup])

@@ -12,7 +12,7 @@ from inference_econ.report import caveats
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
 from inference_econ.report.service import SERVED
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import scale_notes
 from inference_econ.search import Frontier
 from inference_econ.studies.results import AnyFrontier, Curve
@@ -88,7 +88,7 @@ def stacked(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:
     """What a reader of some series must not miss."""
     setups = [front.setup for front in fronts.values()]
-    return [*cannot_start(setups), *caveats.warnings(_preferred(fronts)), *scale_notes(setups)]
+    return [*nobody_starts(setups), *caveats.warnings(_preferred(fronts)), *scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFrontier]) -> list[str]:

@@ -27,7 +27,7 @@ from inference_econ.report.promises import kept_with
 from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, layout_of, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.startable import cannot_start, startable_notes, with_engines
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def comparison_table(
         *_promised_speed(compared),
         *_fleet_notes(fleet, together, compared.terms.targets),
         *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
-        *cannot_start(setups),
+        *nobody_starts(setups),
         *caveats.warnings(compared.subjects()),
     )
     why = (

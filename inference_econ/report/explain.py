@@ -17,7 +17,7 @@ from inference_econ.report import caveats, step_pictures
 from inference_econ.report.heading import step_heading
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.startable import cannot_start, startable_notes, started
+from inference_econ.report.startable import nobody_starts, startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_beside(explanation),
-        *cannot_start([setup]),
+        *nobody_starts([setup]),
         *caveats.warnings(explanation.subjects()),
         *warnings(setup),
     )

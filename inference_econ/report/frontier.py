@@ -18,7 +18,7 @@ from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.startable import cannot_start, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.search import Frontier, PlanTable, Point
@@ -190,7 +190,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     """What a reader must know to use the numbers."""
     return (
         f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
-        *cannot_start([front.setup]),
+        *nobody_starts([front.setup]),
         *caveats.warnings(front.subjects(points)),
         *warnings(front.setup),
     )

@@ -17,7 +17,7 @@ from inference_econ.report.explain import ridge
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.startable import cannot_start, started
+from inference_econ.report.startable import nobody_starts, started
 from inference_econ.report.table import Table, amount, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _notes(answer: Intensity) -> tuple[str, ...]:
         *_said_of_room(answer),
         *_said_of_attention(answer),
         *_said_of_experts(answer),
-        *cannot_start([answer.setup]),
+        *nobody_starts([answer.setup]),
         *warnings(answer.setup),
     )
 

@@ -30,7 +30,7 @@ from inference_econ.report.service import (
     service_title,
     statistics,
 )
-from inference_econ.report.startable import cannot_start, startable_notes, with_notes
+from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
 
@@ -137,7 +137,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
         *_preempted(points),
-        *cannot_start([setup]),
+        *nobody_starts([setup]),
         *caveats.warnings(subjects),
     ]
     why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]

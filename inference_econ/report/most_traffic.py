@@ -24,7 +24,7 @@ from inference_econ.report.recommend import (
 )
 from inference_econ.report.record import flat_frame, targets_record
 from inference_econ.report.service import SEEN, milliseconds, service_title
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 from inference_econ.serving import Loaded
 
@@ -85,7 +85,7 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
         *planned_notes(targets, kept),
         *(["With a promised E2E no pools that prefill and decode apart are compared."] if "e2e" in given else []),
-        *cannot_start(setups),
+        *nobody_starts(setups),
         *caveats.warnings(subjects),
     )
     why = (

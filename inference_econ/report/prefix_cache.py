@@ -17,7 +17,7 @@ from inference_econ.report.heading import heading
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import layout_of
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def offload_table(offloading: Offloading) -> Table:
         f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of cache) before "
         f"{offloading.new_tokens:,.0f} new ones.",
         *_routing(offloading),
-        *cannot_start([service.setup]),
+        *nobody_starts([service.setup]),
         *caveats.warnings(offloading.subjects()),
     ]
     why = [

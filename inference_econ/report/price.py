@@ -27,7 +27,7 @@ from inference_econ.report.service import (
     service_record,
     service_title,
 )
-from inference_econ.report.startable import cannot_start, startable_notes, with_notes
+from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
 from inference_econ.serving import loaded
@@ -111,7 +111,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
         f"{_label(sheet)}.",
         *load_notes(sheet.load, sheet.replicas, sheet.targets),
         *([] if api is None else [break_even(sheet, api)]),
-        *cannot_start([setup]),
+        *nobody_starts([setup]),
         *caveats.warnings(sheet.subjects()),
     ]
     why = [

@@ -30,7 +30,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.startable import (
-    cannot_start,
+    nobody_starts,
     startable_notes,
     started,
     with_engines,
@@ -171,7 +171,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
         *_idle(best),
         *_before(choices),
         *planned_notes(targets, kept),
-        *cannot_start(setups),
+        *nobody_starts(setups),
         *caveats.warnings(subjects),
     )
     why = (

@@ -20,7 +20,7 @@ HEAD = ("model", "hardware", "assumptions", "price")
 
 
 def facts(setup: Setup, *names: str, requests: Requests | None = None, calibration: object = None) -> dict[str, object]:
-    """Some facts of a setup as plain data; where engines were left out, with the reasons (``left_out``).
+    """Some facts of a setup as plain data, and why engines that were asked for are absent, if some are.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     if requests is not None:
         known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
         known |= {"shared_prefix": requests.shared_prefix}
-    left_out = {"left_out": list(setup.left_out)} if setup.left_out else {}
-    return {name: known[name] for name in names} | left_out
+    absent = {"absent": list(setup.absent)} if setup.absent else {}
+    return {name: known[name] for name in names} | absent
 
 
 def price_record(setup: Setup) -> dict[str, object] | None:

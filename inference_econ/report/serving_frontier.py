@@ -20,7 +20,7 @@ from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.startable import (
-    cannot_start,
+    nobody_starts,
     saving_note,
     startable_notes,
     with_engines,
@@ -149,7 +149,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *cannot_start(front.setups),
+        *nobody_starts(front.setups),
         *caveats.warnings(front.subjects(points)),
         *warnings(front.setup),
     )

@@ -16,7 +16,7 @@ from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
-from inference_econ.report.startable import cannot_start, startable_notes, started
+from inference_econ.report.startable import nobody_starts, startable_notes, started
 from inference_econ.report.table import Table, amount, dollars, layout_label
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _notes(speculated: Speculated) -> list[str]:
     return [
         _verdict(speculated),
         *_vocabularies(speculated),
-        *cannot_start([speculated.plain.setup]),
+        *nobody_starts([speculated.plain.setup]),
         *caveats.warnings(speculated.subjects()),
     ]
 

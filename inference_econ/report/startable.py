@@ -83,12 +83,10 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
     return list(dict.fromkeys(note for setup in setups for note in _notes(setup)))
 
 
-def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Engines that were asked for and left out, and chips on which no known engine can start it; in sentences."""
-    left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
+def nobody_starts(setups: Iterable[Setup]) -> list[str]:
+    """The chips on which no known engine can start what is shown, in one sentence; nothing if there are none."""
     chips = dict.fromkeys(setup.hardware.name for setup in setups if _is_startable_by_none(setup))
-    nobody = [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []
-    return [*(f"Left out: {reason}." for reason in left_out), *nobody]
+    return [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []
 
 
 def _is_startable_by_none(setup: Setup) -> bool:
