@@ -93,7 +93,7 @@ def test_an_engine_that_cannot_serve_is_named_with_the_reason_and_the_others_ans
     found = candidates("llama_3_8b", "mi300x", engine=["trtllm", "vllm"], arrangement="together", speculation=None)
     assert engines(found) == {"vllm 0.33.0"}
     reason = "trtllm 1.3.0rc20 is not known to run on AMD Instinct MI300X 192GB"
-    assert found[0].setup.absent == (reason,)
+    assert found[0].setup.left_out == (reason,)
     assert f"Left out: {reason}." in service_frontier_table(service_frontier(found), "cost").notes
     with pytest.raises(InputError, match=rf"^none of trtllm can serve: {reason}$"):
         candidates("llama_3_8b", "mi300x", engine=["trtllm"])

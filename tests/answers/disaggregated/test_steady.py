@@ -1,0 +1,174 @@
+"""Pools with as many requests all the time: against every ratio tried one by one, and against their closed loop."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.disaggregated.load import closed_loop, prefill_queue
+from inference_econ.answers.disaggregated.pools import Pools, pools
+from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
+from inference_econ.answers.disaggregated.terms import MOST_INSTANCES
+from inference_econ.answers.market import market
+from inference_econ.answers.together import FILLED
+from inference_econ.errors import NothingFitsError
+from inference_econ.inputs import Requests
+
+REQUESTS = Requests(isl=4000, osl=500)
+#: Chips of a group at most, as published pools of one service have them [1].
+LARGEST = 144
+
+
+@cache
+def every(most: int = 4) -> Pools:
+    """Pools of a dense model of 32 billion parameters."""
+    setup = ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm")
+    return pools(setup, REQUESTS, ie.Space(max_accelerators=most))
+
+
+@cache
+def steady(most: int = 4) -> SteadyPools:
+    return SteadyPools(every(most))
+
+
+def busy_seconds(found: Pools, reader: int, writer: int) -> float:
+    """What one prompt takes of an instance that reads [s]."""
+    sending = float(found.transfer.sending_seconds[reader, writer])
+    return max(float(found.prefill.prefill_busy_seconds[reader]), sending)
+
+
+def states(found: SteadyPools, every_nth: int = 7) -> list[tuple[int, int]]:
+    """Some states of every decode layout, by layout and batch; the full one last."""
+    layouts, batches = found.seen[0].shape
+    return [(row, column) for row in range(layouts) for column in [*range(0, batches, every_nth), batches - 1]]
+
+
+def group(found: SteadyPools, row: int, column: int) -> tuple[int, int, int]:
+    """The prefill layout of a state, and how many instances read for how many that decode."""
+    at = np.array([row]), np.array([column])
+    ((readers, decoders),) = found.instances_at(*at)
+    return int(found.reading_rows(*at)[0]), readers, decoders
+
+
+def decoded(found: SteadyPools, row: int, column: int) -> float:
+    """What one instance completes that decodes what others read [1/s]."""
+    return float(found.seen[1][row, column]) / group(found, row, column)[2]
+
+
+@pytest.mark.parametrize("most", [4, 8])
+def test_instances_that_read_are_enough_and_not_full(most: int) -> None:
+    found = steady(most)
+    for row, column in states(found):
+        reader, readers, decoders = group(found, row, column)
+        each = readers / busy_seconds(every(most), reader, row)
+        assert decoders * decoded(found, row, column) <= FILLED * each * (1 + 1e-6)
+
+
+def test_no_ratio_of_whole_numbers_is_cheaper() -> None:
+    """All numbers of instances up to 16 of both kinds, of every layout that could read; groups are small enough."""
+    found = steady()
+    sizes = every().prefill.accelerators, every().decode.accelerators
+    counts = range(1, MOST_INSTANCES + 1)
+    assert 2 * MOST_INSTANCES * max(size.max() for size in sizes) <= LARGEST
+    for row, column in states(found):
+        rate = decoded(found, row, column)
+        least = min(
+            readers * float(sizes[0][reader]) / decoders
+            for reader in range(sizes[0].size)
+            for readers in counts
+            for decoders in counts
+            if decoders * rate * busy_seconds(every(), reader, row) <= FILLED * readers * (1 + 1e-9)
+        )
+        reader, readers, decoders = group(found, row, column)
+        assert readers * float(sizes[0][reader]) / decoders == pytest.approx(least)
+        assert math.gcd(readers, decoders) == 1
+
+
+def test_what_is_seen_is_that_of_the_group() -> None:
+    """By hand: chips of both kinds, and the rate of those that decode."""
+    found = steady()
+    tpot, rate, chips, concurrency, batch = found.seen
+    own = every().decode.states.without_prompts(REQUESTS.decode_steps)
+    for row, column in states(found):
+        reader, readers, decoders = group(found, row, column)
+        expected = (
+            readers * every().prefill.accelerators[reader] + decoders * every().decode.accelerators[row],
+            decoders * own.requests_per_second[row, column],
+            decoders * own.batch[row, column],
+            own.tpot_seconds[row, column],
+        )
+        seen = chips[row, column], rate[row, column], concurrency[row, column], tpot[row, column]
+        np.testing.assert_allclose(seen, expected)
+        # As many decode as Little's law says.
+        assert rate[row, column] * REQUESTS.decode_steps * tpot[row, column] == pytest.approx(
+            decoders * batch[row, column]
+        )
+
+
+def test_groups_are_no_larger_than_what_is_deployed_together() -> None:
+    """Of instances of eight chips, finer ratios would be of up to 256 chips."""
+    chips = steady(8).seen[2]
+    assert np.nanmax(chips) <= LARGEST
+    wanted, eight = np.array([13.0 / 14.0]), np.array([[8.0]])
+    readers, decoders = (int(values.item()) for values in _instances(wanted[None, :], eight, eight))
+    assert (readers, decoders) == (1, 1)
+    readers, decoders = (int(values.item()) for values in _instances(wanted[None, :], eight / 8.0, eight / 8.0))
+    assert (readers, decoders) == (13, 14)
+    assert [int(values.item()) for values in _instances(wanted[None, :], 10 * eight, 10 * eight)] == [0, 0]
+
+
+def test_more_than_sixteen_to_one_is_no_ratio() -> None:
+    one = np.ones((1, 1))
+    assert [int(values.item()) for values in _instances(16.0 * one, one, one)] == [16, 1]
+    assert [int(values.item()) for values in _instances(16.1 * one, one, one)] == [0, 0]
+
+
+def test_the_first_token_waits_as_before_the_prefill_instances() -> None:
+    found = steady()
+    for row, column in states(found):
+        reader, readers, _ = group(found, row, column)
+        queue = prefill_queue(every(), reader, row, readers, float(found.seen[1][row, column]), 1.0)
+        alone = float(every().prefill.prefill_seconds[reader])
+        around = float(every().first_token_seconds[reader, row]) - alone
+        expected = around + max(float(queue.service_seconds), alone) + float(queue.wait_seconds)
+        ttft = float(found.ttft_seconds(np.array([row]), np.array([column]))[0])
+        assert ttft == pytest.approx(expected)
+        assert ttft > around + alone
+
+
+def test_the_closed_loop_of_the_group_is_about_the_same() -> None:
+    """Where instances that decode have places to spare, for which the loop waits otherwise."""
+    found, compared = steady(), 0
+    for row, column in states(found, 4):
+        tpot, rate, _, _, batch = (float(values[row, column]) for values in found.seen)
+        if batch > 0.5 * float(every().decode.services.slots[row]):
+            continue
+        reader, *instances = group(found, row, column)
+        ttft = float(found.ttft_seconds(np.array([row]), np.array([column]))[0])
+        in_flight = rate * (ttft + REQUESTS.decode_steps * tpot)
+        loop = closed_loop(every(), (reader, row), (instances[0], instances[1]), in_flight).load
+        assert loop.completed_per_second == pytest.approx(rate, rel=0.05)
+        assert loop.tpot_seconds["mean"] == pytest.approx(tpot, rel=0.05)
+        compared += 1
+    assert compared > 15
+
+
+def test_prompts_that_find_nobody_are_read_in_time() -> None:
+    first = every().first_token_seconds
+    slowest, quickest = float(first.max()), float(first.min())
+    limit = (slowest + quickest) / 2.0
+    found = SteadyPools(every(), limit)
+    rows, columns = np.nonzero(np.isfinite(found.seen[0]))
+    assert (first[found.reading_rows(rows, columns), rows] <= limit).all()
+    assert (first[steady().reading_rows(rows, columns), rows] > limit).any()
+    assert np.isnan(SteadyPools(every(), quickest / 2.0).seen[0]).all()
+    assert np.isnan(SteadyPools(every(), quickest / 2.0).ttft_seconds(np.array([0]), np.array([0]))).all()
+    with pytest.raises(NothingFitsError, match="no pools that prefill and decode apart can serve Qwen3 32B"):
+        market(
+            ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm"), REQUESTS, ie.Space(max_accelerators=4),
+            arrangement="apart", ttft_seconds=quickest / 2.0,
+        )  # fmt: skip
