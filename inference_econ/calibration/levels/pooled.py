@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, Place
+from inference_econ.calibration.levels.observed import Group, Observed, Place
 from inference_econ.inputs import LevelSpreads
 
 #: What a row belongs to, wider groups first.
@@ -57,9 +57,9 @@ class Spreads(NamedTuple):
         return cls(np.full((2, len(DEPTHS)), _START), np.full(2, _START))
 
     @classmethod
-    def read(cls, known: Mapping[str, LevelSpreads]) -> Spreads:
+    def read(cls, known: Mapping[Literal["tpot", "ttft"], LevelSpreads]) -> Spreads:
         """Those of a file."""
-        each = [known[name] for name in QUANTITIES]
+        each = [known["tpot"], known["ttft"]]
         return cls(
             np.array([[getattr(one, depth) for depth in DEPTHS] for one in each], dtype=float),
             np.array([one.row for one in each], dtype=float),
