@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,27 @@ _MEGAWATT = 1e6
 #: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
 _SLOWEST = 0.1
 Mask = npt.NDArray[np.bool_]
+
+
+class _Place(NamedTuple):
+    """A state of a candidate, or a place between two."""
+
+    number: int
+    """Of the candidate."""
+    row: int
+    """Of the layout."""
+    column: int
+    """Of the batch, or of the one before the place."""
+    share: float | None
+    """Of the way to the next batch, in logarithms of speed [1]; None at a batch."""
+    dollars: float
+    """The cost there [USD per 1e6 output tokens]."""
+
+
+def _between(values: Array, share: float) -> Array:
+    """What lies a share of the way from one positive value to the next, in logarithms, shape (1,)."""
+    low, high = np.log(values)
+    return np.array([np.exp(low + share * (high - low))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,9 +380,41 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         low = dollars / rate.high if good is None else good[0] / rate.high
         return Likely(dollars, low, None if bad is None else bad[0] / rate.low, instances)
 
+    def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
+        """The cheapest service with a speed, between batches that were calculated as well.
+
+        Parameters
+        ----------
+        tokens_per_second : float
+            Of a user [tokens/s]; below that of the slowest point, that point.
+
+        Raises
+        ------
+        InputError
+            If nothing is that fast.
+        """
+        place = self.place(tokens_per_second)
+        least = self._place(tokens_per_second)
+        if tokens_per_second <= float(self.tokens_per_second[0]) or least is None or least.share is None:
+            return self.point(place)
+        candidate, (row, column, share) = self.candidates[least.number], least[1:4]
+        at = np.array([row, row]), np.array([column, column + 1])
+        tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.seen)
+        waits = _between(candidate.ttft_seconds(*at), share)
+        which, rows, states = (np.array([value]) for value in (least.number, row, column))
+        alone = ServiceFrontier(
+            self.candidates, which, rows, states, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, self.promises
+        )
+        return alone.point(0)
+
     def _least(self, tokens_per_second: float) -> tuple[float, Instances] | None:
-        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; pools must be cheaper by 5 %."""
-        best: tuple[float, float, Instances] | None = None
+        """The least cost of a speed [USD per 1e6 output tokens], and whose it is."""
+        least = self._place(tokens_per_second)
+        return None if least is None else (least.dollars, self._state(least.number, least.row, least.column))
+
+    def _place(self, tokens_per_second: float) -> _Place | None:
+        """Where the least cost of a speed is; pools must be cheaper by 5 %."""
+        best: tuple[float, _Place] | None = None
         for number, candidate in enumerate(self.candidates):
             kept = kept_states(candidate.means(self.promises.given), self.promises)
             speeds = 1.0 / candidate.seen.tpot_seconds
@@ -371,9 +424,13 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             dollars, row, place = least
             handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
             if best is None or handicapped < best[0]:
-                column = min(place % speeds.shape[1], speeds.shape[1] - 1)
-                best = handicapped, dollars, self._state(number, row, column)
-        return None if best is None else best[1:]
+                between, column = divmod(place, speeds.shape[1])
+                share = None
+                if between:
+                    low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
+                    share = float((at - low) / (high - low))
+                best = handicapped, _Place(number, row, column, share, dollars)
+        return None if best is None else best[1]
 
     def _state(self, number: int, row: int, column: int) -> Instances:
         """A state of a candidate as an instance; of pools one that decodes."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
-from inference_econ.inputs import HardwareSpec, Requests, prices
+from inference_econ.inputs import HardwareSpec, Requests, prices, profiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,9 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
         known |= {"shared_prefix": requests.shared_prefix}
     left_out = {"left_out": list(setup.left_out)} if setup.left_out else {}
-    return {name: known[name] for name in names} | left_out
+    # That no server with such a chip was fitted is said in headings too.
+    bound = {"bound": True} if profiles.is_bound(setup.assumptions.name, setup.hardware.family) else {}
+    return {name: known[name] for name in names} | left_out | bound
 
 
 def price_record(setup: Setup) -> dict[str, object] | None:
