@@ -397,11 +397,14 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         least = self._place(tokens_per_second)
         if tokens_per_second <= float(self.tokens_per_second[0]) or least is None or least.share is None:
             return self.point(place)
-        candidate, (row, column, share) = self.candidates[least.number], least[1:4]
+        candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
         at = np.array([row, row]), np.array([column, column + 1])
         tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.seen)
+        # Pools of as many instances as with the next batch, at the same cost.
+        whole = candidate.seen.accelerators[row, column + 1] / chips
+        rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
-        which, rows, states = (np.array([value]) for value in (least.number, row, column))
+        which, rows, states = (np.array([value]) for value in (least.number, row, column + 1))
         alone = ServiceFrontier(
             self.candidates, which, rows, states, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, self.promises
         )
