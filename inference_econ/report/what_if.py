@@ -103,7 +103,7 @@ def _at(answer: WhatIf) -> str:
     best = answer.best[0]
     return (
         f"At {amount(answer.speeds[0])} tokens/s per user: ${dollars(best.dollars)} per million output tokens, "
-        f"{size(float(answer.layout['tp']) * float(answer.layout['dp']) * float(answer.layout['pp']))} GPUs, "
+        f"{size(answer.accelerators)} GPUs, "
         f"{layout_label(answer.layout)}, {best.concurrency:.3g} in flight."
     )
 

@@ -151,10 +151,18 @@ class LayoutCurves:
 
         Of pools those of the batch that is nearest to so many requests in flight of an instance that decodes [1].
         """
-        row = self._rows(layout)[:1]
+        row, column = self._nearest(layout, concurrency)
+        return self.candidate.layouts(np.array([row]), np.array([column]))[0]
+
+    def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
+        """Chips of what is deployed together: an instance, or of pools the group of the same batch [1]."""
+        return float(self.candidate.seen.accelerators[self._nearest(layout, concurrency)])
+
+    def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:
+        """The layout, and its batch that is nearest to so many requests in flight of an instance that decodes [1]."""
+        row = int(self._rows(layout)[0])
         with np.errstate(invalid="ignore"):
-            nearest = np.nanargmin(np.abs(np.log(self._flights[row[0]] / concurrency)))
-        return self.candidate.layouts(row, np.array([nearest]))[0]
+            return row, int(np.nanargmin(np.abs(np.log(self._flights[row] / concurrency))))
 
     def _rows(self, layout: LayoutKey | None) -> npt.NDArray[np.intp]:
         return np.array([row for row, key in enumerate(self.keys) if layout in (None, key)], dtype=np.intp)

@@ -123,6 +123,8 @@ class WhatIf(Shown):
         The cheapest deployment of each speed.
     layout : mapping of str to (float or str)
         Degrees of that of the first.
+    accelerators : float
+        Chips of what is deployed together of it [1].
     span : (float, float)
         Ends of the range that inputs are varied over [1].
     effects : tuple of Effect
@@ -133,6 +135,7 @@ class WhatIf(Shown):
     speeds: tuple[float, ...]
     best: tuple[Best, ...]
     layout: Mapping[str, float | str]
+    accelerators: float
     span: tuple[float, float]
     effects: tuple[Effect, ...]
 
@@ -242,8 +245,9 @@ def what_if_of(
         if progress is not None:
             progress(index / len(varied), each.label)
         effects.append(_effect(asked, each))
-    layout = curves.record(best[0].layout, best[0].concurrency)
-    return WhatIf(front, at, best, layout, span, tuple(effects))
+    answering = best[0].layout, best[0].concurrency
+    layout, chips = curves.record(*answering), curves.accelerators(*answering)
+    return WhatIf(front, at, best, layout, chips, span, tuple(effects))
 
 
 class _Asked(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import bands, caveats
@@ -30,7 +31,8 @@ def decode() -> Plot:
 @pytest.fixture(scope="module")
 def services() -> ServiceFrontier:
     requests = Requests(isl=Length.parse("1024"), osl=Length.parse("1024"))
-    return service_frontier(asking.offer("llama_3_70b", "h200_sxm", requests, weights="fp8", max_accelerators=8))
+    layouts = asking.offer("llama_3_70b", "h200_sxm", requests, weights="fp8", max_accelerators=8)
+    return service_frontier([Candidate(layouts)], ends=False)
 
 
 def labels(chart: Plot) -> list[str]:

@@ -22,8 +22,9 @@ from tests import charted
 @pytest.fixture(scope="module")
 def answer() -> ie.WhatIf:
     return ie.what_if(
-        "llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["nic", "hbm_bandwidth", "price", "kv_heads"]
-    )
+        "llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["nic", "hbm_bandwidth", "price", "kv_heads"],
+        engine="sglang", arrangement="together",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_the_input_that_moves_cost_most_is_on_top(answer: ie.WhatIf) -> None:
     assert table.columns[:4] == ("input", "is", "$ at this speed", "$ same layout")
     assert table.rows[0][1:3] == ("$2.95/h", "+1.00")
     assert table.rows[-1][2] == "0.00"
-    assert table.notes[0].startswith("At 30.0 tokens/s per user: $1.51 per million output tokens, 2 GPUs, tp2")
+    assert table.notes[0].startswith("At 30.0 tokens/s per user: $1.53 per million output tokens, 2 GPUs, tp2")
     assert "over -20 to +25 % of it" in table.notes[1]
 
 
@@ -47,6 +48,25 @@ def test_steps_are_said_by_name(answer: ie.WhatIf) -> None:
     assert rows["HBM bandwidth"][1] == "from here on tp2 is the cheapest layout, before tp4"
     assert rows["KV heads"] == ("16", "from here on tp4 is the cheapest layout, before tp2")
     assert len(WhatIfPage(answer).tables()) == 2
+
+
+def test_of_pools_the_chips_of_both_are_said() -> None:
+    answer = ie.what_if(
+        "qwen3_32b",
+        "h100_sxm",
+        isl=8000,
+        osl=200,
+        speeds=40,
+        inputs=["price"],
+        arrangement="apart",
+        engine="vllm",
+        max_instance_gpus=4,
+    )
+    readers, decoders = (float(answer.layout[f"{name}_instances"]) for name in ("prefill", "decode"))
+    reading = {"tp1": 1, "tp2": 2, "tp4": 4}[str(answer.layout["prefill"])]
+    chips = readers * reading + decoders * float(answer.layout["tp"])
+    assert answer.accelerators == chips
+    assert f" {chips:g} GPUs, {readers:g}P{decoders:g}D " in effects_table(answer).notes[0]
 
 
 def test_several_speeds_have_a_column_each(along: ie.WhatIf) -> None:

@@ -24,7 +24,11 @@ def test_a_frontier_with_its_band_and_measured_servers() -> None:
     assert spec["title"]["text"] == "What do services cost at each speed?"
     assert "Llama 3.1 70B on NVIDIA H200" in " ".join(spec["title"]["subtitle"])
     said = legend(spec)
-    assert {"services that nothing beats", "largest speed³ / cost", "80 % of measured values (profiles/hopper)"} < said
+    assert {
+        "services that nothing beats",
+        "largest speed³ / cost",
+        "80 % of measured values (profiles/trtllm_hopper)",
+    } < said
     assert any(text.startswith("measured: vLLM") for text in said)
     details = {
         "layout",
