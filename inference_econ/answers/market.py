@@ -122,8 +122,8 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str]) -> Noth
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     return NothingFitsError(
         f"no pools that prefill and decode apart can serve {setup.model.name} on {setup.hardware.name} so: they need "
-        "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, a link between instances, and "
-        "a TTFT in which they can read a prompt"
+        "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, a link between instances, "
+        "and a TTFT in which they can read a prompt"
     )
 
 
