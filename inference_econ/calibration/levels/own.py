@@ -81,7 +81,8 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     mine = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
     known = [row.row for row in seen]
     before, after = (
-        log_ratios(predict(known, lambda _, assumed=assumed: assumed), QUANTITIES) for assumed in (shipped, mine)
+        log_ratios(predict(known, lambda _: shipped), QUANTITIES),
+        log_ratios(predict(known, lambda _: mine), QUANTITIES),
     )
     return OwnProfile(group, levels, tuple(known), before, np.asarray(after))
 

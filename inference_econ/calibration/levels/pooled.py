@@ -30,7 +30,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, Place
-from inference_econ.inputs import LevelSpreads
+from inference_econ.inputs import LevelSpreads, Quantity
 
 #: What a row belongs to, wider groups first.
 DEPTHS = ("subject", "version", "way", "deployment")
@@ -57,7 +57,7 @@ class Spreads(NamedTuple):
         return cls(np.full((2, len(DEPTHS)), _START), np.full(2, _START))
 
     @classmethod
-    def read(cls, known: Mapping[str, LevelSpreads]) -> Spreads:
+    def read(cls, known: Mapping[Quantity, LevelSpreads]) -> Spreads:
         """Those of a file."""
         each = [known[name] for name in QUANTITIES]
         return cls(
