@@ -132,7 +132,7 @@ class MeasuredLevels(Spec):
     """Of the fit."""
     rows: Count
     """Measurements [1]."""
-    spreads: dict[Literal["tpot", "ttft"], LevelSpreads]
+    spreads: dict[Quantity, LevelSpreads]
     """What the levels are pooled with, by quantity."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
     """Of predictions with levels, by what the levels had not seen of a row."""

@@ -21,13 +21,14 @@ from inference_econ.inputs import (
     LevelSpreads,
     MeasuredLevels,
     MeasuredSubject,
+    Quantity,
     catalog,
     constants_of,
     profiles,
 )
 
 #: What levels are fitted to, and which of these the level of a kind of step is told by first.
-QUANTITIES = ("tpot", "ttft")
+QUANTITIES: tuple[Quantity, Quantity] = ("tpot", "ttft")
 #: Logarithm of a level that is tried to see what follows from it [1].
 _TRIED = 0.05
 _NO_SPREAD = LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import log_ratios
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
+from inference_econ.inputs import MeasuredLevels, catalog
 
 
 class OwnProfile(NamedTuple):
@@ -82,15 +81,10 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     mine = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
     known = [row.row for row in seen]
     before, after = (
-        log_ratios(predict(known, partial(_everywhere, assumed)), QUANTITIES) for assumed in (shipped, mine)
+        log_ratios(predict(known, lambda _: shipped), QUANTITIES),
+        log_ratios(predict(known, lambda _: mine), QUANTITIES),
     )
     return OwnProfile(group, levels, tuple(known), before, np.asarray(after))
-
-
-def _everywhere(assumed: Assumptions, row: Measurement) -> Assumptions:
-    """The same assumptions for every row."""
-    del row
-    return assumed
 
 
 def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:

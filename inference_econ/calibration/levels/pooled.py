@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.observed import Group, Observed, Place
-from inference_econ.inputs import LevelSpreads
+from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, Place
+from inference_econ.inputs import LevelSpreads, Quantity
 
 #: What a row belongs to, wider groups first.
 DEPTHS = ("subject", "version", "way", "deployment")
@@ -57,9 +57,9 @@ class Spreads(NamedTuple):
         return cls(np.full((2, len(DEPTHS)), _START), np.full(2, _START))
 
     @classmethod
-    def read(cls, known: Mapping[Literal["tpot", "ttft"], LevelSpreads]) -> Spreads:
+    def read(cls, known: Mapping[Quantity, LevelSpreads]) -> Spreads:
         """Those of a file."""
-        each = [known["tpot"], known["ttft"]]
+        each = [known[name] for name in QUANTITIES]
         return cls(
             np.array([[getattr(one, depth) for depth in DEPTHS] for one in each], dtype=float),
             np.array([one.row for one in each], dtype=float),

@@ -80,7 +80,8 @@ def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
 def test_what_shares_nothing_has_no_level() -> None:
     """Another model, or another chip, is exactly where the profile has it."""
     levels = pooled([observed(0.5)], SPREADS)
-    for change in ({"model": "llama_3_8b"}, {"hardware": "h100_sxm"}):
+    changes: list[dict[str, Any]] = [{"model": "llama_3_8b"}, {"hardware": "h100_sxm"}]
+    for change in changes:
         assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
 
 
