@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -76,6 +76,8 @@ def most_traffic(
 
     Raises
     ------
+    InputError
+        If only pools compete, and a time to the last token is promised, of which they know the mean only.
     NothingFitsError
         If not one instance can be had, with how many chips it takes; or if no layout keeps the promises.
 
@@ -85,37 +87,38 @@ def most_traffic(
     keep the best rate found for its size.
     """
     candidates = as_candidates(offers)
-    failure, choices = None, list[AnyChoice]()
+    failures, choices = list[Exception](), list[AnyChoice]()
     try:
         both = [candidate.services for candidate in candidates if candidate.pools is None]
         choices += _together(both, means, targets, arrival_scv, most) if both else []
     except NothingFitsError as error:
-        failure = error
+        failures.append(error)
     least = (1.0 + NOTICED) * max(map(_rate, choices), default=0.0)
-    apart = [PooledChoice(fleet) for fleet in _fleets(candidates, means, targets, arrival_scv, least)]
-    ranked = sorted([*choices, *apart], key=_rank)[:most]
-    if not ranked:
-        raise failure or NothingFitsError(f"{means.text}: no pools keep the promises")
+    for candidate in candidates:
+        try:
+            fleet = _fleet(candidate, means, targets, arrival_scv, least)
+        except (InputError, NothingFitsError) as error:
+            failures.append(error)
+            continue
+        if fleet is not None:
+            choices.append(PooledChoice(fleet))
+    if not choices:
+        raise failures[0]
+    ranked = sorted(choices, key=_rank)[:most]
     return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), means)
 
 
-def _fleets(
-    candidates: Sequence[Candidate], means: Means, targets: Targets, arrival_scv: float, least: float
-) -> Iterator[Fleet]:
-    """The fleet of every practice with pools that carries the most, if it is more than the least rate [1/s]."""
-    if "e2e" in targets.given:
-        return
-    terms = Terms(targets, arrival_scv, fullest(targets))
-    for candidate in candidates:
-        if candidate.pools is None:
-            continue
-        try:
-            fleet = largest(candidate.pools.pools, means, terms, least=least)
-        except (NothingFitsError, InputError):
-            # Too few chips, promises that no pools keep, or no link between them.
-            continue
-        if fleet is not None:
-            yield fleet
+def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: float, least: float) -> Fleet | None:
+    """The fleet of a practice with pools that carries the most, if it is more than the least rate [1/s].
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        If chips are too few or too many, or a promise is not kept, or not known, of pools.
+    """
+    if candidate.pools is None:
+        return None
+    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, fullest(targets)), least=least)
 
 
 def _together(

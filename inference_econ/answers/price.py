@@ -252,7 +252,7 @@ def price(
     Raises
     ------
     InputError
-        If a rate, number or promise is impossible.
+        If a rate, number or promise is impossible, or a number of instances is given where only pools compete.
     NothingFitsError
         If no layout keeps the promises.
     """
@@ -293,7 +293,11 @@ def _priced(
         if isinstance(first, PooledChoice):
             return fleet_sheet(first.fleet)
         return sheet(first.service, rate, replicas=first.replicas, load=first.load)
-    # So many instances: those that do both.
+    if not both:
+        raise InputError(
+            f"replicas: got {replicas:g} instances that read prompts and decode, but only pools compete; "
+            "leave the number out"
+        )
     # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
     # if none does.
     rates, bills = (

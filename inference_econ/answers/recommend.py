@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -18,8 +18,8 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.together import FILLED as FILLED
 from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest, natural_rate
-from inference_econ.errors import InputError, NothingFitsError, TooMuchError
-from inference_econ.serving import Loaded, Service, Services
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.serving import Loaded, Service, Services, check_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,9 @@ def recommend(
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     rate = natural_rate(both or [each.services for each in candidates], targets)
     rate = rate if requests_per_second is None else requests_per_second
+    check_rate(rate)
     choices: list[AnyChoice] = []
-    failure = None
+    failure: Exception | None = None
     try:
         if both:
             choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress)
@@ -172,7 +173,7 @@ def recommend(
     limit = min((choice.dollars_per_hour for choice in choices), default=math.inf) / (1.0 + NOTICED)
     try:
         choices += fleets(candidates, rate, targets, limit, arrival_scv)
-    except NothingFitsError as error:
+    except (InputError, NothingFitsError) as error:
         failure = failure or error
     if not choices:
         assert failure is not None
@@ -192,31 +193,28 @@ def _rank(choice: AnyChoice) -> tuple[float, float]:
 
 def fleets(
     candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
-) -> Iterator[PooledChoice]:
+) -> list[PooledChoice]:
     """The cheapest fleet of every practice with pools that costs less than a limit [USD/h].
-
-    None where a time to the last token is promised, of which pools know the mean only.
 
     Raises
     ------
+    InputError
+        If there is no limit, and a time to the last token is promised, of which pools know the mean only.
     NothingFitsError
         If there is no limit, and no fleet keeps the promises.
     """
-    apart = [candidate for candidate in candidates if candidate.pools is not None]
-    if "e2e" in targets.given or not apart:
-        return
-    terms, failures, found = Terms(targets, arrival_scv), [], False
-    for candidate in apart:
-        assert candidate.pools is not None
+    choices: list[PooledChoice] = []
+    failures: list[Exception] = []
+    for candidate in candidates:
+        if candidate.pools is None:
+            continue
         try:
-            fleet = smallest(candidate.pools.pools, rate, terms, limit=limit)
-        except NothingFitsError as error:
+            fleet = smallest(candidate.pools.pools, rate, Terms(targets, arrival_scv), limit=limit)
+        except (InputError, NothingFitsError) as error:
             failures.append(error)
             continue
-        except (InputError, TooMuchError):
-            continue
         if fleet is not None:
-            found = True
-            yield PooledChoice(fleet)
-    if math.isinf(limit) and failures and not found:
+            choices.append(PooledChoice(fleet))
+    if math.isinf(limit) and failures and not choices:
         raise failures[0]
+    return choices

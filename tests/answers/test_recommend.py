@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import inference_econ as ie
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.market import Arrangement, market
+from inference_econ.answers.means import Means
+from inference_econ.answers.most_traffic import most_traffic
+from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Choice, recommend
+from inference_econ.answers.recommend import Choice, PooledChoice, recommend
 from inference_econ.answers.together import _first, natural_rate
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Requests
 from inference_econ.serving import Services, loaded, served
 from tests.offered import offer_of
 
@@ -265,3 +273,93 @@ def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) 
     offer = offer_of(isl="8000", osl="50", most=4)
     assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
     assert len(recommend([offer], 20.0, Targets())) == 1
+
+
+# Of the whole market
+
+
+REQUESTS, SPACE = Requests(isl=4000, osl=500), ie.Space(max_accelerators=2)
+
+
+@cache
+def candidates(arrangement: Arrangement = "both") -> tuple[Candidate, ...]:
+    """Two engines, together and apart."""
+    setup = ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8", engine=["sglang", "vllm"])
+    return market(setup, REQUESTS, SPACE, arrangement=arrangement)
+
+
+def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
+    """The cheapest of the cheapest of every candidate by itself, and pools where they are cheaper by 5 %."""
+    targets, rate = Targets(1.0, 0.04), 40.0
+    found = recommend(candidates(), rate, targets)
+    costs = [choice.dollars_per_hour for choice in found]
+    assert costs == sorted(costs)
+    alone = {each.label: recommend([each], rate, targets, most=1)[0] for each in candidates()}
+    assert costs[0] == min(choice.dollars_per_hour for choice in alone.values())
+    assert {isinstance(choice, PooledChoice) for choice in found} == {True, False}
+    both = min(choice.dollars_per_hour for choice in alone.values() if isinstance(choice, Choice))
+    pooled = [choice.dollars_per_hour for choice in found if isinstance(choice, PooledChoice)]
+    assert max(pooled) * 1.05 <= both
+    for choice in found:
+        assert targets.broken(choice.load) is None
+
+
+def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
+    """With a single request now and then nobody needs a second instance, as pools have at least."""
+    found = recommend(candidates(), 0.05, Targets(tpot_seconds=0.05))
+    assert {type(choice) for choice in found} == {Choice}
+    assert found[0].accelerators == 1
+    assert recommend(candidates("apart"), 0.05, Targets(tpot_seconds=0.05))[0].accelerators == 2
+
+
+@pytest.mark.parametrize("arrangement", ["together", "both"])
+@pytest.mark.parametrize("targets", [Targets(1.0, 0.04), Targets(tpot_seconds=0.02)])
+@pytest.mark.parametrize("rate", [8.0, 40.0])
+def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, targets: Targets, rate: float) -> None:
+    """As many chips as a rate needs carry nine tenths of it at least, and one tenth less of them not much more."""
+    needed = recommend(candidates(arrangement), rate, targets)[0].accelerators
+    first = most_traffic(candidates(arrangement), Means(accelerators=needed), targets)[0]
+    assert first.replicas * first.load.requests_per_second >= 0.9 * rate
+    fewer = math.floor(0.85 * needed)
+    less = most_traffic(candidates(arrangement), Means(accelerators=fewer), targets)[0]
+    assert less.replicas * less.load.requests_per_second <= 1.1 * rate
+
+
+@pytest.mark.parametrize("rate", [0.05, 40.0])
+def test_what_is_recommended_is_what_is_priced(rate: float) -> None:
+    targets = Targets(1.0, 0.04)
+    first, priced = recommend(candidates(), rate, targets)[0], price(candidates(), rate, targets=targets)
+    assert priced.dollars_per_hour == first.dollars_per_hour
+    assert priced.accelerators == first.accelerators
+    assert (priced.fleet is not None) == isinstance(first, PooledChoice)
+    assert priced.dollars_per_million_output_tokens == pytest.approx(first.dollars_per_million_output_tokens)
+    spent = sum(priced.tokens_per_hour[kind] * priced.average[kind] / 1e6 for kind in KINDS)
+    assert spent == pytest.approx(priced.dollars_per_hour)
+
+
+def test_where_only_pools_compete_what_they_cannot_is_said() -> None:
+    pooled = candidates("apart")
+    e2e, soon = Targets(e2e_seconds=20.0), Targets(ttft_seconds=1e-4)
+    last = "--e2e: of pools that prefill and decode apart only the mean time to the last token is known"
+    for answer in (
+        lambda: recommend(pooled, 5.0, e2e),
+        lambda: most_traffic(pooled, Means(accelerators=8), e2e),
+        lambda: price(pooled, 5.0, targets=e2e),
+    ):
+        with pytest.raises(InputError, match=last):
+            answer()
+    with pytest.raises(InputError, match="the request rate must be positive, got 0"):
+        recommend(pooled, 0.0, Targets())
+    with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 0\.1 ms \(p90\)\. Best reachable"):
+        recommend(pooled, 5.0, soon)
+    with pytest.raises(NothingFitsError, match=r"take at least 2 accelerators together, given: 1 GPU"):
+        most_traffic(pooled, Means(accelerators=1), Targets())
+    with pytest.raises(InputError, match="replicas: got 2 instances that read prompts and decode, but only pools comp"):
+        price(pooled, 5.0, targets=Targets(), replicas=2)
+
+
+def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
+    with pytest.raises(NothingFitsError, match=r"^no deployment keeps TTFT 0\.1 ms \(p90\), even with one request"):
+        recommend(candidates(), 5.0, Targets(ttft_seconds=1e-4))
+    # Of pools nobody knows percentiles of the time to the last token: instances that do both answer.
+    assert {type(choice) for choice in recommend(candidates(), 5.0, Targets(e2e_seconds=20.0))} == {Choice}

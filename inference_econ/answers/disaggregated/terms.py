@@ -137,7 +137,7 @@ class Terms:
         if "e2e" in self.targets.given:
             raise InputError(
                 "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
-                "--ttft and --tpot, or ask 'recommend'"
+                "--ttft and --tpot, or ask 'recommend --together'"
             )
         if not 0.0 < self.fullest <= FULLEST:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Sizes of instances: every number of machines, and where there are thousands, some of them."""
+"""Sizes of instances: powers of two inside a machine, and of machines."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from inference_econ.inputs import catalog
 CHIP = catalog.hardware("h100_sxm")
 
 
-def test_every_number_of_machines_is_a_size() -> None:
-    machines = instances.sizes(CHIP, 32_768.0)[3:] / 8.0
-    assert machines.tolist() == list(range(1, 4097))
-
-
-@pytest.mark.parametrize("largest", [32_776.0, 1e6, 1e9])
-def test_of_thousands_of_machines_there_are_eight_sizes_in_a_doubling(largest: float) -> None:
+@pytest.mark.parametrize("largest", [32.0, 32_776.0, 1e6, 1e9])
+def test_every_doubling_of_machines_is_a_size(largest: float) -> None:
     sizes = instances.sizes(CHIP, largest)
-    assert sizes.size < 4300
-    assert sizes[-1] == largest // 8 * 8
-    ratios = sizes[1:] / sizes[:-1]
-    assert np.all(ratios > 1.0)
-    assert np.all(ratios[4100:] < 1.1)
+    assert sizes[:4].tolist() == [1, 2, 4, 8]
+    np.testing.assert_array_equal(sizes[1:] / sizes[:-1], 2.0)
+    assert largest / 2.0 < sizes[-1] <= largest
+
+
+@pytest.mark.parametrize("largest", [1.0, 3.0, 7.0])
+def test_less_than_a_machine_is_a_part_of_it(largest: float) -> None:
+    assert instances.sizes(CHIP, largest).tolist() == [size for size in (1.0, 2.0, 4.0) if size <= largest]
