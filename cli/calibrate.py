@@ -102,7 +102,7 @@ def calibrate(
     _check_output(path, choices["reference"])
     changes = _assumption_changes(choices["changes"])
     measured = _Measured.of(data, choices)
-    if only_levels or (measured.rows and len(measured.rows) < len(_words(names))):
+    if only_levels or (0 < len(measured.rows) < len(_words(names)) and not measured.first_skipped):
         _fit_levels(measured, data, path, options.Output(form, quiet=quiet), choices)
         return
     preset = choices["base"] or base_of(measured.rows)

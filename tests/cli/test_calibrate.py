@@ -200,3 +200,29 @@ def test_files_that_are_none(refused: Command, data: Path, tmp_path: Path) -> No
         "kept.yaml: cannot be written: the file is read-only" in refused("calibrate", data, *TWO, "-o", "kept.yaml").err
     )
     assert (tmp_path / "kept.yaml").read_text(encoding="utf-8") == "mine"
+
+
+RUN = (
+    '{"request_rate": 5.0, "completed": 900, "total_input_tokens": 1800000, "total_output_tokens": 450000, '
+    '"output_throughput": 2498.0, "mean_ttft_ms": 134.0, "median_ttft_ms": 118.0, "mean_tpot_ms": 30.0, '
+    '"median_tpot_ms": 30.0}'
+)
+SERVER = ("--model", "llama_3_70b", "--hardware", "h100_sxm", "--tp", "8", "--weights", "fp8")
+
+
+def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, tmp_path: Path) -> None:
+    """Of a single row its level is fitted, and predictions under the file that is written have it."""
+    (tmp_path / "result.json").write_text(RUN, encoding="utf-8")
+    text = command("calibrate", "result.json", *SERVER, "--engine", "vllm", "-o", "mine.yaml").out
+    assert "llama_3_70b on h100_sxm, tp8" in text
+    record = json.loads(command("calibrate", "result.json", *SERVER, "--engine", "vllm", "--format", "json").out)
+    (line,) = record["deployments"]
+    assert line["decode"] > 1.3
+    assert abs(line["tpot_after"]) < 0.25 * abs(line["tpot_before"])
+    step = ("explain", "llama_3_70b", "h100_sxm", "--engine", "vllm", "--weights", "fp8", "--tp", "8", "--batch", "16")
+    assert f"as measured: x {line['decode']:.2f} (1 rows)" in command(*step, "--assumptions", "mine.yaml").out
+    assert "as measured" not in command(*step).out
+    said = refused("calibrate", "result.json", *SERVER).err
+    assert "levels are of one engine on one generation of chips" in said
+    said = refused("calibrate", "result.json", *SERVER, "--engine", "vllm", "--base", "deployable").err
+    assert "leave --base and --set out" in said
