@@ -204,7 +204,7 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     from inference_econ.report.files import write_text
 
     files = servers.read(list(validation.SERVERS))
-    usual = servers.held(files)
+    usual = servers.held(files, levels=False)
     others = [servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
     picture = _picture(path)
     agreement.draw_panels(servers.panels(usual), picture)

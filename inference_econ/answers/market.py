@@ -37,6 +37,7 @@ def market(
     slots: int | None = None,
     ttft_seconds: float = np.inf,
     among: Collection[str] = (),
+    levels: bool = True,
 ) -> tuple[Candidate, ...]:
     """Every way to serve some requests that a question leaves open, on one chip.
 
@@ -59,6 +60,8 @@ def market(
         Longest time in which pools must read a prompt that finds nobody [s].
     among : collection of str
         Only candidates of these labels; all if there are none.
+    levels : bool
+        Whether it counts by how much measured servers differ from their profile.
 
     Returns
     -------
@@ -86,6 +89,7 @@ def market(
     candidates: list[Candidate] = []
     labels: list[str] = []
     for practised in asked(setup, speculation):
+        practised = practised if levels else practised._replace(setup=practised.setup.unmeasured)
         own = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
         labels += own.values()
         try:

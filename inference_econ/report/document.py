@@ -73,15 +73,17 @@ _SLICES = (
 _OPENING = (
     "How far predictions of servers are off, |ln(predicted / measured)| as percentages, median and 90th percentile. "
     "Fitted: by the profile of engine and chips, which has seen rows of the same deployments. Unseen: by fits of all "
-    "engines and chips without any row of that engine on that chip with that model. Each line has a page with its "
-    "series, the worst ones first."
+    "engines and chips without any row of that engine on that chip with that model. Constants alone: "
+    "levels of measured servers, which answers take too, have seen these rows; what they bring for rows that they have "
+    "not seen is in [levels](levels.md). Each line has a page with its series, the worst ones first."
 )
 _COSTS = (
     "What a default answer costs at the speed of the best measured servers, which nobody tells it: it chooses engine, "
     "layout and batch itself. Made by `inference-econ validate costs`. No other tool is known to publish such an "
     "error: AIConfigurator and AISimulate publish those of TTFT and TPOT of servers that they are given (below), which "
     "do not say how far the best of what they would choose is from the best that was measured. Where a frontier is "
-    "steep, an error of TPOT is several times as large in cost."
+    "steep, an error of TPOT is several times as large in cost. By default answers have seen some of these servers: "
+    "their levels count; the second table leaves levels out."
 )
 _HELD = (
     "Intervals of 80 %, and how many of the measured values they hold. Those of rows that were fitted are somewhat "

@@ -98,7 +98,7 @@ DATASETS = {
     "specdec": Dataset(("specdec",), ("deployable",), "speed-ups of speculative decoding", _report_specdec),
     "costs": Dataset(
         ("serving_points", "inferencemax_aggregated"),
-        ("profile",),
+        ("profile", "profile, levels left out"),
         "costs at the speed of the best measured servers",
         _report_costs,
         on_request=True,

@@ -29,6 +29,8 @@ from inference_econ.serving import Services
 
 #: What stands for the profiles that belong to a chip and its engines.
 OWN = "profile"
+#: The same without levels of measured servers, which have seen these rows.
+UNSEEN = "profile, levels left out"
 #: Any price: the chips of both sides are alike [USD/h].
 _PRICE = 1.0
 #: Servers of a combination from which on their best ones say something [1].
@@ -159,11 +161,13 @@ def default_market(asked: Combination, assumptions: str | None, arrangement: Arr
     NothingFitsError
         If no layout fits.
     """
-    setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=assumptions, price=_PRICE)
+    unseen = assumptions == UNSEEN
+    preset = None if unseen else assumptions
+    setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=preset, price=_PRICE)
     requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
-    candidates = market(setup, requests, arrangement=arrangement)
+    candidates = market(setup, requests, arrangement=arrangement, levels=not unseen)
     if all(candidate.speculation for candidate in candidates):
-        candidates += market(setup, requests, speculation=None, arrangement=arrangement)
+        candidates += market(setup, requests, speculation=None, arrangement=arrangement, levels=not unseen)
     return [Curves.of(candidate) for candidate in candidates]
 
 
