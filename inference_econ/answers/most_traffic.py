@@ -207,8 +207,15 @@ def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services
             within.append(layouts.take(chosen))
             counts.append(count[chosen])
     if not within:
-        raise NothingFitsError(f"{means.text}: {'; '.join(_needed(layouts) for layouts in offers)}")
+        chips = dict.fromkeys(layouts.setup.hardware.name for layouts in offers)
+        least = (min((o for o in offers if o.setup.hardware.name == chip), key=_least_bill) for chip in chips)
+        raise NothingFitsError(f"{means.text}: {'; '.join(map(_needed, least))}")
     return within, counts
+
+
+def _least_bill(layouts: Services) -> float:
+    """What the smallest instance costs [USD/h]."""
+    return float(layouts.setup.dollars_per_hour(1, layouts.plans.accelerators.min()))
 
 
 def _needed(layouts: Services) -> str:
@@ -218,7 +225,7 @@ def _needed(layouts: Services) -> str:
     paid = "" if rented == size else f", which are rented as {rented}"
     return (
         f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} "
-        f"(${float(setup.dollars_per_hour(1, size)):,.2f} per hour)"
+        f"(${_least_bill(layouts):,.2f} per hour)"
     )
 
 
