@@ -114,13 +114,16 @@ def _label(service: Service) -> str:
 
 
 def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """What the quickest layouts reach with a single request in flight."""
-    best: list[str] = []
+    """What the quickest layouts on each chip reach with a single request in flight."""
+    chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
-        loads = [(_filled(service, _ALONE), service) for service in map(layouts.service, range(len(layouts)))]
+        services = map(layouts.service, range(len(layouts)))
+        chips.setdefault(layouts.setup.hardware.name, []).extend((_filled(each, _ALONE), each) for each in services)
+    best: list[str] = []
+    for chip, loads in chips.items():
         reached = []
         for name in targets.given or ("ttft", "tpot"):
             seconds, size = min((targets.seen(name, load), service.accelerators) for load, service in loads)
             reached.append(f"{name.upper()} {1e3 * seconds:.4g} ms on {size} accelerators")
-        best.append(f"{layouts.setup.hardware.name}: {', '.join(reached)}")
+        best.append(f"{chip}: {', '.join(reached)}")
     return f"Best reachable: {'; '.join(best)}"

@@ -11,6 +11,7 @@ import pytest
 from inference_econ.answers.disaggregated import budget
 from inference_econ.answers.disaggregated.pools import Pools, pools
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
+from inference_econ.answers.market import market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.offer import offer
@@ -124,3 +125,14 @@ def test_pools_on_whole_nodes_need_whole_nodes() -> None:
         budget.largest(both, Means(7), Terms())
     fleet = budget.largest(both, Means(8), Terms())
     assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))
+
+
+def test_of_engines_that_need_different_numbers_of_chips_the_least_is_said() -> None:
+    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests(isl=4000, osl=500)
+    offers = market(setup, requests, Space(max_accelerators=8), arrangement="together", speculation=None)
+    assert len({each.plans.accelerators.min() for each in offers}) > 1
+    least = min(each.plans.accelerators.min() for each in offers)
+    with pytest.raises(
+        NothingFitsError, match=rf"^1 GPU: Llama 3\.1 70B \(bf16\) needs at least {least:g} NVIDIA [^;]*$"
+    ):
+        most_traffic(offers, Means(accelerators=1), Targets())

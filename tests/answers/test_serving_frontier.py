@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -216,6 +217,92 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
 def test_only_means_are_promised() -> None:
     with pytest.raises(InputError, match=r"only means can be promised on it, got p90; give percentile='mean'"):
         frontier_of(OFFERS["dense"](), ie.Targets(tpot_seconds=0.1))
+
+
+# Of the whole market
+
+
+@cache
+def candidates() -> tuple[Candidate, ...]:
+    """Every engine, together and apart."""
+    requests = ie.Requests.build({"isl": 4000, "osl": 500}, origin="test")
+    return market(ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8"), requests, SPACE)
+
+
+def cost_and_speed(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
+    """Of every state of a candidate that there is: chips for a request each second, and tokens/s of a user."""
+    seen = candidate.seen
+    known = np.isfinite(seen.tpot_seconds)
+    return (seen.accelerators / seen.requests_per_second)[known], 1.0 / seen.tpot_seconds[known]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_no_state_of_any_candidate_beats_the_market(data: st.DataObject) -> None:
+    """Pools that are cheaper by less than 5 % do not count."""
+    front = service_frontier(candidates(), ends=False)
+    candidate = data.draw(st.sampled_from(candidates()))
+    costs, speeds = cost_and_speed(candidate)
+    index = data.draw(st.integers(0, costs.size - 1))
+    dearest = costs[index] * (1.05 if candidate.pools is not None else 1.0)
+    own = front.accelerators / front.requests_per_second
+    assert ((own <= dearest * (1 + 1e-9)) & (front.tokens_per_second >= speeds[index] * (1 - 1e-9))).any()
+
+
+def test_pools_are_on_it_where_they_are_cheaper_by_five_per_cent() -> None:
+    front = service_frontier(candidates(), ends=False)
+    together = [cost_and_speed(candidate) for candidate in candidates() if candidate.pools is None]
+    costs, speeds = (np.concatenate(values) for values in zip(*together, strict=True))
+    pooled = [index for index in range(len(front)) if front.candidate(index).pools is not None]
+    assert 0 < len(pooled) < len(front)
+    for index in pooled:
+        fast = speeds >= front.tokens_per_second[index]
+        own = float(front.accelerators[index] / front.requests_per_second[index])
+        assert not fast.any() or own * 1.05 <= costs[fast].min() * (1 + 1e-9)
+
+
+def test_the_market_is_never_dearer_than_an_engine_together() -> None:
+    """At speeds between those of the first and the last point of each."""
+    front = service_frontier(candidates(), ends=False)
+    for candidate in candidates():
+        alone = service_frontier([candidate], ends=False)
+        more = 1.05 if candidate.pools is not None else 1.0
+        for speed in np.linspace(alone.tokens_per_second[0], alone.tokens_per_second[-1], 7):
+            # Of points, as both have other batches, not between them.
+            mine = alone.dollars[alone.tokens_per_second >= speed * (1 - 1e-9)].min()
+            theirs = front.dollars[front.tokens_per_second >= speed * (1 - 1e-9)].min()
+            assert theirs <= mine * more * (1 + 1e-9)
+
+
+def test_a_point_of_pools_is_the_group_of_its_state() -> None:
+    front = service_frontier(candidates())
+    index = next(index for index in range(len(front)) if front.candidate(index).pools is not None)
+    (point,), pools = front.points([index]), front.candidate(index).pools
+    assert pools is not None
+    at = np.array([front.rows[index]]), np.array([front.states[index]])
+    ((readers, decoders),) = pools.instances_at(*at)
+    assert (point.layout["prefill_instances"], point.layout["decode_instances"]) == (readers, decoders)
+    assert point.layout["prefill"] == pools.pools.prefill.layouts[int(pools.reading_rows(*at)[0])]
+    assert point.ttft_seconds == pytest.approx(float(pools.ttft_seconds(*at)[0]))
+    assert point.kv == front.candidate(index).setup.precision.kv
+    assert point.concurrency == pytest.approx(decoders * point.batch)
+    (instances,) = front.subjects([point])
+    assert list(instances.concurrency) == pytest.approx([point.batch])
+
+
+def test_what_nobody_sells_is_left_out_unless_it_is_promised() -> None:
+    """A TPOT above 100 ms, where some are below, and pools that cost ten times the cheapest service."""
+    front, whole = (service_frontier(candidates(), ends=ends) for ends in (True, False))
+    assert front.tpot_seconds.max() <= 0.1
+    least = (front.accelerators / front.requests_per_second).min()
+    pooled = np.array([front.candidate(index).pools is not None for index in range(len(front))])
+    assert (front.accelerators / front.requests_per_second)[pooled].max() <= 10.0 * least
+    assert len(whole) >= len(front)
+    slow = offer_of("llama_3_8b", isl="100", osl="500", most=1, hardware="mi300x")
+    assert frontier_of(slow).tpot_seconds.max() > 0.1
+    assert service_frontier([Candidate(slow)]).tpot_seconds.max() <= 0.1
+    promised = service_frontier([Candidate(slow)], ie.Targets(tpot_seconds=1.0, percentile="mean"))
+    assert promised.tpot_seconds.max() > 0.1
 
 
 # Shown
