@@ -112,7 +112,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
     weights = None if published else setup.precision.weights
     for engine in engines:
         own = setup.run_by(engine)
-        seen: set[tuple[str, Speculation | None]] = set()
+        seen: list[tuple[str, Speculation | None]] = []
         for practice in practices(engine.name, setup.model, setup.hardware, weights):
             try:
                 cached = own.with_cache(practice.kv)
@@ -121,7 +121,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[tuple[Setup,
                 # A recipe for another chip or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
-                seen.add(key)
+                seen.append(key)
                 yield cached, proposer
 
 

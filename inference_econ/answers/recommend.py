@@ -166,9 +166,7 @@ def recommend(
     failure = None
     try:
         if both:
-            choices += cheapest(
-                both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress
-            )
+            choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress)
     except NothingFitsError as error:
         failure = error
     limit = min((choice.dollars_per_hour for choice in choices), default=math.inf) / (1.0 + NOTICED)

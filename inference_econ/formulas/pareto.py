@@ -166,9 +166,9 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
         abscissae, ordinates = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
         left, right = abscissae[..., :-1], abscissae[..., 1:]
         share = (np.log(at) - left) / (right - left)
-    low, high = ordinates[..., :-1], ordinates[..., 1:]
-    passed = (share >= 0.0) & (share <= 1.0)
-    return np.exp(np.where(passed, low + np.where(passed, share, 0.0) * (high - low), np.nan))
+        low, high = ordinates[..., :-1], ordinates[..., 1:]
+        between = np.exp(low + share * (high - low))
+    return np.where((share >= 0.0) & (share <= 1.0), between, np.nan)
 
 
 def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, int, int] | None:

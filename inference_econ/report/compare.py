@@ -34,7 +34,7 @@ from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.search import Point
-from inference_econ.studies.results import Curve, Result
+from inference_econ.studies.results import AnyFrontier, Curve, Result
 from inference_econ.studies.speeds import common_speeds
 
 if TYPE_CHECKING:
@@ -87,8 +87,21 @@ class ComparisonPage(Page):
 
 def cost_at(curve: Curve, speed: float) -> float | None:
     """Cost of the cheapest point at or above a speed [USD per 1e6 tokens]; None if none is that fast."""
+    place = _place(curve, speed)
+    return None if place is None else float(curve.dollars[place])
+
+
+def _place(curve: Curve, speed: float) -> int | None:
+    """Where the cheapest point at or above a speed is; None if none is that fast."""
     enough: npt.NDArray[np.intp] = np.flatnonzero(curve.tokens_per_second >= speed)
-    return float(curve.dollars[enough[0]]) if enough.size else None
+    return int(enough[0]) if enough.size else None
+
+
+def _cost_record(curve: Curve, front: AnyFrontier, speed: float) -> dict[str, object]:
+    """The cost at a speed as plain data, with low and high of the point that has it."""
+    place = _place(curve, speed)
+    ends = {"dollars": front.ends_at(0 if place is None else place)["dollars_per_million_output_tokens"]}
+    return caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curve, speed)}, ends)
 
 
 def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
@@ -202,11 +215,7 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         assert front is not None
         record = curve_record(front)
         record.pop("sources")
-        ends = {"dollars": front.ends()["dollars_per_million_output_tokens"]}
-        costs = [
-            caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
-            for speed in speeds
-        ]
+        costs = [_cost_record(curves[label], front, speed) for speed in speeds]
         best = caveats.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
