@@ -210,7 +210,9 @@ def _parts(front: ServiceFrontier, layout: LayoutKey, concurrency: float) -> dic
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:
+    assert base.front is not None
     notes = [
+        f"All are served as the base is: {base.front.candidates[0].label}.",
         f"Ranked by the cost at {ask.speeds[0]:g} tokens/s per user; $ per million output tokens, prefill included.",
         "What changes: of the time per output token where the base's deployment at that speed runs the variant with as "
         "many requests in flight, the part that changes most, and the whole.",
