@@ -146,7 +146,7 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
         Points of n curves in the order in which they are joined, both positive: for example speed [tokens/s] and cost
         [USD per 1e6 tokens].
     at : float
-        The abscissa, in the unit of x.
+        The abscissa, in the unit of x: for example speed [tokens/s].
 
     Returns
     -------
@@ -166,9 +166,9 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
         abscissae, ordinates = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
         left, right = abscissae[..., :-1], abscissae[..., 1:]
         share = (np.log(at) - left) / (right - left)
-    low, high = ordinates[..., :-1], ordinates[..., 1:]
-    passed = (share >= 0.0) & (share <= 1.0)
-    return np.exp(np.where(passed, low + np.where(passed, share, 0.0) * (high - low), np.nan))
+        low, high = ordinates[..., :-1], ordinates[..., 1:]
+        joined = np.where((share >= 0.0) & (share <= 1.0), low + share * (high - low), np.nan)
+    return np.exp(joined)
 
 
 def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, int, int] | None:
@@ -177,15 +177,21 @@ def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, in
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        Points of n curves in the order in which they are joined, both positive; a value that does not count is NaN.
+        Points of n curves in the order in which they are joined, both positive: for example speed [tokens/s] and cost
+        [USD per 1e6 tokens]; a value that does not count is NaN.
     at : float
-        The abscissa, in the unit of x.
+        The abscissa, in the unit of x: for example speed [tokens/s].
 
     Returns
     -------
     (float, int, int) or None
         The value, its curve, and its place: of a point its column, of a place after a point k more than the column of
-        that point. None if no curve goes so far.
+        that point [1]. None if no curve goes so far.
+
+    Notes
+    -----
+    min over curves i and x >= x_0 of y_i(x), where y_i is linear in logarithms between neighbouring points and nothing
+    beyond them: its least value is at a point, or at x_0.
 
     Examples
     --------

@@ -185,6 +185,8 @@ def _sizes(ask: FamilyAsk, setup: Setup) -> tuple[float, ...]:
 def reason_of(member: Member, base: Member, speed: float) -> str:
     """What differs most in the time per token of the base's deployment at a speed, if the member can run it."""
     assert base.front is not None and member.front is not None
+    if base.front.speculation is not None:
+        return "its tokens come in rounds"
     best = LayoutCurves(base.front).cheapest(speed)
     if best.layout is None:
         return "the base is not as fast"
@@ -208,7 +210,9 @@ def _parts(front: ServiceFrontier, layout: LayoutKey, concurrency: float) -> dic
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:
+    assert base.front is not None
     notes = [
+        f"All are served as the base is: {base.front.candidates[0].label}.",
         f"Ranked by the cost at {ask.speeds[0]:g} tokens/s per user; $ per million output tokens, prefill included.",
         "What changes: of the time per output token where the base's deployment at that speed runs the variant with as "
         "many requests in flight, the part that changes most, and the whole.",

@@ -185,9 +185,16 @@ def test_decode_reads_one_embedding_and_the_study_multiplies_two(ledger: Ledger)
 
 def test_pools_cannot_save_more_than_prompts_cost(ledger: Ledger) -> None:
     """Decode alone, of the same layouts, is cheaper than any pool that answers."""
-    asked = Settings(model="deepseek_v3_nvfp4", hardware="gb200_nvl72", isl=1000, osl=1000, max_instance_gpus=32)
+    asked = Settings(
+        model="deepseek_v3_nvfp4",
+        hardware="gb200_nvl72",
+        isl=1000,
+        osl=1000,
+        max_instance_gpus=32,
+        assumptions="profiles/blackwell",
+    )
     (speeds, together), (decoding, alone) = (
-        frontier_of(each).axes() for each in (asked, asked.replace(decode_only=True))
+        frontier_of(each).axes() for each in (asked.replace(arrangement="together"), asked.replace(decode_only=True))
     )
     reached = speeds < 0.9 * speeds.max()
     most = (together[reached] / alone[np.searchsorted(decoding, speeds[reached])]).max()

@@ -153,7 +153,7 @@ def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
         assert row[len(speeds) + 1] == "-"  # nobody is that fast
         best = curve.frontier.preferred()
         assert isinstance(best, ie.ServicePoint)
-        assert row[-4:-2] == (layout_label(best.layout), "all")
+        assert row[-4:-2] == (layout_label(best.layout), best.layout["engine"])
         assert row[-2:] == (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
 
 
@@ -193,7 +193,7 @@ def test_the_record_has_the_points_of_every_series() -> None:
         assert one["preferred"] in one["points"]
     assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per")
     assert record["title"].endswith(
-        "weights fp8, embeddings bf16, activations bf16, KV bf16; 2000 input tokens, 500 output tokens"
+        "weights fp8, embeddings bf16, activations bf16, KV fp8; 2000 input tokens, 500 output tokens"
     )
     assert all(source["ref"] for source in record["sources"])
 

@@ -15,7 +15,11 @@ from inference_econ.studies.families import compare
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
 
-COMMON = {"model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2}
+#: One practice: steps of instances that do both, under the profile of the chip.
+COMMON = {
+    "model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2, "assumptions": "profiles/hopper",
+    "arrangement": "together",
+}  # fmt: skip
 HEADS = {
     "name": "heads",
     "choices": [{"label": "8 heads"}, {"label": "16 heads", "changes": ["model.kv_heads=16"]}],
@@ -86,6 +90,22 @@ def test_equal_chips_at_equal_prices_cost_the_same() -> None:
     rows = _rows(_ask(kind="chip", axes=[same]))
     assert rows["a",][:-1] == rows["b",][:-1]
     assert rows["b",][-1] == "nothing"
+
+
+def test_all_members_are_served_as_the_base_is() -> None:
+    """The market's answer to the base chooses engine, recipe and arrangement; rounds of proposals have no parts."""
+    market = {"model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2}
+    front = frontier_of(Settings(**market))  # type: ignore[arg-type]
+    assert isinstance(front, ServiceFrontier)
+    cheapest = front.candidate(front.place(60.0))
+    assert cheapest.speculation is not None
+    answer = compare(_ask(common=market, axes=[LAYERS]))
+    rows = {row.names: row.values for row in answer.tables[0].rows}
+    own = frontier_of(Settings(**market), (cheapest.label,))  # type: ignore[arg-type]
+    assert isinstance(own, ServiceFrontier)
+    assert rows["32 layers",][2] == pytest.approx(LayoutCurves(own).cheapest(60).dollars)
+    assert rows["24 layers",][-1] == "its tokens come in rounds"
+    assert any(cheapest.label in note for note in answer.tables[0].notes)
 
 
 def test_members_that_fit_nowhere_or_are_too_slow_come_last() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Instances, Setup, Speculation
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
@@ -92,7 +93,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert len(table.rows) == 2
     assert table.notes[0] == (
         "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node "
-        "of 8), on-demand, 2026-05; formats as in each series; context 110."
+        "of 8), on-demand, 2026-05; formats as in each row; context 110."
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.every_note)
@@ -114,19 +115,23 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert "tokens_per_second_per_user_low" in csv_text(result_frame(drawn)).splitlines()[0]
 
 
-SERVICES = SCENARIO.replace("decode_only: true, ", "").replace("mfu, title: MFU", "concurrency, title: flight")
+SERVICES = SCENARIO.replace("decode_only: true, ", "assumptions: profiles/hopper, arrangement: together, ").replace(
+    "mfu, title: MFU", "concurrency, title: flight"
+)
 
 
 def test_services_are_what_a_scenario_counts(write: Write) -> None:
     result = run(write(SERVICES))
     requests = Requests.build({"isl": 100, "osl": 20}, origin="test")
-    layouts = asking.offer("llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8")
+    layouts = asking.offer(
+        "llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8", assumptions="profiles/hopper"
+    )
     narrow = result.curves[1]
-    assert narrow.dollars.tolist() == service_frontier(layouts).dollars.tolist()
+    assert narrow.dollars.tolist() == service_frontier([Candidate(layouts)]).dollars.tolist()
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "flight")
     assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95")
-    assert table.notes[0].endswith("formats as in each series; 100 input tokens, 20 output tokens.")
+    assert table.notes[0].endswith("formats as in each row; 100 input tokens, 20 output tokens.")
     shown: Any = result_record(run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))))
     line = shown["curves"][0]
     assert len(line["ttft_seconds_low"]) == len(line["concurrency"]) == len(line["dollars_per_million_output_tokens"])

@@ -28,6 +28,10 @@ BOUND: dict[str, Any] = {
 }
 
 
+#: One practice: instances that do both, under the profile of the chip.
+TOGETHER: dict[str, Any] = {"assumptions": "profiles/hopper", "arrangement": "together"}
+
+
 def _front(settings: Settings) -> ServiceFrontier:
     front = frontier_of(settings)
     assert isinstance(front, ServiceFrontier)
@@ -62,8 +66,10 @@ def test_arithmetic_bound_decode_is_in_proportion_to_the_peak() -> None:
 
 
 def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() -> None:
-    settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8")
-    effect = what_if("llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["hbm_bandwidth"]).effects[0]
+    settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", **TOGETHER)
+    effect = what_if("llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["hbm_bandwidth"], **TOGETHER).effects[
+        0
+    ]
     ratio = 1.0 / 3.35 * 3.34
     costs = []
     for value in (3.25e12, 3.35e12):
@@ -85,7 +91,7 @@ def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() ->
 
 
 def test_memory_stops_mattering_where_it_is_enough() -> None:
-    settings: dict[str, Any] = {"weights": "fp8", "inputs": ["hbm_size"], "span": (0.5, 2.0)}
+    settings: dict[str, Any] = {"weights": "fp8", "inputs": ["hbm_size"], "span": (0.5, 2.0), **TOGETHER}
     effect = what_if("llama_3_70b", "h100_sxm", speeds=15, **settings).effects[0]
     layout, flat = effect.steps
     assert (layout.kind, layout.before and layout.before["tp"], layout.layout and layout.layout["tp"]) == (
@@ -94,7 +100,7 @@ def test_memory_stops_mattering_where_it_is_enough() -> None:
     assert flat.kind == "flat_from"
     assert layout.high < flat.low < flat.high < 1.011 * flat.low
     # Half a per cent more than with any larger memory, just below it: what is called equal.
-    asked = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8")
+    asked = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", **TOGETHER)
     below, above = (
         LayoutCurves(_front(with_numbers(asked, {"hardware.hbm_bytes": size}))).cheapest(15).dollars
         for size in (0.97 * flat.low, 1.03 * flat.high)
@@ -104,7 +110,7 @@ def test_memory_stops_mattering_where_it_is_enough() -> None:
 
 
 def test_curves_pass_through_the_frontier() -> None:
-    front = _front(Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8"))
+    front = _front(Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", **TOGETHER))
     curves = LayoutCurves(front)
     for point in front.points()[::7]:
         speed, dollars = point.tokens_per_second_per_user, point.dollars_per_million_output_tokens
@@ -123,7 +129,7 @@ def test_curves_pass_through_the_frontier() -> None:
 
 def test_costs_between_batches_are_those_of_the_batches_between() -> None:
     """Interpolation against a frontier whose batches lie elsewhere: within 0.5 %."""
-    settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", tp=8)
+    settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", tp=8, **TOGETHER)
     curves = LayoutCurves(_front(settings))
     for speed in (30.0, 55.0, 88.0, 110.0):
         other = LayoutCurves(_front(settings.replace(slots=150))).cheapest(speed)

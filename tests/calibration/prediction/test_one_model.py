@@ -89,7 +89,7 @@ def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
         for prediction in group:
             each = max((prediction.measurement.concurrency or 0.0) / replicas, 1.0)
             state = service.at(each)
-            wait = max(each - service.slots, 0.0) / float(state.requests_per_second)
+            wait = max(each - service.most_in_flight, 0.0) / float(state.requests_per_second)
             ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
             same(prediction, ttft + wait, tpot, rate, service)
             compared += 1

@@ -8,8 +8,10 @@ from typing import Any
 from inference_econ.inputs import Scenario
 from inference_econ.studies.uncertainty.answer import Uncertainty, answer
 
-#: A small question that is answered quickly.
-COMMON = {"model": "llama_3_8b", "hardware": "h100_sxm", "tp": 1, "dp": 1, "pp": 1}
+#: A small question that is answered quickly, under one profile.
+COMMON = {
+    "model": "llama_3_8b", "hardware": "h100_sxm", "tp": 1, "dp": 1, "pp": 1, "assumptions": "profiles/hopper",
+}  # fmt: skip
 #: One deployment whose steps read memory and nothing else: its cost is price x bytes / bandwidth.
 MEMORY_BOUND = {**COMMON, "assumptions": "ideal", "decode_only": True, "batch": 1, "context": 100}
 TWO: tuple[dict[str, Any], ...] = ({"label": "H100"}, {"label": "H200", "settings": {"hardware": "h200_sxm"}})
