@@ -92,27 +92,37 @@ def most_traffic(
     except NothingFitsError as error:
         failure = error
     least = (1.0 + NOTICED) * max(map(_rate, choices), default=0.0)
-    apart = [PooledChoice(fleet) for fleet in _fleets(candidates, means, targets, arrival_scv, least)]
+    unable: list[Exception] = []
+    apart = [PooledChoice(fleet) for fleet in _fleets(candidates, means, targets, arrival_scv, least, unable)]
     ranked = sorted([*choices, *apart], key=_rank)[:most]
     if not ranked:
-        raise failure or NothingFitsError(f"{means.text}: no pools keep the promises")
+        raise failure or next(iter(unable), NothingFitsError(f"{means.text}: no pools keep the promises"))
     return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), means)
 
 
 def _fleets(
-    candidates: Sequence[Candidate], means: Means, targets: Targets, arrival_scv: float, least: float
+    candidates: Sequence[Candidate],
+    means: Means,
+    targets: Targets,
+    arrival_scv: float,
+    least: float,
+    unable: list[Exception],
 ) -> Iterator[Fleet]:
-    """The fleet of every practice with pools that carries the most, if it is more than the least rate [1/s]."""
+    """The fleet of every practice with pools that carries the most, if it is more than the least rate [1/s].
+
+    Why others have none is added to ``unable``, of the smallest instances first.
+    """
     if "e2e" in targets.given:
         return
     terms = Terms(targets, arrival_scv, fullest(targets))
-    for candidate in candidates:
+    for candidate in sorted(candidates, key=lambda candidate: _smallest(candidate.services)):
         if candidate.pools is None:
             continue
         try:
             fleet = largest(candidate.pools.pools, means, terms, least=least)
-        except (NothingFitsError, InputError):
+        except (NothingFitsError, InputError) as error:
             # Too few chips, promises that no pools keep, or no link between them.
+            unable.append(error)
             continue
         if fleet is not None:
             yield fleet
