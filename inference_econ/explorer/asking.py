@@ -26,8 +26,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     rows : sequence of int
         Which series it is about; the first, if it is about one.
     point : mapping of str to str
-        Degrees, ``batch``, ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the deployment that is
-        looked at, if it is about one; ``file``: the name of what was measured.
+        Degrees, ``batch``, ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the deployment that
+        is looked at, if it is about one; ``file``: the name of what was measured.
 
     Raises
     ------
