@@ -181,25 +181,30 @@ def _arranged(
 ) -> Iterator[Candidate]:
     """One practice as instances that do both, and as pools where these can be.
 
-    Pools are not tried where an instance is pinned or told its slots, nor for answers of a single token.
+    Pools are not tried where an instance is pinned or told its slots; why there are none is said where only pools are
+    asked for.
     """
     if not ways:
         return
     layouts = _usual(practised, requests, space, apart=False)
     if False in ways:
         yield Candidate(layouts if slots is None else with_slots(layouts, slots))
-    if True not in ways or space.pins.given() or slots is not None or requests.decode_steps <= 0:
+    if True not in ways or space.pins.given() or slots is not None:
         return
     try:
         prompts = requests.replace(osl=Length(values=(1.0,)))
         offered = tuple(_usual(practised, each, space, apart=True) for each in (prompts, requests))
         every = pools(practised.setup, requests, speculation=practised.speculation, offered=(offered[0], offered[1]))
         apart = SteadyPools(every, ttft_seconds)
+        if not np.isfinite(apart.seen[0]).any() and False not in ways:
+            # Whoever asks for pools only is told the shortest TTFT that they keep.
+            apart = SteadyPools(every)
         if np.isfinite(apart.seen[0]).any():
             yield Candidate(every.decode.services, apart)
     except (InputError, NothingFitsError):
-        # No link between instances, or no layout whose groups all have a sequence.
-        return
+        # No link between instances, answers of a single token, or no layout whose groups all have a sequence.
+        if False not in ways:
+            raise
 
 
 def _usual(practised: Practised, requests: Requests, space: Space, *, apart: bool) -> Services:

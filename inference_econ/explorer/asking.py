@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
-from inference_econ.explorer.questions import Fields, Question
+from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.state import OF_SERIES, State
 
+#: The flag that says that nobody proposes tokens.
+NOBODY = "no_speculation"
 #: Degrees of a deployment that is looked at.
 DEGREES = ("tp", "dp", "pp", "ep")
 
@@ -24,12 +26,18 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     rows : sequence of int
         Which series it is about; the first, if it is about one.
     point : mapping of str to str
-        Degrees, ``batch`` and ``engine`` of the deployment that is looked at, if it is about one; ``file``: the name of
-        what was measured.
+        Degrees, ``batch``, ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the deployment that
+        is looked at, if it is about one; ``file``: the name of what was measured.
+
+    Raises
+    ------
+    RefusedError
+        If the deployment is of pools, and the question is of instances that do both.
     """
     options = {option.name: option for option in question.options}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
-    own = {"series": series(chosen)} if "series" in options else {**chosen[0], **_deployment(chosen[0], point)}
+    alone = {**chosen[0], **_deployment(question, shown, chosen[0], point)}
+    own = {"series": series(chosen)} if "series" in options else alone
     given = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
     if "percentile" not in options:
         # A frontier has no queue, and takes all promises as means.
@@ -57,22 +65,43 @@ def labels(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
     """What all series have in common."""
-    proposer = values["speculation"]
-    proposed = {proposer: "true"} if proposer else {"acceptance": ""}
+    proposer, arrangement = values["speculation"], values["arrangement"]
+    flags = {name: "true" for name in (proposer, arrangement) if name}
+    accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
     changes = [line.strip() for line in values["set"].splitlines() if line.strip()]
     # Closed forms are there at once; to play loads takes seconds.
     played = values["simulate"] or "false"
-    return {**{name: value.strip() for name, value in values.items()}, **proposed, "simulate": played, "set": changes}
+    return {
+        **{name: value.strip() for name, value in values.items()},
+        **flags,
+        **accepted,
+        "simulate": played,
+        "set": changes,
+    }
 
 
-def _deployment(row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
-    """The deployment that is looked at, and the engine that is to start it."""
-    degrees = {name: point.get(name, "") for name in DEGREES}
+def _deployment(question: Question, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
+    """The deployment that is looked at, as its engine's recipe has it, and the engine that is to start it.
+
+    Raises
+    ------
+    RefusedError
+        If it is of pools, and the question is of instances that do both.
+    """
+    if not point:
+        return {}
+    options = {option.name for option in question.options}
     # Of all that can start it the first is shown.
     engine = (row["engine"] or point.get("engine", "")).replace("@", ",").partition(",")[0]
-    return {
-        **degrees,
-        "batch": point.get("batch", ""),
-        "to": engine if point else "",
-        "datasets": point.get("file", ""),
-    }
+    proposer = point.get("speculation", "")
+    recipe = {"engine": row["engine"] or engine, "kv": row["kv"] or point.get("kv", "")}
+    if not shown.shared["speculation"] and "acceptance" in options:
+        recipe |= {proposer: "true", "draft_length": point.get("draft_length", "")} if proposer else {}
+    asked = {**recipe, "batch": point.get("batch", ""), "to": engine, "datasets": point.get("file", "")}
+    degrees = {name: point.get(name, "") for name in DEGREES}
+    pools = bool(point.get("apart"))
+    if pools and "apart" in options:
+        return {**asked, "apart": "true"}
+    if pools and "rates" in options:
+        raise RefusedError("A load is put on instances that read prompts and decode; these are pools.")
+    return {**asked, **degrees, "together": "", "apart": ""}

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from inference_econ.explorer import view
+from inference_econ.explorer.asking import NOBODY
 from inference_econ.explorer.questions import Question
 from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
 
-#: Who may propose tokens: flags of questions.
-_PROPOSERS = ("mtp", "eagle", "ngram")
+#: Who may propose tokens, and whether pools may serve: flags of questions.
+_PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
+_ARRANGEMENTS = ("together", "apart")
 #: Kinds of prices.
 _PRICES = ("on_demand", "reserved", "spot", "index", "owned")
 #: Percentiles that are proposed for promises; others can be typed.
@@ -93,4 +95,5 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
         "percentiles": _PERCENTILES,
         "prices": _PRICES,
         "speculation": _PROPOSERS,
+        "arrangements": _ARRANGEMENTS,
     }

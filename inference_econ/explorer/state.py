@@ -22,6 +22,7 @@ _SHARED: Mapping[str, str] = {
     "percentile": "p90",
     "price": "",
     "set": "",
+    "arrangement": "",
     "speculation": "",
     "acceptance": "",
     "simulate": "",

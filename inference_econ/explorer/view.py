@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.explorer.asking import DEGREES, address
+from inference_econ.explorer.asking import DEGREES, NOBODY, address
 from inference_econ.explorer.questions import Answer, Fields
 
 if TYPE_CHECKING:
@@ -77,8 +77,22 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
             layout_label(layout),
             amount(record["concurrency"]),
         ],
-        "at": {**{name: int(layout[name]) for name in DEGREES}, "batch": batch, "engine": layout.get("engine", "")},
+        "at": {
+            **{name: int(layout[name]) for name in DEGREES},
+            "batch": batch,
+            "engine": layout.get("engine", ""),
+            "kv": record["kv"],
+            **_proposed(record["speculation"]),
+            **({"apart": "true"} if "prefill" in layout else {}),
+        },
     }
+
+
+def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
+    """Who proposes how many tokens, as flags of questions."""
+    if speculation is None:
+        return {"speculation": NOBODY}
+    return {"speculation": speculation["proposer"], "draft_length": len(speculation["acceptance"])}
 
 
 def _title(specification: Mapping[str, object]) -> str:

@@ -24,7 +24,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     assert said.startswith(
         "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6"
     )
-    assert "weights fp8, embeddings bf16, activations bf16, KV bf16; 2000 input tokens, 500 output tokens" in said
+    assert "weights fp8, embeddings bf16, activations bf16, KV fp8; 2000 input tokens, 500 output tokens" in said
     assert "a queue is not: 'load' has it" in said
     for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "flight", "TTFT"):
         assert words in outcome.out

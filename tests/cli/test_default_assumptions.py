@@ -37,8 +37,28 @@ COMMANDS: dict[str, tuple[object, ...]] = {
 DOUBTED = tuple(name for name in COMMANDS if name != "cache")
 
 
-def default(chip: str) -> ie.Assumptions:
-    return profiles.for_hardware(chip)
+#: Commands that ask every engine; each answers under its own profile.
+MARKET = ("frontier", "price", "recommend", "disaggregate")
+#: The engine that serves the model the best on chips that an engine is known for.
+FIRST, SERVED = "vllm", ("h100_sxm", "b200")
+
+
+def default(chip: str, engine: str | None = None) -> ie.Assumptions:
+    return profiles.for_hardware(chip, engine)
+
+
+def engine_of(found: dict[str, Any]) -> str | None:
+    """The engine that serves what is preferred; None where no engine is known."""
+    entry = found["disaggregated"][0] if "disaggregated" in found else found
+    points = entry.get("points", [entry])
+    best = max(points, key=lambda point: point.get("tokens_per_second_per_user", 0.0) ** 3 / _dollars(point))
+    engine = best["layout"].get("engine")
+    assert engine is None or isinstance(engine, str)
+    return engine
+
+
+def _dollars(point: dict[str, Any]) -> float:
+    return float(point["dollars_per_million_output_tokens"])
 
 
 def first_record(command: Command, *arguments: object) -> dict[str, Any]:
@@ -49,7 +69,7 @@ def first_record(command: Command, *arguments: object) -> dict[str, Any]:
 def likely(found: dict[str, Any], quantity: str) -> Interval:
     """Where measured values lie over predicted ones, as a record says: those of the errors that it names."""
     factors = found["calibration"]["measured_over_predicted"][quantity]
-    calibration = default("h100_sxm").calibration
+    calibration = catalog.assumptions(found["assumptions"]).calibration
     assert calibration is not None
     quantiles = calibration.errors[factors["without"]][quantity].quantiles  # type: ignore[index]
     ends = [math.exp(quantiles[LEVELS.index(level)]) for level in (0.1, 0.9)]
@@ -72,7 +92,7 @@ def test_the_generations_have_profiles_of_their_own() -> None:
 @pytest.mark.parametrize("name", DOUBTED)
 def test_a_command_answers_under_the_profile_of_the_generation(command: Command, name: str, chip: str) -> None:
     found = first_record(command, *asked(name, chip))
-    assert found["assumptions"] == default(chip).name
+    assert found["assumptions"] == default(chip, engine_of(found) if name in MARKET else None).name
 
 
 def test_a_cache_is_read_under_the_profile_of_the_generation(command: Command) -> None:
@@ -109,19 +129,21 @@ def test_several_chips_have_their_own(command: Command) -> None:
     compared = json.loads(
         command("compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL, "--format", "json").out
     )
-    assert [one["assumptions"] for one in compared["series"]] == [default(chip).name for chip in chips]
+    names = [default(chip, FIRST if chip in SERVED else None).name for chip in chips]
+    assert [one["assumptions"] for one in compared["series"]] == names
     table = command("compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL, "--why").out
-    named = ", ".join(f"{default(chip).name} ({chip})" for chip in chips)
+    named = ", ".join(f"{name} ({chip})" for name, chip in zip(names, chips, strict=True))
     assert f"Assumptions: {named}." in " ".join(table.split())
     both = command("recommend", MODEL, "h100_sxm", "--on", "tpu_v6e", *SMALL, "--why").out
-    assert f"{default('h100_sxm').name} (NVIDIA H100 SXM5 80GB)" in " ".join(both.split())
+    assert f"{default('h100_sxm', FIRST).name} (NVIDIA H100 SXM5 80GB)" in " ".join(both.split())
     assert "deployable (Google TPU v6e (Trillium))" in " ".join(both.split())
 
 
 def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
     words = ("disaggregate", MODEL, "h100_sxm", "--decode-on", "b200", *SMALL)
     found = first_record(command, *words)
-    assert (found["prefill_assumptions"], found["assumptions"]) == (default("h100_sxm").name, default("b200").name)
+    names = tuple(default(chip, FIRST).name for chip in ("h100_sxm", "b200"))
+    assert (found["prefill_assumptions"], found["assumptions"]) == names
     assert found["calibration"].keys() == {"NVIDIA H100 SXM5 80GB", "NVIDIA B200 SXM6 180GB"}
     one = first_record(command, *words, "--assumptions", "deployable")
     assert (one["prefill_assumptions"], one["assumptions"]) == ("deployable", "deployable")
@@ -137,7 +159,7 @@ def test_tables_tell_where_measured_values_lie(command: Command, name: str) -> N
         r"80 % of measured TPOTs lie from (\S+) % to (\S+) % around such predictions(?:, half of them beyond \S+ %)? "
         r"\((\S+) rows(?:, interval mostly of the \S+ of its base)?, by fits without (.*?)\)", text
     )[0]  # fmt: skip
-    calibration = default("h100_sxm").calibration
+    calibration = default("h100_sxm", FIRST if name in MARKET else None).calibration
     assert calibration is not None
     (kind,) = (kind for kind in calibration.errors if WITHOUT[kind] == without)
     quantiles = calibration.errors[kind]["tpot"].quantiles
@@ -156,7 +178,7 @@ def test_tables_tell_that_nobody_knows(command: Command, name: str) -> None:
 
 @pytest.mark.parametrize("name", DOUBTED)
 def test_what_is_unlike_the_measurements_is_told_once(command: Command, name: str) -> None:
-    words = (*asked(name, "h100_sxm"), "--weights", "int8")
+    words = (*asked(name, "h100_sxm"), "--weights", "int8", *(("--engine", FIRST) if name in MARKET else ()))
     text = " ".join(command(*words, "--why").out.split())
     assert text.count("no weights in int8 were measured") == 1
     quiet = command(*words, "--quiet").out

@@ -120,7 +120,7 @@ def test_pools_take_every_proposer(command: Command, proposer: tuple[object, ...
 def test_proposers_of_pools_are_in_the_record(command: Command) -> None:
     record = json.loads(command(*APART, "--eagle", "--format", "json").out)
     assert record["speculation"]["acceptance"] == [0.77, 0.71, 0.71]
-    assert json.loads(command(*APART, "--format", "json").out)["speculation"] is None
+    assert json.loads(command(*APART, "--no-speculation", "--format", "json").out)["speculation"] is None
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     [
         (
             ("llama_3_8b", "h100_sxm"),
+            "Layouts are those that vllm 0.33.0 can start.",
+        ),
+        (
+            ("llama_3_8b", "h100_sxm", "--assumptions", "deployable"),
             "Layouts are those that sglang 0.5.23, trtllm 1.3.0rc20 or vllm 0.33.0 can",
         ),
         (("llama_3_8b", "h100_sxm", "--any-layout"), "Any layout: some can be started by no engine that is known."),

@@ -1,0 +1,86 @@
+"""Options that say who competes to serve: engines, pools, and who proposes tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--isl", 1000, "--osl", 200)
+
+
+def _ways(found: dict[str, object]) -> set[bool]:
+    """Whether pools serve, of the points of a frontier."""
+    points = found["points"]
+    assert isinstance(points, list)
+    return {"prefill" in point["layout"] for point in points}
+
+
+def test_a_frontier_has_instances_that_do_both_or_pools_as_it_is_asked(command: Command) -> None:
+    assert _ways(record(command, "frontier", *SMALL, "--together")) == {False}
+    assert _ways(record(command, "frontier", *SMALL, "--apart")) == {True}
+
+
+def test_nobody_proposes_where_that_is_not_wanted(command: Command) -> None:
+    words = ("recommend", "glm_4_5", "h200_sxm", "--weights", "fp8", "--together", "--engine", "vllm", "--tp", 8)
+    asked = (*words, "--request-rate", 0.2)
+    assert record(command, *asked)["choices"][0]["speculation"]["proposer"] == "mtp"
+    assert record(command, *asked, "--no-speculation")["choices"][0]["speculation"] is None
+
+
+@pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
+def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Command, question: str) -> None:
+    words = (question, "llama_3_8b", "mi300x", "--engine", "trtllm", "--engine", "vllm", "--max-instance-gpus", 1)
+    reason = "trtllm 1.3.0rc20 is not known to run on AMD Instinct MI300X 192GB"
+    found = record(command, *words)
+    answer = found["choices"][0] if question == "recommend" else found
+    assert answer["left_out"] == [reason]
+    assert answer["assumptions"] == "profiles/cdna3"
+    assert f"Left out: {reason}." in " ".join(command(*words).out.split())
+
+
+def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Command) -> None:
+    """Engines reserve different shares of the memory: at this size the weights leave room under one of both only."""
+    chip = ("--set", "hardware.hbm_bytes=22 GB")
+    words = ("frontier", *SMALL, "--together", "--engine", "sglang", "--engine", "vllm", *chip)
+    alone = command(*words[:-4], *chip, "--engine", "sglang")
+    found = record(command, *words)
+    assert alone.code == 1
+    assert {point["layout"]["engine"] for point in found["points"]} == {"vllm"}
+    (reason,) = found["left_out"]
+    assert reason.startswith("sglang 0.5.23: ")
+
+
+@pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--together", "--apart"), "give either --together or --apart; without them the better of the two answers"),
+        (("--apart", "--tp", 1), "--apart contradicts --tp 1, which is said of instances that read prompts and decode"),
+        (("--no-speculation", "--ngram", "--acceptance", 0.5), "--no-speculation contradicts --ngram; leave one"),
+        (("--engine", "nonsense"), "there is no engine 'nonsense'; known: sglang, trtllm, vllm"),
+        (("--engine", "vllm", "--engine", "sglan"), "there is no engine 'sglan'; known: sglang, trtllm, vllm; did you"),
+        (("--engine", "vllm", "--any-layout"), "give either --engine or --any-layout, not both"),
+    ],
+)
+def test_contradictions_are_refused(refused: Command, question: str, words: tuple[object, ...], message: str) -> None:
+    assert message in " ".join(refused(question, *SMALL, *words).err.split())
+
+
+def test_slots_are_of_instances_that_do_both(refused: Command) -> None:
+    assert "--apart contradicts --slots 8" in refused("recommend", *SMALL, "--apart", "--slots", 8).err
+
+
+@pytest.mark.parametrize(
+    ("question", "arrangement"),
+    [("frontier", "--together"), ("frontier", "--apart"), ("recommend", "--together"), ("recommend", "--apart")],
+)
+def test_promises_that_nobody_keeps_name_the_nearest(refused: Command, question: str, arrangement: str) -> None:
+    said = " ".join(refused(question, *SMALL, arrangement, "--ttft", "3 ms", "--tpot", "1 s", code=1).err.split())
+    assert "TTFT" in said
+    assert "would do" in said or "Best reachable" in said or "at least" in said, said
+
+
+def test_a_question_of_one_engine_refuses_several(refused: Command) -> None:
+    words = ("launch", *SMALL, "--to", "vllm", "--engine", "vllm", "--engine", "sglang")
+    assert "give --engine once here, got vllm, sglang" in refused(*words).err
