@@ -38,7 +38,8 @@ def spread_label(load: Loaded, name: str, targets: Targets) -> str:
     shown = [
         which for which in seen if which != MEAN or (name in targets.given and targets.percentile_of(name) == MEAN)
     ]
-    return ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown)
+    # Of pools only the mean of the time to the last token is known.
+    return ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown or seen)
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
