@@ -113,6 +113,7 @@ def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     both = two()
     terms = Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,4:1"))
     by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 2.95)))
+    assert by_chips is not None and by_money is not None
     assert by_chips.load == by_money.load
     assert sum(by_chips.rented) <= 6
 
@@ -124,6 +125,7 @@ def test_pools_on_whole_nodes_need_whole_nodes() -> None:
     ):
         budget.largest(both, Means(7), Terms())
     fleet = budget.largest(both, Means(8), Terms())
+    assert fleet is not None
     assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))
 
 
