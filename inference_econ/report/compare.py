@@ -87,8 +87,14 @@ class ComparisonPage(Page):
 
 def cost_at(curve: Curve, speed: float) -> float | None:
     """Cost of the cheapest point at or above a speed [USD per 1e6 tokens]; None if none is that fast."""
+    place = _place_at(curve, speed)
+    return None if place is None else float(curve.dollars[place])
+
+
+def _place_at(curve: Curve, speed: float) -> int | None:
+    """The cheapest point at or above a speed."""
     enough: npt.NDArray[np.intp] = np.flatnonzero(curve.tokens_per_second >= speed)
-    return float(curve.dollars[enough[0]]) if enough.size else None
+    return int(enough[0]) if enough.size else None
 
 
 def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
@@ -202,15 +208,19 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         assert front is not None
         record = curve_record(front)
         record.pop("sources")
-        ends = {"dollars": front.ends()["dollars_per_million_output_tokens"]}
-        costs = [
-            caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
-            for speed in speeds
-        ]
+        costs = [_cost_record(curves[label], speed) for speed in speeds]
         best = caveats.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {"title": curves_title(fronts), "series": series, "sources": source_records(result.sources)}
+
+
+def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
+    """The cost of a speed as plain data, and how far off that of its point may be."""
+    place = _place_at(curve, speed)
+    assert curve.frontier is not None
+    ends = (None, None) if place is None else curve.frontier.ends_at(place)["dollars_per_million_output_tokens"]
+    return caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curve, speed)}, {"dollars": ends})
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:
