@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,11 @@ from inference_econ.answers.recommend import PooledChoice, recommend
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.inputs import Requests
 
-REQUESTS, SPACE = Requests(isl=4000, osl=500), ie.Space(max_accelerators=2)
+REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2)
 TARGETS = Targets(1.0, 0.04)
 
 
-def setup(**settings: str) -> ie.Setup:
+def setup(**settings: Any) -> ie.Setup:
     return ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8", **settings)
 
 

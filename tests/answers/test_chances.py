@@ -102,11 +102,13 @@ def test_two_pools_keep_promises_with_their_confidence() -> None:
     requests = Requests(isl=Length.parse("2000"), osl=Length.parse("300"))
     pools = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=PROFILE, price=2.0, max_accelerators=2)
     free, sure = (Terms(targets, ratios=Ratios.parse("1:4,4:1")) for targets in (FREE, SURE))
-    fleet = fleets.smallest(pools, 30.0, sure)
-    assert fleet.dollars_per_hour >= fleets.smallest(pools, 30.0, free).dollars_per_hour
+    fleet, cheaper = (fleets.smallest(pools, 30.0, terms) for terms in (sure, free))
+    assert fleet is not None and cheaper is not None
+    assert fleet.dollars_per_hour >= cheaper.dollars_per_hour
     assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet_chances(fleet, SURE))
-    carried = [budget.largest(pools, Means(8), terms).load.requests_per_second for terms in (free, sure)]
-    assert carried[1] < carried[0]
+    more, less = (budget.largest(pools, Means(8), terms) for terms in (free, sure))
+    assert more is not None and less is not None
+    assert less.load.requests_per_second < more.load.requests_per_second
     assert compare.compare(pools, sure).terms is sure
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 25 ms \(p90, with 80 %\)"):
         compare.compare(pools, Terms(Targets(0.025, confidence=0.8)))

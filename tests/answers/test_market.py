@@ -16,7 +16,7 @@ from inference_econ.inputs import Requests, known_engines, practices
 from inference_econ.report.serving_frontier import service_frontier_table
 
 SMALL = ("llama_3_8b", "h100_sxm")
-REQUESTS = Requests(isl=1000, osl=200)
+REQUESTS = Requests.build({"isl": 1000, "osl": 200}, origin="test")
 SPACE = ie.Space(max_accelerators=2)
 
 
@@ -194,7 +194,12 @@ def test_only_those_of_some_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"space": ie.Space(ie.Pins(tp=2))}, {"slots": 4}, {"requests": Requests(isl=1000, osl=1)}]
+    "settings",
+    [
+        {"space": ie.Space(ie.Pins(tp=2))},
+        {"slots": 4},
+        {"requests": Requests.build({"isl": 1000, "osl": 1}, origin="test")},
+    ],
 )
 def test_without_open_degrees_slots_and_an_answer_there_are_no_pools(settings: dict[str, Any]) -> None:
     assert {candidate.pools for candidate in candidates(**settings)} == {None}

@@ -113,6 +113,7 @@ def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     both = two()
     terms = Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,4:1"))
     by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 2.95)))
+    assert by_chips is not None and by_money is not None
     assert by_chips.load == by_money.load
     assert sum(by_chips.rented) <= 6
 
@@ -124,11 +125,12 @@ def test_pools_on_whole_nodes_need_whole_nodes() -> None:
     ):
         budget.largest(both, Means(7), Terms())
     fleet = budget.largest(both, Means(8), Terms())
+    assert fleet is not None
     assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))
 
 
 def test_of_engines_that_need_different_numbers_of_chips_the_least_is_said() -> None:
-    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests(isl=4000, osl=500)
+    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests.build({"isl": 4000, "osl": 500}, origin="test")
     offers = market(setup, requests, Space(max_accelerators=8), arrangement="together", speculation=None)
     assert len({each.plans.accelerators.min() for each in offers}) > 1
     least = min(each.plans.accelerators.min() for each in offers)

@@ -86,6 +86,7 @@ def test_the_choice_is_the_cheapest_of_all(
     # Percentiles have steps of some per cent: six instances may keep by a hair what eight break.
     tighter = replace(targets, ttft_seconds=0.97 * targets.ttft_seconds, tpot_seconds=0.97 * targets.tpot_seconds)
     assert expected * (1 - 1e-9) <= choice.dollars_per_hour <= cheapest(found, requests, tighter, scv) * (1 + 1e-9)
+    assert isinstance(choice, Choice)
     keeps_its_promises(choice, requests, targets, scv)
 
 
@@ -109,6 +110,7 @@ def test_several_choices_of_several_sizes_best_first() -> None:
     sizes = [choice.service.accelerators for choice in found]
     assert sorted(sizes) == [1, 2, 4]
     for choice in found:
+        assert isinstance(choice, Choice)
         keeps_its_promises(choice, 20.0, targets, 1.0)
     assert recommend([offer], 20.0, targets, most=1)[0].dollars_per_hour == found[0].dollars_per_hour
 
@@ -145,8 +147,9 @@ def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -
         # Groups of attention ranks that begin to hold prompts back are quicker than with fewer requests.
         rising = bool(np.all(np.diff(found.states.tpot_seconds[index]) >= 0.0))
         if rates[index] > 0.0 and rising:
-            # Rates are read between two steady states, which is off by up to three thousandths.
-            assert targets.broken(loaded(found.service(index), 1.01 * rates[index])) is not None
+            # Rates are read between two steady states; and where experts are read in tiles, steps grow in jumps, so
+            # that a load whose requests vary in number is up to two per cent quicker than as many as their mean.
+            assert targets.broken(loaded(found.service(index), 1.03 * rates[index])) is not None
 
 
 def test_what_binds() -> None:
@@ -278,7 +281,7 @@ def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) 
 # Of the whole market
 
 
-REQUESTS, SPACE = Requests(isl=4000, osl=500), ie.Space(max_accelerators=2)
+REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2)
 
 
 @cache

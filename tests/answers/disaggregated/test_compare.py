@@ -161,6 +161,7 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
 def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets) -> None:
     both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
     found = fleets.smallest(both, rate, Terms(targets))
+    assert found is not None
     assert targets.broken(found.load) is None
     price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)

@@ -18,7 +18,7 @@ from inference_econ.answers.together import FILLED
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
 
-REQUESTS = Requests(isl=4000, osl=500)
+REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
 #: Chips of a group at most, as published pools of one service have them [1].
 LARGEST = 144
 

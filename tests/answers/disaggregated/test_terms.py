@@ -276,6 +276,7 @@ def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_loa
     both, terms = few(), Terms(Targets(0.12, 0.015), ratios=Ratios(Fraction(1, 2), Fraction(4), 4))
     for chips in (2, 5, 9):
         found = budget.largest(both, Means(chips), terms)
+        assert found is not None
         assert terms.targets.broken(found.load) is None
         assert sum(found.accelerators) <= chips
         assert max(found.prefill_utilization, found.decode_utilization) <= 0.8 * (1.0 + 1e-9)
@@ -293,8 +294,10 @@ def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_loa
 def test_the_smallest_fleet_keeps_its_ratio() -> None:
     both = few()
     free = fleets.smallest(both, 60.0, Terms(Targets(0.2, 0.02)))
+    assert free is not None
     assert free.prefill_instances > free.decode_instances
     bound = fleets.smallest(both, 60.0, Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,1:1")))
+    assert bound is not None
     assert bound.prefill_instances <= bound.decode_instances
     assert bound.dollars_per_hour > free.dollars_per_hour
 
