@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from inference_econ.answers.offer import offer
+from inference_econ.answers.market import market
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import recommend
 from inference_econ.answers.serving_frontier import service_frontier
@@ -88,12 +88,12 @@ def _trtllm(model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
 
 
 def layouts_of(setup: Setup) -> Iterator[Plans]:
-    """The layouts of every point of the default answers, each of shape (1,)."""
-    services = offer(setup, REQUESTS)
-    front = service_frontier(services)
-    yield from (front.plans.row(index) for index in range(len(front)))
+    """The layouts of every point of the default answers, each of shape (1,); of pools those that decode."""
+    offered = market(setup, REQUESTS)
+    front = service_frontier(offered)
+    yield from (front.plan(index) for index in range(len(front)))
     try:
-        yield from (choice.service.plans for choice in recommend([services], RATE, TARGETS))
+        yield from (choice.service.plans for choice in recommend(offered, RATE, TARGETS))
     except NothingFitsError:
         return
 

@@ -151,7 +151,8 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
     Returns
     -------
     ndarray, shape (n, k - 1)
-        In the unit of y; NaN where two neighbours do not have the abscissa between them, or one of their values is NaN.
+        In the unit of y, for example [USD per 1e6 tokens]; NaN where two neighbours do not have the abscissa between
+        them, or one of their values is NaN.
 
     Notes
     -----

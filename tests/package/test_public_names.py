@@ -46,10 +46,11 @@ verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch
 seconds: float = float(ie.best_step_seconds(setup, 1, 1))
 lengths: ie.Requests = ie.Requests(isl=ie.Length.parse("100"), osl=ie.Length.parse("10"))
 layouts = ie.offer(setup, lengths, space)
+offered = ie.market(setup, lengths, space, speculation=None, arrangement="together")
 targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
 dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
 sheet: ie.Sheet = ie.price(layouts, 1.0)
-chosen: ie.Recommendation = ie.recommend([layouts], 1.0, targets)
+chosen: ie.Recommendation = ie.recommend(offered, 1.0, targets)
 cheapest: int = chosen[0].accelerators
 most: ie.MostTraffic = ie.most_traffic([layouts], ie.Means(8), targets)
 carried: float = most[0].load.requests_per_second

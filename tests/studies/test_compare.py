@@ -105,6 +105,19 @@ def test_further_series_take_what_is_common() -> None:
     assert [curve.label for curve in alone.curves] == ["one"]
 
 
+def test_a_draft_model_proposes_to_every_engine() -> None:
+    drafted = Settings(draft="llama_3_8b", acceptance=0.8, draft_length=3)
+    series = {"plain": Settings(speculate=False), "drafted": drafted}
+    result = ie.compare(series=series, model="llama_3_70b", hardware="h100_sxm", weights="fp8", tp=8)
+    plain, draft = result.curves
+    assert isinstance(plain.frontier, ie.ServiceFrontier) and isinstance(draft.frontier, ie.ServiceFrontier)
+    assert {point.speculation for point in plain.frontier.points()} == {None}
+    engines = {candidate.engine.partition(" ")[0] for candidate in draft.frontier.candidates}
+    assert engines == {"sglang", "trtllm", "vllm"}
+    assert all(candidate.speculation is not None for candidate in draft.frontier.candidates)
+    assert draft.tokens_per_second[-1] > plain.tokens_per_second[-1]
+
+
 def test_a_series_that_fits_nowhere_is_reported() -> None:
     result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_instance_gpus=4)
     assert [curve.label for curve in result.curves] == ["h100_sxm"]

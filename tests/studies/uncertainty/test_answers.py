@@ -11,8 +11,9 @@ from scipy.stats import norm
 import inference_econ as ie
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
-from inference_econ.inputs import LEVELS
+from inference_econ.inputs import LEVELS, UncertaintyAsk, catalog
 from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.uncertainty.answer import answer
 from inference_econ.studies.uncertainty.errors import errors_of, quantile
 from tests.studies.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
 
@@ -122,6 +123,18 @@ def test_errors_decide_whether_promises_are_kept() -> None:
     points = frontier_of(free.series[0].settings.replace(ttft=0.13 / error))
     expected = points.cheapest(tokens_per_second=40 * error).dollars_per_million_output_tokens * error
     assert kept[slow] == pytest.approx(expected)
+
+
+def test_a_shipped_study_is_answered() -> None:
+    study = catalog.scenario("studies/h100_or_h200")
+    assert isinstance(study.ask, UncertaintyAsk)
+    sure = answer(study, study.ask.replace(samples=16))
+    assert [series.label for series in sure.series] == ["H100", "H200"]
+    for series in sure.series:
+        (candidate,) = series.present.candidates  # type: ignore[union-attr]
+        assert (candidate.speculation is not None, candidate.pools) == (True, None)
+        assert candidate.engine.startswith("vllm")
+    assert np.isfinite(sure.costs[:, sure.at]).all()
 
 
 def test_nothing_fits_in_some_samples() -> None:
