@@ -155,11 +155,8 @@ def _fleet_parts(fleet: Fleet) -> tuple[ChosenPart, ChosenPart]:
 
 def _of_pools(pools: Pools, chosen: Chosen) -> list[Part]:
     """Both pools of a chosen deployment, which propose as many tokens as was priced."""
-    setups, proposing = (
-        {"prefill": pools.prefill.setup, "decode": pools.decode.setup},
-        pools.decode.services.speculation,
-    )
-    answering = chosen.parts[-1]
+    setups = {"prefill": pools.prefill.setup, "decode": pools.decode.setup}
+    answering, proposing = chosen.parts[-1], pools.decode.services.speculation
     if proposing is not None:
         service = _part(setups["decode"], pools.requests, answering, proposing).service
         proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
