@@ -163,7 +163,7 @@ def test_tables_tell_where_measured_values_lie(command: Command, name: str) -> N
     )[0]  # fmt: skip
     calibration = default("h100_sxm", FIRST if name in MARKET else None).calibration
     assert calibration is not None
-    (kind,) = (kind for kind, words in WITHOUT.items() if words == without)
+    (kind,) = (kind for kind in calibration.errors if WITHOUT[kind] == without)
     quantiles = calibration.errors[kind]["tpot"].quantiles
     ends = [100 * math.exp(quantiles[LEVELS.index(level)]) - 100 for level in (0.1, 0.9)]
     assert (float(low), float(high)) == pytest.approx(ends, abs=0.5)
