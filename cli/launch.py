@@ -16,7 +16,7 @@ from .parameters import COUNT, PLACE, Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Deployment
-    from inference_econ.report.answer_file import Answer, Chosen
+    from inference_econ.report.answer_file import Answer
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
@@ -97,28 +97,13 @@ def _deployment(choices: options.Choices) -> Deployment:
     runner = plan.engine(choices["to"], choices["version"], choices["image"])
     saved = _saved(choices)
     chosen = answer_file.chosen(saved, choices["number"])
-    _check_engine(saved, chosen, choices["to"])
+    engines = str(chosen.parts[-1].practice.get("engine") or "")
+    plan.check_engine(engines, choices["to"], f"choice {choices['number'] or 1} of {saved.origin}")
     parts, asked = saved_services.parts(saved, chosen), saved_services.asked_speculation(saved, chosen.parts[-1])
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
     pick = _pick(saved, choices["number"])
     return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"], pick, asked)
-
-
-def _check_engine(saved: Answer, chosen: Chosen, to: str) -> None:
-    """Refuse to start with one engine what was predicted of others.
-
-    Raises
-    ------
-    InputError
-        Naming them.
-    """
-    engines = str(chosen.parts[-1].practice.get("engine") or to)
-    if to not in engines.split(", "):
-        raise InputError(
-            f"--to {to}: what {saved.origin} chose is served by {engines}, and predicted of it; start it --to "
-            f"{engines.partition(', ')[0]}, or ask again with --engine {to}"
-        )
 
 
 def _pick(saved: Answer, number: int | None) -> str:

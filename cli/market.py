@@ -63,8 +63,7 @@ def arrangement(choices: options.Choices) -> Arrangement:
     if apart and pinned is not None:
         given = degrees.as_option(pinned, choices[pinned])
         raise InputError(
-            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one of them "
-            "out, or give the degrees of both pools to 'disaggregate'"
+            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out"
         )
     return "together" if together else "apart" if apart else "both"
 

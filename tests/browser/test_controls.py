@@ -42,6 +42,7 @@ SELECTED = {
     "weights": ("bf16", "explain", "--weights bf16"),
     "kv": ("fp8", "explain", "--kv fp8"),
     "engine": ("sglang", "launch", "--to sglang"),
+    "arrangement": ("together", "compare", "--together"),
     "speculation": ("ngram", "price", "--ngram"),
     "simulate": ("true", "load", "--simulate"),
 }

@@ -85,7 +85,18 @@ def test_the_keyboard_alone_reaches_and_changes_everything(page: Page, server: s
             break
 
     wanted = ["model", "hardware", "weights", "kv", "engine", "add", "isl", "osl", "request_rate", "ttft", "tpot"]
-    wanted += ["percentile", "price", "set", "speculation", "acceptance", "speed", "pick", "pasted", "paste"]
+    wanted += [
+        "percentile",
+        "price",
+        "set",
+        "arrangement",
+        "speculation",
+        "acceptance",
+        "speed",
+        "pick",
+        "pasted",
+        "paste",
+    ]
     assert [name for name in reached if name in wanted] == wanted
     assert address(page)["osl"] == ["400"]
     assert address(page)["model"] != ["llama_3_8b"]

@@ -39,6 +39,8 @@ DOUBTED = tuple(name for name in COMMANDS if name != "cache")
 
 #: Commands that ask every engine; each answers under its own profile.
 MARKET = ("frontier", "price", "recommend", "disaggregate")
+#: One way to serve of those that they ask.
+ONE = {name: ("--engine", "vllm", *(() if name == "disaggregate" else ("--together",))) for name in MARKET}
 #: The engine that serves the model the best on chips that an engine is known for.
 FIRST, SERVED = "vllm", ("h100_sxm", "b200")
 
@@ -178,7 +180,7 @@ def test_tables_tell_that_nobody_knows(command: Command, name: str) -> None:
 
 @pytest.mark.parametrize("name", DOUBTED)
 def test_what_is_unlike_the_measurements_is_told_once(command: Command, name: str) -> None:
-    words = (*asked(name, "h100_sxm"), "--weights", "int8", *(("--engine", FIRST) if name in MARKET else ()))
+    words = (*asked(name, "h100_sxm"), "--weights", "int8", *ONE.get(name, ()))
     text = " ".join(command(*words, "--why").out.split())
     assert text.count("no weights in int8 were measured") == 1
     quiet = command(*words, "--quiet").out

@@ -229,6 +229,52 @@ def test_the_length_of_a_recipe_is_started(command: Command, tmp_path: Path) -> 
     assert _parsed(text, "vllm")["--speculative-config"] == {"method": "mtp", "num_speculative_tokens": 1}
 
 
+POOLS = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang")
+SAVED_POOLS = [
+    ("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500"),
+    ("frontier", *POOLS, "--apart"),
+    ("disaggregate", *POOLS, "--request-rate", "20", "--ttft", "500"),
+]
+
+
+@pytest.mark.parametrize("asked", SAVED_POOLS, ids=lambda asked: asked[0])
+def test_pools_of_a_saved_answer_are_started_by_their_engine(
+    command: Command, refused: Command, tmp_path: Path, asked: Sequence[str]
+) -> None:
+    path = tmp_path / "answer.json"
+    assert command(*asked, "-o", path).code == 0
+    text = command("launch", path, "--to", "sglang", "--choice", "1").out
+    for role in ("prefill", "decode"):
+        words = _started(text, PROGRAMS["sglang"], role)
+        assert words[words.index("--disaggregation-mode") + 1] == role
+    said = " ".join(refused("launch", path, "--to", "vllm", "--choice", "1").err.split())
+    assert f"--to vllm: choice 1 of {path} is served by sglang, and predicted of it; start it --to sglang" in said
+
+
+def test_the_cache_and_the_drafts_of_a_recipe_are_started(command: Command, tmp_path: Path) -> None:
+    """TensorRT-LLM's recipes keep DeepSeek-V3's cache in fp8 and propose by MTP; nobody asked for either."""
+    path = tmp_path / "answer.json"
+    asked = ("deepseek_v3", "h200_sxm", "--request-rate", "1", "--tp", "8", "--dp", "1", "--ep", "4")
+    assert command("recommend", *asked, "--engine", "trtllm", "-o", path).code == 0
+    choice = json.loads(path.read_text())["choices"][0]
+    assert (choice["kv"], choice["speculation"]["proposer"]) == ("fp8", "mtp")
+    text = command("launch", path, "--to", "trtllm").out
+    assert "kv_cache_config: {dtype: fp8}" in text
+    drafts = len(choice["speculation"]["acceptance"])
+    assert f"speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {drafts}}}" in text
+
+
+def test_an_answer_of_a_version_is_started_as_that_version_was_predicted(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    of_version = (*PINNED, "--engine", "vllm@0.11.0")
+    assert command("recommend", *of_version, "-o", path).code == 0
+    saved, asked = (
+        _parsed(command("launch", *words, "--to", "vllm", "--engine-version", "0.11.0").out, "vllm", "0.11.0")
+        for words in ((path,), of_version)
+    )
+    assert saved == asked
+
+
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 @pytest.mark.parametrize(
     "asked",

@@ -16,6 +16,7 @@ from tests.documents import Document, read
 LARGEST = 1_500_000
 SMALL = ("llama_3_8b", "h100_sxm", "--tp", "1")
 FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
+POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --apart"
 #: A small question of every command that answers one.
 QUESTIONS = {
     "frontier": FRONTIER,
@@ -80,9 +81,11 @@ def test_what_it_says_of_a_fleet(written: Callable[..., Document], command: Comm
 
 
 def test_the_script_is_that_of_launch(written: Callable[..., Document], command: Command) -> None:
-    for question in (QUESTIONS["recommend"], QUESTIONS["disaggregate"]):
+    for question in (QUESTIONS["recommend"], POOLS, QUESTIONS["disaggregate"]):
         assert command(*question.split(), "-o", "answer.json").code == 0
-        launched = command("launch", "answer.json", "--to", "vllm").out
+        record = json.loads(Path("answer.json").read_text(encoding="utf-8"))
+        engine = record["choices"][0]["layout"]["engine"] if "choices" in record else record["fleet"]["engine"]
+        launched = command("launch", "answer.json", "--to", engine).out
         (script,) = (text for _, text in written(question).all("pre") if text.startswith("#!/bin/sh"))
         apart = [[line for line in text.splitlines() if "# picked:" not in line] for text in (script, launched)]
         assert apart[0] == apart[1]
@@ -90,7 +93,9 @@ def test_the_script_is_that_of_launch(written: Callable[..., Document], command:
 
 def test_the_engine_that_was_asked_for_starts_it(written: Callable[..., Document]) -> None:
     assert "sglang.launch_server" in written(f"{FRONTIER} --engine sglang").text
-    assert "trtllm-serve" in written(FRONTIER, "--to", "trtllm").text
+    assert "trtllm-serve" in written(f"{FRONTIER} --engine trtllm", "--to", "trtllm").text
+    other = written(f"{FRONTIER} --engine vllm", "--to", "trtllm").text
+    assert "No command line: --to trtllm: what was chosen is served by vllm" in other
 
 
 def test_a_scenario_shows_its_figure(written: Callable[..., Document]) -> None:

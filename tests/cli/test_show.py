@@ -103,14 +103,14 @@ def test_the_picture_is_no_part_of_the_result(command: Command, tmp_path: Path) 
 def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp_path: Path) -> None:
     short, long = command(*SUBJECT).out, command(*SUBJECT, "--why").out
     assert short.endswith("\n\n--why: what this rests on\n")
-    assert "Assumptions: profiles/hopper." not in short
-    for text in ("Assumptions: profiles/hopper.", "Layouts are those that", "80 % of measured TPOTs lie"):
+    assert "Assumptions: profiles/vllm_hopper" not in short
+    for text in ("Assumptions: profiles/vllm_hopper", "Layouts are those that", "80 % of measured TPOTs lie"):
         assert text in long
     assert "--why" not in long
     assert command(*SUBJECT, "-o", "a.txt").code == 0
     assert command(*SUBJECT, "-o", "a.md").code == 0
     for name in ("a.txt", "a.md"):
-        assert "Assumptions: profiles/hopper." in (tmp_path / name).read_text(encoding="utf-8")
+        assert "Assumptions: profiles/vllm_hopper" in (tmp_path / name).read_text(encoding="utf-8")
     assert "--why" not in command(*SUBJECT, "--quiet").out
 
 

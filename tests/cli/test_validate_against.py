@@ -27,10 +27,10 @@ def answer(tmp_path: Path, command: Command) -> Path:
     return path
 
 
-def _result(answer: Path, slower: float = 1.0, **changes: Any) -> Path:
+def _result(answer: Path, slower: float = 1.0, asked: float = 5.0, **changes: Any) -> Path:
     """What vllm bench serve would write of one instance whose tokens take so many times as long as predicted."""
     choice = json.loads(answer.read_text())["choices"][0]
-    rate = 5.0 / choice["replicas"]
+    rate = asked / choice["replicas"]
     latencies = {"ttft": choice["ttft_seconds"], "tpot": {k: slower * v for k, v in choice["tpot_seconds"].items()}}
     run = {
         f"{'median' if statistic == 'p50' else statistic}_{measure}_ms": 1e3 * value
@@ -57,6 +57,25 @@ def test_a_run_as_predicted_keeps_all(command: Command, answer: Path) -> None:
     assert held["suspects"] == []
     assert held["verdict"].startswith("4 of 4 numbers lie in their intervals")
     assert held["verdict"].endswith("all promises were kept.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--apart", "--request-rate", 20, "--ttft", 500),
+        ("deepseek_v3", "h200_sxm", "--engine", "trtllm", "--tp", 8, "--ep", 4, "--request-rate", 1, "--ttft", "2 s"),
+    ],
+    ids=["pools", "recipe"],
+)
+def test_pools_and_recipes_are_held_to_account(command: Command, tmp_path: Path, words: tuple[object, ...]) -> None:
+    path = tmp_path / "answer.json"
+    assert command("recommend", *words, "-o", path).code == 0
+    rate = json.loads(path.read_text())["choices"][0]["request_rate"]
+    held = _held(command, path, _result(path, asked=rate))
+    assert all(entry["inside"] is not False for entry in held["numbers"])
+    slow = _held(command, path, _result(path, slower=4.0, asked=rate))
+    assert any(entry["inside"] is False for entry in slow["numbers"])
+    assert slow["suspects"]
 
 
 def test_throughput_is_that_of_the_instance_that_was_run(command: Command, answer: Path) -> None:
@@ -203,7 +222,7 @@ def test_a_folder_is_neither_a_run_nor_an_answer(refused: Command, answer: Path,
 def test_a_promise_of_any_percentile_is_asked_of_the_generator_and_held(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
     promised = ("--ttft", "p95:2 s", "--tpot", "mean:50")
-    assert command("recommend", *PINNED[:6], *PINNED[-6:], *promised, "-o", path).code == 0
+    assert command("recommend", *PINNED[:6], *PINNED[-6:], *promised, "--engine", "vllm", "-o", path).code == 0
     started = command("launch", path, "--to", "vllm")
     assert started.code == 0, started
     assert "--metric-percentiles 50,90,95,99" in " ".join(started.out.split())

@@ -7,12 +7,13 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from inference_econ.explorer import asking, page
+from inference_econ.explorer import RefusedError, asking, page
 from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
 
 if TYPE_CHECKING:
@@ -87,6 +88,49 @@ def test_a_frontier_takes_promises_of_the_page_as_means() -> None:
         ("p95:500", "30"),
         ("p95:500", "30"),
     ]
+
+
+def _asked(question: str, address: list[tuple[str, str]], point: dict[str, str]) -> Mapping[str, object]:
+    """What a panel asks of llama_3_8b on an H100 with some controls set."""
+    questions = importlib.import_module("inference_econ_cli.questions").questions()
+    (found,) = (each for each in questions if each.name == question)
+    shown = state([("model", "llama_3_8b"), ("hardware", "h100_sxm"), *address])
+    return asking.fields(found, shown, [0], point)
+
+
+TOGETHER = {"tp": "2", "dp": "1", "pp": "1", "ep": "1", "batch": "8", "engine": "vllm", "kv": "fp8"}
+
+
+@pytest.mark.parametrize("question", ["compare", "frontier"])
+def test_controls_say_who_competes(question: str) -> None:
+    asked = _asked(question, [("arrangement", "apart"), ("speculation", "no_speculation"), ("acceptance", "0.5")], {})
+    assert (asked["apart"], asked["no_speculation"]) == ("true", "true")
+    assert "together" not in asked
+    assert "acceptance" not in asked
+
+
+def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
+    """Its degrees mean instances that do both, so that nothing is said of pools."""
+    point = {**TOGETHER, "speculation": "eagle", "draft_length": "3"}
+    asked = _asked("price", [("arrangement", "together")], point)
+    assert (asked["engine"], asked["kv"], asked["tp"]) == (["vllm"], "fp8", "2")
+    assert (asked["eagle"], asked["draft_length"]) == ("true", "3")
+    assert "together" not in asked
+    assert _asked("price", [], {**TOGETHER, "speculation": "no_speculation"})["no_speculation"] == "true"
+    own = _asked("price", [("speculation", "ngram"), ("acceptance", "0.5")], point)
+    assert (own["ngram"], own["acceptance"]) == ("true", "0.5")
+    assert "eagle" not in own
+
+
+def test_panels_ask_for_pools_where_pools_were_chosen() -> None:
+    point = {**TOGETHER, "apart": "true", "speculation": "no_speculation"}
+    for question in ("price", "launch"):
+        asked = _asked(question, [], point)
+        assert (asked["apart"], asked["engine"]) == ("true", ["vllm"])
+        assert "tp" not in asked
+    assert _asked("explain", [], point)["tp"] == "2"
+    with pytest.raises(RefusedError, match="A load is put on instances that read prompts and decode; these are pools"):
+        _asked("load", [], point)
 
 
 def test_a_comparison_has_what_can_be_chosen(client: TestClient) -> None:

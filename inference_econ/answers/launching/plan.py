@@ -120,6 +120,30 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> E
     return Engine(name, starting.options(name, version), starting.launch(name), image)
 
 
+def check_engine(engines: str, to: str, what: str) -> None:
+    """Refuse to start with one engine what was predicted of others.
+
+    Parameters
+    ----------
+    engines : str
+        Names of those that what was chosen is predicted of, between commas; empty where any layout was offered.
+    to : str
+        The name of the one that is to start it.
+    what : str
+        What was chosen, in words.
+
+    Raises
+    ------
+    InputError
+        Naming them.
+    """
+    if engines and to not in engines.split(", "):
+        raise InputError(
+            f"--to {to}: {what} is served by {engines}, and predicted of it; start it --to "
+            f"{engines.partition(', ')[0]}, or ask again with --engine {to}"
+        )
+
+
 def _check_named(option: str, name: str | None, needed: str) -> None:
     if name is not None and not is_repository(name):
         raise InputError(

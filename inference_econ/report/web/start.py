@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import singledispatch
 
+from inference_econ.answers.disaggregated.load import Fleet
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part
 from inference_econ.answers.offer import offer
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import PooledChoice
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Setup, Space, instance_pins, node
+from inference_econ.engine import Setup, Space, Speculation, instance_pins, node
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests
 from inference_econ.report import answer_file, launch
@@ -59,7 +63,9 @@ def script(page: Page, arrival_scv: float = 1.0, to: str | None = None) -> str:
         return ""
     parts, chosen, which = pick
     try:
-        runner = plan.engine(to or _engine(parts[0].service))
+        engines = str(layout_of(parts[-1].service).get("engine", ""))
+        plan.check_engine(engines, to or _first(engines), "what was chosen")
+        runner = plan.engine(to or _first(engines))
         made = plan.instances(runner, parts, plan.weights(parts[0].service, None))
         deployment = plan.Deployment(made, chosen.load, chosen.expected, "vllm", which)
         return launch.script(deployment, node(parts[0].service.setup.hardware))
@@ -67,9 +73,8 @@ def script(page: Page, arrival_scv: float = 1.0, to: str | None = None) -> str:
         return f"# No command line: {error}\n"
 
 
-def _engine(service: Service) -> str:
+def _first(able: str) -> str:
     """The first of the engines that can start a service; the most usual where any layout was offered."""
-    able = str(layout_of(service).get("engine", ""))
     return next((name for name in _ENGINES if name in able), _ENGINES[0])
 
 
@@ -84,6 +89,8 @@ def picked(page: Page, arrival_scv: float) -> Pick | None:
 def _(page: RecommendationPage, arrival_scv: float) -> Pick:
     best = page.choices[0]
     chosen = answer_file.chosen(Answer("", "recommend", {"arrival_scv": arrival_scv}, page.plain()))
+    if isinstance(best, PooledChoice):
+        return _of_pools(best.fleet.pools, chosen), chosen, "the first row"
     return [Part(best.service, best.replicas)], chosen, "the first row"
 
 
@@ -105,6 +112,9 @@ def _of_sheet(sheet: Sheet, targets: Targets, arrival_scv: float, which: str) ->
     expected = answer_file.expected_under_load(record, targets_record(targets), service.requests.osl.mean)
     offered = OfferedLoad(load.requests_per_second * sheet.replicas, arrival_scv=arrival_scv)
     chosen = Chosen((), offered, expected, load.in_flight * sheet.replicas)
+    if sheet.fleet is not None:
+        chosen = replace(chosen, parts=_fleet_parts(sheet.fleet))
+        return _of_pools(sheet.fleet.pools, chosen), chosen, which
     return [Part(service, sheet.replicas)], chosen, which
 
 
@@ -114,7 +124,10 @@ def _(page: ServingFrontierPage, arrival_scv: float) -> Pick:
     front = page.front
     best = front.preferred_index()
     chosen = answer_file.chosen(Answer("", "frontier", {}, page.plain()), best + 1)
-    return [Part(_service(front, best), 1)], chosen, "the point of the largest speed^3 / cost"
+    which, pools = "the point of the largest speed^3 / cost", front.candidate(best).pools
+    if pools is not None:
+        return _of_pools(pools.pools, chosen), chosen, which
+    return [Part(_service(front, best), 1)], chosen, which
 
 
 def _service(front: ServiceFrontier, index: int) -> Service:
@@ -127,14 +140,31 @@ def _(page: DisaggregatedPage, arrival_scv: float) -> Pick | None:
     if page.fleet is None:
         return None
     chosen = answer_file.chosen(Answer("", "disaggregate", {"arrival_scv": arrival_scv}, page.plain()))
-    pools = page.fleet.pools
+    return _of_pools(page.fleet.pools, chosen), chosen, "the fleet"
+
+
+def _fleet_parts(fleet: Fleet) -> tuple[ChosenPart, ChosenPart]:
+    """Both pools of a fleet, in the words of an answer."""
+    pools = fleet.pools
+    reader, writer = pools.prefill.services.service(fleet.prefill), pools.decode.services.service(fleet.decode)
+    return (
+        ChosenPart(reader.setup.hardware.name, layout_of(reader), fleet.prefill_instances, "prefill"),
+        ChosenPart(writer.setup.hardware.name, layout_of(writer), fleet.decode_instances, "decode"),
+    )
+
+
+def _of_pools(pools: Pools, chosen: Chosen) -> list[Part]:
+    """Both pools of a chosen deployment, which propose as many tokens as was priced."""
     setups = {"prefill": pools.prefill.setup, "decode": pools.decode.setup}
-    parts = [_part(setups[part.role], pools.requests, part) for part in chosen.parts]
-    return parts, chosen, "the fleet"
+    answering, proposing = chosen.parts[-1], pools.decode.services.speculation
+    if proposing is not None:
+        service = _part(setups["decode"], pools.requests, answering, proposing).service
+        proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
+    return [_part(setups[part.role], pools.requests, part, proposing) for part in chosen.parts]
 
 
-def _part(setup: Setup, requests: Requests, part: ChosenPart) -> Part:
+def _part(setup: Setup, requests: Requests, part: ChosenPart, speculation: Speculation | None) -> Part:
     """Instances of a pool as services of whole requests, which engines are told of."""
     degrees = {name: part.layout.get(name) for name in _DEGREES}
-    services = offer(setup, requests, Space(instance_pins(degrees, dcp=part.layout.get("dcp"))))
+    services = offer(setup, requests, Space(instance_pins(degrees, dcp=part.layout.get("dcp"))), speculation)
     return Part(services.service(0), part.replicas, part.role)
