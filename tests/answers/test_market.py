@@ -179,7 +179,7 @@ def test_a_proposer_that_is_given_is_that_of_all() -> None:
     assert {candidate.speculation for candidate in candidates(speculation=None)} == {None}
     assert {candidate.speculation for candidate in candidates(speculation=proposer)} == {proposer}
     usual = list(asked(ie.Setup.of(*SMALL)))
-    assert {speculation is None for _, speculation in usual} == {True, False}
+    assert {practised.speculation is None for practised in usual} == {True, False}
     # Recipes that differ by their proposer alone are one candidate then.
     assert len(list(asked(ie.Setup.of(*SMALL), None))) == len(known_engines()) < len(usual)
 
@@ -198,13 +198,19 @@ def test_only_those_of_some_labels() -> None:
     [
         {"space": ie.Space(ie.Pins(tp=2))},
         {"slots": 4},
-        {"requests": Requests.build({"isl": 1000, "osl": 1}, origin="test")},
     ],
 )
-def test_without_open_degrees_slots_and_an_answer_there_are_no_pools(settings: dict[str, Any]) -> None:
+def test_without_open_degrees_and_slots_there_are_no_pools(settings: dict[str, Any]) -> None:
     assert {candidate.pools for candidate in candidates(**settings)} == {None}
     with pytest.raises(NothingFitsError, match=r"^no pools that prefill and decode apart can serve Llama 3\.1 8B on"):
         candidates(arrangement="apart", **settings)
+
+
+def test_an_answer_of_one_token_needs_no_pools() -> None:
+    requests = Requests.build({"isl": 1000, "osl": 1}, origin="test")
+    assert {candidate.pools for candidate in candidates(requests=requests)} == {None}
+    with pytest.raises(InputError, match=r"^an answer of 1 token needs no decode pool; give answers \(osl\) of 2"):
+        candidates(arrangement="apart", requests=requests)
 
 
 def test_slots_limit_every_candidate() -> None:
@@ -215,10 +221,11 @@ def test_slots_limit_every_candidate() -> None:
 # Sizes
 
 
-def test_instances_that_do_both_stay_on_one_machine_and_those_of_pools_do_not() -> None:
+def test_instances_stay_on_one_machine_but_pools_that_a_recipe_names() -> None:
     both, apart = candidates("qwen3_30b_a3b", engine="sglang", space=None, speculation=None)
-    assert both.plans.accelerators.max() == MACHINE
-    assert apart.plans.accelerators.max() > MACHINE
+    assert both.plans.accelerators.max() == apart.plans.accelerators.max() == MACHINE
+    both, apart = candidates("deepseek_v3", "h200_sxm", engine="vllm", space=None, speculation=None)
+    assert (both.plans.accelerators.max(), apart.plans.accelerators.max()) == (MACHINE, 16)
     (pinned,) = candidates("qwen3_30b_a3b", engine="sglang", space=ie.Space(max_accelerators=16), speculation=None)[:1]
     assert pinned.plans.accelerators.max() == 16
 
