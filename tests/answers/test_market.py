@@ -225,7 +225,7 @@ def test_instances_stay_on_one_machine_but_pools_that_a_recipe_names() -> None:
     both, apart = candidates("qwen3_30b_a3b", engine="sglang", space=None, speculation=None)
     assert both.plans.accelerators.max() == apart.plans.accelerators.max() == MACHINE
     both, apart = candidates("deepseek_v3", "h200_sxm", engine="vllm", space=None, speculation=None)
-    assert (both.plans.accelerators.max(), apart.plans.accelerators.max()) == (MACHINE, 16)
+    assert both.plans.accelerators.max() == apart.plans.accelerators.max() == 2 * MACHINE
     (pinned,) = candidates("qwen3_30b_a3b", engine="sglang", space=ie.Space(max_accelerators=16), speculation=None)[:1]
     assert pinned.plans.accelerators.max() == 16
 
