@@ -194,11 +194,18 @@ def test_only_those_of_some_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"space": ie.Space(ie.Pins(tp=2))}, {"slots": 4}, {"requests": Requests(isl=1000, osl=1)}]
+    ("settings", "error", "reason"),
+    [
+        ({"space": ie.Space(ie.Pins(tp=2))}, NothingFitsError, r"^no pools that prefill and decode apart can serve"),
+        ({"slots": 4}, NothingFitsError, r"^no pools that prefill and decode apart can serve Llama 3\.1 8B on"),
+        ({"requests": Requests(isl=1000, osl=1)}, ie.InputError, r"^an answer of 1 token needs no decode pool"),
+    ],
 )
-def test_without_open_degrees_slots_and_an_answer_there_are_no_pools(settings: dict[str, Any]) -> None:
+def test_without_open_degrees_slots_and_an_answer_there_are_no_pools(
+    settings: dict[str, Any], error: type[Exception], reason: str
+) -> None:
     assert {candidate.pools for candidate in candidates(**settings)} == {None}
-    with pytest.raises(NothingFitsError, match=r"^no pools that prefill and decode apart can serve Llama 3\.1 8B on"):
+    with pytest.raises(error, match=reason):
         candidates(arrangement="apart", **settings)
 
 
