@@ -39,10 +39,14 @@ def test_records_of_a_frontier_of_services(command: Command) -> None:
     assert command(*SERVING, "--format", "markdown").out.startswith("| tokens/s per user |")
 
 
+#: Constants that both are under: services by default have those of each engine, and its recipe.
+SAME = ("--assumptions", "profiles/hopper")
+
+
 def test_prefill_makes_a_frontier_of_services_dearer(command: Command) -> None:
     """At the same speed and per output token, decode steps alone are cheaper."""
-    steps = record(command, *SERVING, "--decode-only")["points"]
-    services = record(command, *SERVING)["points"]
+    steps = record(command, *SERVING, *SAME, "--decode-only")["points"]
+    services = record(command, *SERVING, *SAME, "--together")["points"]
     for speed in (30.0, 60.0, 100.0):
         alone, whole = (
             min(
