@@ -72,6 +72,33 @@ def normal_quantiles(shares: Array) -> Array:
     return np.array([_NORMAL.inv_cdf(share) for share in shares.ravel().tolist()]).reshape(shares.shape)
 
 
+def normal_shares(values: Array) -> Array:
+    """How probably a normal variate of mean 0 and deviation 1 does not exceed some values.
+
+    Parameters
+    ----------
+    values : ndarray, shape (...)
+        Any [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The probabilities [1].
+
+    Notes
+    -----
+    (1 + erf(x / sqrt(2))) / 2, by the complement where x is negative, so that small ones keep their digits.
+
+    Examples
+    --------
+    >>> normal_shares(np.array([0.0, 1.959963984540054, -10.0])).tolist()
+    [0.5, 0.975, 7.619853024160593e-24]
+    """
+    return np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in values.ravel().tolist()]).reshape(
+        values.shape
+    )
+
+
 def poisson_capped(mean: Array, most: Array) -> Array:
     """Mean of the lesser of a Poisson-distributed number and a limit.
 

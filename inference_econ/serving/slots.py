@@ -10,6 +10,7 @@ import numpy as np
 
 from inference_econ._types import Array, Indices
 from inference_econ.engine import Memory, Plans, Setup, Speculation, attention_groups, needed_memory
+from inference_econ.formulas import special
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import levels, quantiles
 
@@ -138,9 +139,7 @@ class Crowding:
 
     def _beyond(self, number: Array) -> tuple[Array, Array]:
         """What so many requests of a group hold beyond its memory, over the mean [1]; and the chance that they do."""
-        from scipy.special import ndtr
-
         deviation = np.maximum(self.deviation * np.sqrt(number + self.together * number**2), _LEAST)
         away = np.minimum((self.room - number) / deviation, _FAR)
-        full = ndtr(-away)
+        full = special.normal_shares(-away)
         return deviation * np.exp(-(away**2) / 2.0) / math.sqrt(2.0 * math.pi) - (self.room - number) * full, full

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,25 @@ DEEPSEEK = ("deepseek_v3", "h200_sxm", "--isl", "4000", "--request-rate", "4")
 AMD = ("llama_3_70b", "mi300x", "--request-rate", "2", "--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
 WIDE = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "8", "--dp", "2", "--pp", "1", "--ep", "16")
 
-#: The answer of disaggregate, which takes seconds: it is asked for once.
-_SAVED: list[str] = []
+#: The answers of disaggregate by engine, which take seconds: each is asked for once.
+_SAVED: dict[str, str] = {}
 
 
 @pytest.fixture
-def apart(tmp_path: Path, command: Command) -> Path:
-    """An answer of disaggregate."""
-    path = tmp_path / "apart.json"
-    if _SAVED:
-        path.write_text(_SAVED[0])
+def apart(tmp_path: Path, command: Command) -> Callable[[str], Path]:
+    """An answer of disaggregate for an engine."""
+
+    def answer(engine: str) -> Path:
+        path = tmp_path / "apart.json"
+        if engine not in _SAVED:
+            asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--ratios", "1:1,1:1")
+            told = ("--engine", engine, "--ttft", "4 s", "--tpot", "60 ms", "-o", path)
+            assert command("disaggregate", *asked, *told).code == 0
+            _SAVED[engine] = path.read_text()
+        path.write_text(_SAVED[engine])
         return path
-    asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--ratios", "1:1,1:1")
-    assert command("disaggregate", *asked, "--ttft", "4 s", "--tpot", "60 ms", "-o", path).code == 0
-    _SAVED.append(path.read_text())
-    return path
+
+    return answer
 
 
 def _documents(text: str, kind: str | None = None) -> list[dict[str, Any]]:
@@ -146,10 +150,11 @@ def test_a_script_takes_the_rank_of_its_machine(command: Command) -> None:
 
 
 @pytest.mark.parametrize("engine", COMMANDS)
-def test_dynamo_has_workers_of_each_kind(command: Command, apart: Path, engine: str) -> None:
-    documents = _documents(command("launch", apart, "--to", engine, "--as", "dynamo").out)
+def test_dynamo_has_workers_of_each_kind(command: Command, apart: Callable[[str], Path], engine: str) -> None:
+    answer = apart(engine)
+    documents = _documents(command("launch", answer, "--to", engine, "--as", "dynamo").out)
     services = _of_kind(documents, "DynamoGraphDeployment")["spec"]["services"]
-    fleet = json.loads(apart.read_text())["fleet"]
+    fleet = json.loads(answer.read_text())["fleet"]
     assert services["PrefillWorker"]["replicas"] == fleet["prefill_instances"]
     assert services["DecodeWorker"]["subComponentType"] == "decode"
     words = services["PrefillWorker"]["extraPodSpec"]["mainContainer"]["args"]
@@ -163,8 +168,8 @@ def test_dynamo_has_workers_of_each_kind(command: Command, apart: Path, engine: 
             assert file["cache_transceiver_config"]["max_tokens_in_buffer"] == 5000
 
 
-def test_llm_d_has_both_pools(command: Command, apart: Path) -> None:
-    (values,) = _documents(command("launch", apart, "--to", "vllm", "--as", "llm-d").out, "llm_d")
+def test_llm_d_has_both_pools(command: Command, apart: Callable[[str], Path]) -> None:
+    (values,) = _documents(command("launch", apart("vllm"), "--to", "vllm", "--as", "llm-d").out, "llm_d")
     for role in ("prefill", "decode"):
         (container,) = values[role]["containers"]
         read = _parsed("vllm", [*container["command"], *container["args"]])
@@ -177,8 +182,8 @@ def test_llm_d_takes_an_aggregated_answer_as_well(command: Command) -> None:
     assert values["prefill"] == {"create": False}
 
 
-def test_pools_are_started_one_by_one_by_a_script(command: Command, apart: Path) -> None:
-    text = command("launch", apart, "--to", "sglang").out
+def test_pools_are_started_one_by_one_by_a_script(command: Command, apart: Callable[[str], Path]) -> None:
+    text = command("launch", apart("sglang"), "--to", "sglang").out
     assert "\nprefill)\n" in text and "\ndecode)\n" in text
     assert "--disaggregation-mode prefill" in text
 
@@ -207,7 +212,7 @@ def test_forms_that_cannot_hold_a_deployment_are_refused(
     assert message in refused("launch", *words).err.replace("\n", " ")
 
 
-def test_pools_need_a_router(refused: Command, apart: Path) -> None:
+def test_pools_need_a_router(refused: Command, apart: Callable[[str], Path]) -> None:
     for form in ("compose", "kubernetes", "leaderworkerset"):
-        outcome = refused("launch", apart, "--to", "vllm", "--as", form)
+        outcome = refused("launch", apart("vllm"), "--to", "vllm", "--as", form)
         assert f"--as {form}: pools of prompts and of answers need a router" in outcome.err

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from inference_econ.formulas.special import log_gamma, normal_quantiles, poisson_capped, root
+from inference_econ.formulas.special import log_gamma, normal_quantiles, normal_shares, poisson_capped, root
 
 
 def test_logarithms_of_factorials() -> None:
@@ -24,6 +24,12 @@ def test_quantiles_of_the_normal_distribution() -> None:
     shares = np.concatenate([np.linspace(1e-6, 1.0 - 1e-6, 999), [1e-15, 1e-9, 0.999999999]]).reshape(2, -1)
     np.testing.assert_allclose(normal_quantiles(shares), special.ndtri(shares), rtol=1e-12, atol=1e-15)
     assert normal_quantiles(np.array(0.5)) == 0.0
+
+
+def test_shares_of_the_normal_distribution_are_those_of_scipy() -> None:
+    values = np.array([-35.0, -5.0, -0.1, 0.0, 0.3, 6.0])
+    np.testing.assert_allclose(normal_shares(values), special.ndtr(values), rtol=1e-12)
+    assert normal_shares(np.array(0.0)) == 0.5
 
 
 @given(
