@@ -66,3 +66,19 @@ class TooMuchError(InputError):
 
 class NothingFitsError(InferenceEconError):
     """No deployment of the grid is feasible; the message counts the reasons."""
+
+
+class TooLittleError(NothingFitsError):
+    """Fewer chips, or less money, than the smallest deployment takes.
+
+    Parameters
+    ----------
+    message : str
+        What is given, and what it takes.
+    least : float
+        What it takes: chips [1], or money [USD/h], as is given.
+    """
+
+    def __init__(self, message: str, least: float) -> None:
+        self.least = least
+        super().__init__(message)

@@ -19,7 +19,7 @@ from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, as_candidates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import FILLED, Choice
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Service, Services, is_unproven, loaded, served
 
 #: Halvings of the range between a rate that is kept and one that is not [1].
@@ -103,9 +103,14 @@ def most_traffic(
         if fleet is not None:
             choices.append(PooledChoice(fleet))
     if not choices:
-        raise failures[0]
+        raise failures[0] if both else min(failures, key=_lacking)
     ranked = sorted(choices, key=_rank)[:most]
     return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), means)
+
+
+def _lacking(failure: Exception) -> float:
+    """The means of the smallest pools, where they are more than is given; no end where something else is missing."""
+    return failure.least if isinstance(failure, TooLittleError) else np.inf
 
 
 def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: float, least: float) -> Fleet | None:

@@ -222,7 +222,8 @@ def test_a_fleet_is_equal_instances(command: Command) -> None:
 def test_more_requests_than_fit_wait(command: Command) -> None:
     asked = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 4, "--tp", 4, "--tokens-per-second", 20, "--batch", 2000)
     found = record(command, *asked, *LENGTHS)
-    assert found["shortage"]["most"] == found["predicted"]["batch"] < 2000
+    # Some slots are empty on average, as who is let in must have room for what others will hold.
+    assert 0.9 * found["shortage"]["most"] < found["predicted"]["batch"] <= found["shortage"]["most"] < 2000
     assert "fit and the others wait" in " ".join(found["findings"])
     assert found["verdict"]["predicted_seconds"] is not None
 

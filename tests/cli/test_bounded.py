@@ -32,8 +32,8 @@ SPARSE_BYTES = 2_000_000_000
     ("arguments", "message"),
     [
         (
-            ["disaggregate", "paper/gpt_4", "tpu_v4", "--max-instance-gpus", "1e9"],
-            "that decode take about 12.7 GB of memory, and 1 GB is the most; reduce --max-instance-gpus\n",
+            ["disaggregate", "paper/gpt_4", "tpu_v4", "--max-instance-gpus", "1e9", "--assumptions", "paper"],
+            "that decode take about 29.6 GB of memory, and 1 GB is the most; reduce --max-instance-gpus\n",
         ),
         (
             ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--gpus", "100000"],
@@ -41,7 +41,7 @@ SPARSE_BYTES = 2_000_000_000
         ),
         (
             ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--request-rate", "1e5"],
-            "prefill instances take about 7 minutes; reduce --request-rate, or add --yes to wait for it\n",
+            "prefill instances take about 12 minutes; reduce --request-rate, or add --yes to wait for it\n",
         ),
         (
             ["load", "llama_3_8b", "h100_sxm", "--simulate", "--rates", ",".join(["1"] * 500)],

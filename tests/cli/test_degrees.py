@@ -99,6 +99,10 @@ def test_lengths_say_nothing_of_a_prefill_step(refused: Command) -> None:
     assert "--osl says how long requests are that decode; --prefill reads so many tokens by itself" in outcome.err
 
 
+#: One engine that runs instances that do both, without proposals: layouts are all that is left open.
+ONE_PRACTICE = ("--engine", "vllm", "--together", "--no-speculation")
+
+
 def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None:
     subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
     for name, asked, rule in (
@@ -106,10 +110,18 @@ def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None
         ("load", ("--rates", 2, "--tpot", 5), "when full that keeps the promises, of 3 layouts"),
         ("load", ("--rates", 2, "--tpot", 1), "when full, as none keeps the promises, of 3 layouts"),
         ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
-        ("price", ("--request-rate", 2), "the cheapest fleet that serves this rate at this speed, of 3"),
+        ("price", ("--request-rate", 2, *ONE_PRACTICE), "cheapest fleet that serves this rate at this speed, of 3"),
         ("price", ("--replicas", 2, "--tpot", 50), "cheapest per token within the promises, each instance at 80 %"),
-        ("recommend", ("--request-rate", 2), "Of 3 layouts, each with the fewest instances that serve this rate and"),
-        ("launch", ("--request-rate", 2, "--to", "vllm"), "picked: the cheapest fleet of 'recommend', of 3 layouts;"),
+        (
+            "recommend",
+            ("--request-rate", 2, *ONE_PRACTICE),
+            "Of 3 layouts, each with the fewest instances that serve this rate and",
+        ),
+        (
+            "launch",
+            ("--request-rate", 2, "--to", "vllm", *ONE_PRACTICE),
+            "picked: the cheapest fleet of 'recommend', of 3 layouts;",
+        ),
     ):
         outcome = command(name, *subject, *asked)
         assert rule in " ".join(outcome.out.split()), outcome

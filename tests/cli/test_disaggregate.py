@@ -102,6 +102,7 @@ def test_a_promised_time_to_the_last_token_is_refused(refused: Command) -> None:
 def test_what_cannot_be_kept(refused: Command) -> None:
     assert "Best reachable with a single request" in refused(*APART, "--ttft", "1 us", code=1).err
     large = ("disaggregate", "llama_3_70b", "h100_sxm", "--gpus", 2)
+    # The smallest pools of any engine: those of some have no room for an answer on two GPUs.
     assert "take at least 4 accelerators together, given: 2 GPUs" in refused(*large, code=1).err
 
 

@@ -15,7 +15,7 @@ from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, check_instances
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.means import Means
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import NothingFitsError, TooLittleError
 
 #: Halvings of the range of rates in which promises are kept up to a rate [1].
 _HALVINGS = 24
@@ -122,9 +122,10 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     least = np.where(kept, size_p + size_d, np.inf).min()
     if least > given:
         unit = " accelerators" if means.accelerators is not None else " USD per hour"
-        raise NothingFitsError(
+        raise TooLittleError(
             f"a prefill and a decode instance that keep the promises take at least {least:.6g}{unit} together, "
-            f"given: {means.text}"
+            f"given: {means.text}",
+            float(least),
         )
     # Chips in the shares in which both pools are busy all the time, and at least one instance of each.
     rates = given / (busy * size_p + working * size_d)
