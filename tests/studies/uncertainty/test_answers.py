@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import inference_econ as ie
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.inputs import LEVELS, UncertaintyAsk, catalog
@@ -75,7 +76,8 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
     # Of the practices that the present frontier has, which is what was sampled.
     front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price), sure.series[0].practices)
     # Samples are read at the points of a frontier: the slowest that is as fast is the cheapest one.
-    cost = np.asarray(front.dollars_per_million_output_tokens)[np.searchsorted(front.tokens_per_second, sure.speed)]
+    assert isinstance(front, ServiceFrontier)
+    cost = front.dollars[np.searchsorted(front.tokens_per_second, sure.speed)]
     assert sure.costs[row, sure.at, 0] == pytest.approx(cost)
     assert sure.fastest[row, 0] == pytest.approx(front.tokens_per_second[-1])
 
