@@ -10,8 +10,8 @@ from itertools import zip_longest
 MOST_SERIES = 6
 #: Settings that each series has of its own; the names of options, as in the address.
 OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
-#: What is shown where an address says nothing.
-_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
+#: What is shown where an address says nothing: an engine that starts these weights as they are published.
+_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8", "engine": "vllm"}
 #: Controls that all series share, and their values where an address says nothing.
 _SHARED: Mapping[str, str] = {
     "isl": "2000",

@@ -94,10 +94,11 @@ class LayoutCurves:
 
     @cached_property
     def _flights(self) -> Array:
-        """Requests in flight for each instance that decodes, shape (n, k) [1]."""
+        """Requests in flight for each instance that decodes, shape (n, k) [1]; NaN where pools cannot be."""
         rows, columns = np.indices(self._speeds.shape)
         decoders = self.candidate.decoders(rows.ravel(), columns.ravel())
-        return np.asarray(self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape))
+        flights = self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape)
+        return np.where(np.isfinite(self._speeds), flights, np.nan)
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:
         """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.

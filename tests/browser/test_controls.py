@@ -42,7 +42,7 @@ SELECTED = {
     "weights": ("bf16", "explain", "--weights bf16"),
     "kv": ("fp8", "explain", "--kv fp8"),
     "engine": ("sglang", "launch", "--to sglang"),
-    "arrangement": ("together", "compare", "--together"),
+    "arrangement": ("apart", "compare", "--apart"),
     "speculation": ("ngram", "price", "--ngram"),
     "simulate": ("true", "load", "--simulate"),
 }

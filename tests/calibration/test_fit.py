@@ -215,10 +215,19 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
         assert was_fitted(other, behind) is False
     assert was_fitted(_rows()[0], calibration_behind(_base())) is False
     assert was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
-    # What extends or changes a fit has no errors of its own, but has seen its rows.
+    # Another name alone changes no constant: it is as it was fitted.
     (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
+    named = catalog.assumptions(str(tmp_path / "next.yaml"))
+    assert named.calibration == behind
+    assert interval(0.01, named) == interval(0.01, mine)
+    # What changes a fit has no errors of its own, but has seen its rows.
+    (tmp_path / "changed.yaml").write_text(
+        f"extends: {path}\nname: Changed\nhost: {{graph_launch: 3 us}}\n"
+        "sources: {host.graph_launch: {ref: user, where: a test, kind: what_if}}\n",
+        encoding="utf-8",
+    )
     for later in (
-        catalog.assumptions(str(tmp_path / "next.yaml")),
+        catalog.assumptions(str(tmp_path / "changed.yaml")),
         catalog.assumptions(str(path), changes=["host.graph_launch=3 us"]),
         catalog.assumptions(str(tmp_path / "next.yaml"), changes=["host.graph_launch=3 us"]),
     ):

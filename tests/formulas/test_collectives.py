@@ -389,7 +389,8 @@ def test_another_way_to_reduce_is_never_slower(collectives: str, ranks: float, s
     ranks=st.floats(1.0, 512.0),
     domains=st.tuples(st.floats(1.0, 512.0), st.floats(1.0, 512.0)),
     rank=st.floats(0.0, 1e-5),
-    doubling=st.floats(0.0, 1e-5),
+    # Nothing, or no less than light needs for a centimetre: of a smaller one quotients overflow.
+    doubling=st.one_of(st.just(0.0), st.floats(3e-11, 1e-5)),
     chain=st.sampled_from([1.0, 8.0, 72.0]),
 )
 def test_a_tree_with_a_longest_chain_is_never_quicker_over_smaller_domains(

@@ -10,8 +10,8 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.report.compare import comparison_record
 
 
-def test_a_cost_at_a_speed_has_the_ends_of_its_point() -> None:
-    """Points of a frontier are of several engines, whose errors differ; beyond the fastest there is no cost."""
+def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None:
+    """Both speed and cost are off, by the errors of whose point it is; beyond the fastest there is no cost or end."""
     result = ie.compare("llama_3_8b", "h100_sxm", isl=1000, osl=200, max_instance_gpus=2, speculate=False)
     front = result.curves[0].frontier
     assert isinstance(front, ServiceFrontier)
@@ -20,9 +20,13 @@ def test_a_cost_at_a_speed_has_the_ends_of_its_point() -> None:
     (*costs, none) = record["series"][0]["costs"]  # type: ignore[index]
     for speed, cost in zip(speeds, costs, strict=True):
         index = int(np.argmin(np.abs(front.tokens_per_second - speed)))
-        low, high = front.ends_at(index)["dollars_per_million_output_tokens"]
         assert cost["dollars"] == pytest.approx(front.dollars[index])
-        assert (cost["dollars_low"], cost["dollars_high"]) == pytest.approx(
-            (low * cost["dollars"], high * cost["dollars"])
-        )
+        ends = front.ends_at(index)
+        slow, fast = ends["tokens_per_second_per_user"]
+        cheap, dear = ends["dollars_per_million_output_tokens"]
+        good, bad = (front.at_speed(speed / factor) for factor in (fast, slow))
+        assert good is not None
+        assert cost["dollars_low"] == pytest.approx(cheap * good.dollars)
+        assert cost["dollars_high"] == (None if bad is None else pytest.approx(dear * bad.dollars))
+    assert [cost["dollars_high"] is None for cost in costs] == [False, False, True]
     assert [none[name] for name in ("dollars", "dollars_low", "dollars_high")] == [None, None, None]

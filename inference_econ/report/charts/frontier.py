@@ -82,5 +82,7 @@ def _rows(steps: Steps) -> Iterator[marks.Row]:
         parts = {name: float(steps.parts[name][index]) for name in names}
         total = sum(float(values[index]) for values in steps.parts.values())
         fall = Waterfall("", "", waterfall_bars(parts, lambda _, value: f"{value:.3g} ms"), _WHOLE, f"{total:.3g} ms")
-        for row in waterfall.waterfall_rows(fall):
+        *bars, whole = waterfall.waterfall_rows(fall)
+        # Parts that are too small for a bar are in the whole.
+        for row in (*bars, {**whole, "end": total, "words": total}):
             yield {**row, "n": index}

@@ -221,7 +221,7 @@ def test_the_floor(shown: validation.Report) -> None:
 
 
 def test_what_is_said_of_costs(shown: validation.Report) -> None:
-    overall, far = tables(shown)[:2]
+    overall, far, constants, _ = tables(shown)[:4]
     points = costs.points_of(shown, "profile")
     score = cost_score(points)
     assert overall.columns[:4] == ("of", "servers", "compared", "answered/measured")
@@ -241,7 +241,10 @@ def test_what_is_said_of_costs(shown: validation.Report) -> None:
     frame = points_table([shown]).frame()
     assert list(frame.columns[:3]) == ["dataset", "id", "series"]
     assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(frame.columns)
-    assert len(frame) == len(points)
+    # Every server twice: with the levels of measured servers, and under the constants of the profile alone.
+    assert len(frame) == 2 * len(points)
+    assert overall.title != constants.title
+    assert constants.rows[0][:2] == ("all", str(len(points)))
 
 
 def test_a_point_lies_between_the_ends_of_its_interval(shown: validation.Report) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import inference_econ as ie
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.inputs import LEVELS, UncertaintyAsk, catalog
@@ -72,9 +73,12 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
     sure = answered(inputs, samples=16)
     row = 7
     isl, price = (float(sure.series[0].values(column, sure.plan.shares[row, column])) for column in (0, 1))
-    front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price))
-    point = front.cheapest(tokens_per_second=sure.speed)
-    assert sure.costs[row, sure.at, 0] == pytest.approx(point.dollars_per_million_output_tokens)
+    # Of the practices that the present frontier has, which is what was sampled.
+    front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price), sure.series[0].practices)
+    # Samples are read at the points of a frontier: the slowest that is as fast is the cheapest one.
+    assert isinstance(front, ServiceFrontier)
+    cost = front.dollars[np.searchsorted(front.tokens_per_second, sure.speed)]
+    assert sure.costs[row, sure.at, 0] == pytest.approx(cost)
     assert sure.fastest[row, 0] == pytest.approx(front.tokens_per_second[-1])
 
 
