@@ -22,8 +22,8 @@ def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None
         index = int(np.argmin(np.abs(front.tokens_per_second - speed)))
         assert cost["dollars"] == pytest.approx(front.dollars[index])
         ends = front.ends_at(index)
-        slow, fast = ends["tokens_per_second_per_user"]
-        cheap, dear = ends["dollars_per_million_output_tokens"]
+        slow, fast = (float(end) for end in ends["tokens_per_second_per_user"] if end is not None)
+        cheap, dear = (float(end) for end in ends["dollars_per_million_output_tokens"] if end is not None)
         good, bad = (front.at_speed(speed / factor) for factor in (fast, slow))
         assert good is not None
         assert cost["dollars_low"] == pytest.approx(cheap * good.dollars)
