@@ -22,7 +22,8 @@ _SHARED: Mapping[str, str] = {
     "percentile": "p90",
     "price": "",
     "set": "",
-    "arrangement": "",
+    # A load is put on instances that do both.
+    "arrangement": "together",
     "speculation": "",
     "acceptance": "",
     "simulate": "",

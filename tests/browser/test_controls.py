@@ -42,9 +42,9 @@ SELECTED = {
     "weights": ("bf16", "explain", "--weights bf16"),
     "kv": ("fp8", "explain", "--kv fp8"),
     "engine": ("sglang", "launch", "--to sglang"),
-    "arrangement": ("apart", "compare", "--apart"),
     "speculation": ("ngram", "price", "--ngram"),
     "simulate": ("true", "load", "--simulate"),
+    "arrangement": ("apart", "compare", "--apart"),
 }
 TYPED = {
     "isl": ("1500", "compare", "--isl 1500"),
