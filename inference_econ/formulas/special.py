@@ -87,8 +87,8 @@ def normal_shares(values: Array) -> Array:
 
     Notes
     -----
-    (1 + erf(x / sqrt(2))) / 2, by the complement, so that small ones keep their digits: section 7.18 of the DLMF, Olver et
-    al. (2010).
+    (1 + erf(x / sqrt(2))) / 2, by the complement, so that small ones keep their digits: section 7.18 of the DLMF,
+    Olver et al. (2010).
 
     Examples
     --------
