@@ -11,7 +11,8 @@ import numpy as np
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.steady import SteadyPools
-from inference_econ.answers.promises import NAMES
+from inference_econ.answers.promised import kept_states
+from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.engine import Plans, Setup, Speculation, layout_keys
 from inference_econ.formulas import money
 from inference_econ.inputs import Requests
@@ -130,14 +131,22 @@ class Candidate:
         rate = seen.requests_per_second * self.requests.osl.mean
         return money.dollars_per_million_tokens(seen.accelerators, 1.0, rate, price)
 
+    @cached_property
+    def _waits(self) -> Array:
+        """Mean time to first token of every state, shape (n, k) [s]; of pools a queue each."""
+        rows, columns = np.indices(self.seen.tpot_seconds.shape)
+        return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
+
+    def kept_dollars(self, promises: Targets) -> Array:
+        """:attr:`dollars` of the states that keep some promises as a mean, NaN of others, shape (n, k)."""
+        return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
+
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
         """Mean latencies by name as in promises, TPOT and those that are promised; shape (n, k) each [s]."""
         tpot = self.seen.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
-            rows, columns = np.indices(tpot.shape)
-            ttft = self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(tpot.shape)
-            times |= {"ttft": ttft, "e2e": ttft + self.requests.decode_steps * tpot}
+            times |= {"ttft": self._waits, "e2e": self._waits + self.requests.decode_steps * tpot}
         return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
 
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from inference_econ.engine import Instances, bounds
+from inference_econ.formulas import special
 
 #: Half of the width of an interval of 80 % of a normal distribution, in standard deviations [1].
-_HALF_WIDTH = 1.2815515655446004
+_HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
 
 
 class Likely(NamedTuple):
@@ -65,7 +68,7 @@ def chance_below(first: Likely, second: Likely) -> float | None:
     variance = one[1] ** 2 + other[1] ** 2 - 2.0 * shared * one[1] * other[1]
     if variance <= 0.0:
         return 0.5 if one[0] == other[0] else 0.95 if one[0] < other[0] else 0.05
-    chance = 0.5 * (1.0 + math.erf((other[0] - one[0]) / math.sqrt(2.0 * variance)))
+    chance = float(special.normal_shares(np.array((other[0] - one[0]) / math.sqrt(variance))))
     return min(max(chance, 0.05), 0.95)
 
 

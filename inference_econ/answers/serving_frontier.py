@@ -419,9 +419,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         """Where the least cost of a speed is; pools must be cheaper by 5 %."""
         best: tuple[float, _Place] | None = None
         for number, candidate in enumerate(self.candidates):
-            kept = kept_states(candidate.means(self.promises.given), self.promises)
             speeds = 1.0 / candidate.seen.tpot_seconds
-            least = pareto.least_from(speeds, np.where(kept, candidate.dollars, np.nan), tokens_per_second)
+            least = pareto.least_from(speeds, candidate.kept_dollars(self.promises), tokens_per_second)
             if least is None:
                 continue
             dollars, row, place = least

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.promised import kept_states
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.token_parts import step_parts
 from inference_econ.formulas import pareto
@@ -78,8 +77,7 @@ class LayoutCurves:
 
     @cached_property
     def _dollars(self) -> Array:
-        kept = kept_states(self.candidate.means(self.front.promises.given), self.front.promises)
-        return np.where(kept, self.candidate.dollars, np.nan)
+        return self.candidate.kept_dollars(self.front.promises)
 
     @cached_property
     def keys(self) -> list[LayoutKey]:
