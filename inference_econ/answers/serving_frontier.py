@@ -257,11 +257,15 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def _instances(self, number: int, at: Indices, label: str = "") -> Instances:
         """Points of a candidate as instances; of pools those that decode."""
-        candidate, rows = self.candidates[number], self.rows[at]
+        return self._as_instances(number, self.rows[at], self.states[at], self.concurrency[at], label)
+
+    def _as_instances(self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str) -> Instances:
+        """States of a candidate with so many requests in flight [1] as instances; of pools those that decode."""
+        candidate = self.candidates[number]
         return Instances(
             candidate.setup,
             candidate.plans.accelerators[rows].tolist(),
-            (self.concurrency[at] / candidate.decoders(rows, self.states[at])).tolist(),
+            (concurrency / candidate.decoders(rows, columns)).tolist(),
             self.requests.isl.mean,
             self.requests.osl.mean,
             speculates=candidate.speculation is not None,
@@ -436,18 +440,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def _state(self, number: int, row: int, column: int) -> Instances:
         """A state of a candidate as an instance; of pools one that decodes."""
-        candidate, at = self.candidates[number], np.array([row])
-        decoders = np.broadcast_to(candidate.decoders(at, np.array([column])), 1)
-        return Instances(
-            candidate.setup,
-            candidate.plans.accelerators[at].tolist(),
-            [float(candidate.seen.concurrency[row, column] / decoders[0])],
-            self.requests.isl.mean,
-            self.requests.osl.mean,
-            speculates=candidate.speculation is not None,
-            label=candidate.label,
-            layouts=candidate.keys(at),
-        )
+        candidate, at = self.candidates[number], (np.array([row]), np.array([column]))
+        return self._as_instances(number, *at, candidate.seen.concurrency[at], candidate.label)
 
     def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
