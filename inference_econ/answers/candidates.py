@@ -176,6 +176,13 @@ class Candidate:
             return 1.0
         return np.array([max(decoders, 1) for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
 
+    @cached_property
+    def all_decoders(self) -> Array:
+        """The same of every layout at every batch, shape (n, k) [1]."""
+        rows, columns = np.indices(self.seen.tpot_seconds.shape)
+        decoders = self.decoders(rows.ravel(), columns.ravel())
+        return np.broadcast_to(decoders, rows.size).reshape(rows.shape)
+
     def keys(self, rows: Indices) -> list[str]:
         """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""
         return layout_keys(self.plans.at((rows,)), self.setup.assumptions.layout)

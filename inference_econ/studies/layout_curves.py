@@ -93,9 +93,7 @@ class LayoutCurves:
     @cached_property
     def _flights(self) -> Array:
         """Requests in flight for each instance that decodes, shape (n, k) [1]; NaN where pools cannot be."""
-        rows, columns = np.indices(self._speeds.shape)
-        decoders = self.candidate.decoders(rows.ravel(), columns.ravel())
-        flights = self.candidate.seen.concurrency / np.broadcast_to(decoders, rows.size).reshape(rows.shape)
+        flights = self.candidate.seen.concurrency / self.candidate.all_decoders
         return np.where(np.isfinite(self._speeds), flights, np.nan)
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:

@@ -12,7 +12,7 @@ from inference_econ.calibration.levels.fitted import profiles_with
 from inference_econ.calibration.levels.levels_file import entries_of, levels_data
 from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed
 from inference_econ.calibration.levels.own import own_levels
-from inference_econ.calibration.levels.pooled import Spreads, blocks, pooled
+from inference_econ.calibration.levels.pooled import Spreads, blocks, folds, pooled
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import log_ratios
 from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
@@ -54,12 +54,9 @@ def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed]
     Levels are fitted again to all other rows, constants of profiles are not, and every row is predicted exactly.
     """
     under: dict[int, Assumptions] = {}
-    for part in blocks(rows).values():
-        names = [by(row) for row in part]
-        for name in dict.fromkeys(names):
-            rest = [row for row, other in zip(part, names, strict=True) if other != name]
-            assumed = profiles_with(rest, pooled(rest, spreads), spreads)(part[0].group)
-            under |= {id(row.row): assumed for row, other in zip(part, names, strict=True) if other == name}
+    for shared, rest in folds(rows, by):
+        assumed = profiles_with(rest, pooled(rest, spreads), spreads)(shared[0].group)
+        under |= {id(row.row): assumed for row in shared}
     return _errors(rows, under)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration.levels.observed import Group, Observed
-from inference_econ.calibration.levels.pooled import Spreads, blocks, known_part, level_of, pooled
+from inference_econ.calibration.levels.pooled import Spreads, folds, known_part, level_of, pooled
 from inference_econ.calibration.problem import log_ratios
 from inference_econ.calibration.spread import coverage, error_quantiles, joined, without_misfits
 from inference_econ.inputs import Quantity, Unseen
@@ -30,17 +30,11 @@ UNSEEN: Mapping[Unseen, Callable[[Observed], object]] = {
 
 def left_out_levels(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed], object]) -> list[Array]:
     """The levels of each row by all rows but those that share something with it, shape (2,) each [1]."""
-    levels: list[Array] = [np.zeros(2)] * len(rows)
-    places = {id(row): index for index, row in enumerate(rows)}
-    for part in blocks(rows).values():
-        names = [by(row) for row in part]
-        for name in dict.fromkeys(names):
-            rest = [row for row, other in zip(part, names, strict=True) if other != name]
-            known = pooled(rest, spreads)
-            for row, other in zip(part, names, strict=True):
-                if other == name:
-                    levels[places[id(row)]] = level_of(known, row)
-    return levels
+    levels: dict[int, Array] = {}
+    for shared, rest in folds(rows, by):
+        known = pooled(rest, spreads)
+        levels |= {id(row): level_of(known, row) for row in shared}
+    return [levels[id(row)] for row in rows]
 
 
 def errors_left(rows: Sequence[Observed], levels: Sequence[Array]) -> Array:

@@ -22,7 +22,7 @@ that nothing explains makes no other row uncertain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -133,6 +133,20 @@ def blocks(rows: Iterable[Observed]) -> dict[tuple[Group, tuple[str, str]], list
     for row in rows:
         parts.setdefault((row.group, row.places[0].subject), []).append(row)
     return parts
+
+
+def folds(
+    rows: Sequence[Observed], by: Callable[[Observed], object]
+) -> Iterator[tuple[list[Observed], list[Observed]]]:
+    """Rows that share something, and those whose levels are fitted without them: all others of their block."""
+    for part in blocks(rows).values():
+        names = [by(row) for row in part]
+        for name in dict.fromkeys(names):
+            shared, rest = (
+                [row for row, other in zip(part, names, strict=True) if (other == name) is same]
+                for same in (True, False)
+            )
+            yield shared, rest
 
 
 def spreads_of(rows: Sequence[Observed]) -> Spreads:

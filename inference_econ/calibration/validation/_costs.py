@@ -118,9 +118,7 @@ class Curves:
     @classmethod
     def of(cls, candidate: Candidate) -> Curves:
         """Those of a candidate of the market."""
-        seen = candidate.seen
-        rows, columns = np.indices(seen.tpot_seconds.shape)
-        decoders = np.broadcast_to(candidate.decoders(rows.ravel(), columns.ravel()), rows.size).reshape(rows.shape)
+        seen, decoders = candidate.seen, candidate.all_decoders
         return cls(
             candidate.services,
             np.asarray(1.0 / seen.tpot_seconds),
