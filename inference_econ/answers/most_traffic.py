@@ -18,7 +18,7 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, as_candidates
 from inference_econ.answers.relax import nothing_kept
-from inference_econ.answers.together import FILLED, Choice
+from inference_econ.answers.together import Choice
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Service, Services, is_unproven, loaded, served
 
@@ -28,11 +28,6 @@ _HALVINGS = 20
 _PLAYED = 7
 #: A little more traffic, which shows what binds [1].
 _MORE = 1.02
-
-
-def fullest(targets: Targets) -> float:
-    """Share of what instances complete that they are filled to at most [1]; less where nothing is promised."""
-    return targets.fullest if targets.given else FILLED
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,7 +56,7 @@ def most_traffic(
     means : Means
         Chips, or money, for one kind of chip.
     targets : Targets
-        What is promised. Where it is nothing, instances are filled to :data:`inference_econ.answers.together.FILLED`.
+        What is promised.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
@@ -123,7 +118,7 @@ def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: fl
     """
     if candidate.pools is None:
         return None
-    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, fullest(targets)), least=least)
+    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, targets.fullest), least=least)
 
 
 def _together(
@@ -243,7 +238,7 @@ def _fullest(
 
     def broken(rate: float) -> str | None:
         load = loaded(service, rate / replicas, arrival_scv=arrival_scv)
-        return "capacity" if load.utilization > fullest(targets) * (1.0 + 1e-9) else targets.broken(load)
+        return targets.broken(load)
 
     low, high = least, most
     if least > 0.0 and broken(least) is not None:

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
-from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.together import FILLED
+from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.engine import Instances, kv_bytes_per_sequence, layout_keys
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
@@ -191,7 +190,7 @@ def offload(
     conversation : Conversation, optional
         What users do, for what each tier holds of it.
     requests_per_second : float, optional
-        At the instance [1/s]; by default :data:`inference_econ.answers.together.FILLED` of what it completes.
+        At the instance [1/s]; by default :data:`inference_econ.answers.promises.FILLED` of what it completes.
 
     Returns
     -------

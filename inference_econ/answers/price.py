@@ -12,10 +12,10 @@ from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, recommend
 from inference_econ.answers.subjects import under_load
-from inference_econ.answers.together import FILLED, naturally_filled
+from inference_econ.answers.together import naturally_filled
 from inference_econ.engine import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money

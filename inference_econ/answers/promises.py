@@ -19,6 +19,8 @@ from inference_econ.serving import Loaded, Service, Services, new_tokens, quanti
 NAMES = ("ttft", "tpot", "e2e")
 #: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
 FULLEST = 0.98
+#: The same where nothing is promised that a full instance would break first [1].
+FILLED = 0.8
 #: Share of the prompts that is shorter than the shortest that counts [1].
 _SHORTEST = 1e-3
 #: Requests below come when few others are there, so that steady states of a load do not bound what they see [1].
@@ -41,7 +43,8 @@ class Targets:
         Probability that a measured server keeps each of them, above 0.5 and at most 0.9 [1]; None for predictions
         without a margin.
     fullest : float
-        Share of what an instance completes beyond which nobody plans [1].
+        Share of what an instance completes beyond which nobody plans [1]: by default :data:`FULLEST`, or
+        :data:`FILLED` where nothing is promised.
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
         Which requests must see each of them; None for ``percentile``.
 
@@ -61,7 +64,7 @@ class Targets:
     percentile: str = "p90"
     e2e_seconds: float = math.inf
     confidence: float | None = None
-    fullest: float = FULLEST
+    fullest: float = math.nan
     ttft_percentile: str | None = None
     tpot_percentile: str | None = None
     e2e_percentile: str | None = None
@@ -74,6 +77,8 @@ class Targets:
         for name in ("percentile", *(f"{name}_percentile" for name in NAMES)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, percentiles.percentile(getattr(self, name)))
+        if math.isnan(self.fullest):
+            object.__setattr__(self, "fullest", FULLEST if self.given else FILLED)
         if self.confidence is not None:
             check_confidence(self.confidence)
             if not self.given:
@@ -161,7 +166,7 @@ class Targets:
 
     def broken(self, load: Loaded) -> str | None:
         """What a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
-        if load.saturated or load.utilization > self.fullest:
+        if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
         return next((name for name, seconds in self.given.items() if self.seen(name, load) > seconds), None)
 

@@ -15,7 +15,6 @@ from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.together import FILLED as FILLED
 from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest, natural_rate
 from inference_econ.errors import InputError, NothingFitsError

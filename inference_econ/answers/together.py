@@ -12,14 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
 
-#: Share of what an instance can do that it is filled to where no request rate is given [1].
-FILLED = 0.8
 #: What costs more than so many times the cheapest of a chip is no choice [1].
 _DEAREST = 4.0
 #: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
@@ -178,7 +176,7 @@ class Filled(NamedTuple):
     layout: int
     """Which of the layouts."""
     requests_per_second: float
-    """:data:`FILLED` of what an instance can do within the promises [1/s]; 0 if no layout keeps them."""
+    """Planned share of what an instance can do within the promises [1/s]; 0 if no layout keeps them."""
     per_dollar: float
     """The same over the price of an hour [1/s per USD/h]."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.means import Means
-from inference_econ.answers.most_traffic import fullest
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice
 from inference_econ.answers.subjects import under_load
@@ -103,7 +102,7 @@ def _within(targets: Targets) -> str:
     """Up to where instances are filled, in words."""
     if targets.given:
         return "within the promises"
-    return f"{100 * fullest(targets):g} % of what is completed"
+    return f"{100 * targets.fullest:g} % of what is completed"
 
 
 def _row(choice: AnyChoice, targets: Targets) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class RecommendationPage(Page):
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        notes = [*_distance(self.choices[0], self.startable), *_rule(self.layouts)]
+        notes = [*_distance(self.choices[0], self.startable), *_rule(self.layouts, self.targets)]
         if self.bursts is not None:
             notes.append(promises_note(self.bursts, self.targets))
         return (with_notes(recommend_table(self.choices, self.targets), notes),)
@@ -110,13 +110,14 @@ class RecommendationPage(Page):
         }
 
 
-def _rule(layouts: int) -> list[str]:
+def _rule(layouts: int, targets: Targets) -> list[str]:
     """By which rule the rows were chosen, and what binds them."""
     binding = "inding: what one instance less would break."
     if not layouts:
         return [f"B{binding}"]
+    kept = "keep the promises" if targets.given else f"are at most {100 * targets.fullest:g} % full"
     return [
-        f"Of {layouts} layouts, each with the fewest instances that serve this rate and keep the promises, the "
+        f"Of {layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
         f"cheapest (--tp, --pp, --dp and --ep take others); b{binding}"
     ]
 

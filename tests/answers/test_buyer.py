@@ -9,8 +9,7 @@ import pytest
 
 from inference_econ.answers.buyer import usual_speed
 from inference_econ.answers.price import price
-from inference_econ.answers.promises import Targets
-from inference_econ.answers.together import FILLED
+from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import catalog, known_offers
 from inference_econ.report.price import PricePage, break_even

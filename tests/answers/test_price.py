@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.answers.recommend import recommend
-from inference_econ.answers.together import FILLED
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Service
 from tests.offered import offer_of, service_of

@@ -234,9 +234,9 @@ RESULT = {
     "mean_ttft_ms": 80.0, "median_ttft_ms": 75.0, "mean_tpot_ms": 8.0, "median_tpot_ms": 8.0,
 }  # fmt: skip
 CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 24,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "torch_dtype": "bfloat16",
-    "tie_word_embeddings": False, "max_position_embeddings": 8192,
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 24, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 8192,
 }  # fmt: skip
 
 

@@ -116,7 +116,7 @@ def compare(pools: Pools, terms: Terms | None = None) -> Comparison:
         The choices.
     terms : Terms, optional
         Promises, arrivals, loads and ratios; by default nothing is promised, and both are filled to
-        :data:`inference_econ.answers.together.FILLED` of what they complete.
+        :data:`inference_econ.answers.promises.FILLED` of what they complete.
 
     Returns
     -------

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.together import FILLED
+from inference_econ.answers.promises import FILLED
 from inference_econ.serving import Steady
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
@@ -40,7 +40,7 @@ class SteadyPools:
     Notes
     -----
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.together.FILLED`, so that prompts wait little. Of all ratios of at most 8 instances
+    :data:`inference_econ.answers.promises.FILLED`, so that prompts wait little. Of all ratios of at most 8 instances
     of a kind the least one that is enough is taken, coarser ones where a group would have more chips than are deployed
     together; pools whose prefill instances would be idle for most of the time are none.
     """

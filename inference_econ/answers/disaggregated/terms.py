@@ -11,8 +11,7 @@ import numpy as np
 
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.margins import Margins, margins
-from inference_econ.answers.promises import FULLEST, Targets
-from inference_econ.answers.together import FILLED
+from inference_econ.answers.promises import FILLED, FULLEST, Targets
 from inference_econ.errors import InputError
 
 #: Of either kind in the smallest group that is deployed together, so that ratios go from 1:16 to 16:1 [1]. Fleets of

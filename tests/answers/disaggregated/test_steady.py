@@ -13,7 +13,7 @@ from inference_econ.answers.disaggregated.load import closed_loop, prefill_queue
 from inference_econ.answers.disaggregated.pools import Pools, pools
 from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
 from inference_econ.answers.market import market
-from inference_econ.answers.together import FILLED
+from inference_econ.answers.promises import FILLED
 from inference_econ.inputs import Requests
 
 REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
