@@ -75,8 +75,8 @@ test)
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     .venv/bin/lint-imports
-    # The tests of a file share what takes long, so they run in one process.
-    .venv/bin/python -m pytest -n 2 --dist loadfile
+    # Tests that share what takes long run in one process (tests/conftest.py), and what takes longest begins first.
+    .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
     ;;
 reproduce)
     set_up . package

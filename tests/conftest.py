@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import pytest
 from hypothesis import settings
 
 from tests.reading import fixture_rows
-
-if TYPE_CHECKING:
-    import pytest
+from tests.shipped import shipped_servers
 
 # Machines may be busy: how long an example takes is no property of the code.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that share what takes long run in one process: those of a file, and those of all shipped servers."""
+    for item in items:
+        shares = hasattr(getattr(item, "module", None), shipped_servers.__name__)
+        item.add_marker(pytest.mark.xdist_group("shipped servers" if shares else item.path.as_posix()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -156,7 +156,7 @@ def test_a_what_if_of_nothing_is_said_beside_the_what_ifs(page: Page, server: st
 
 
 def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page: Page, server: str) -> None:
-    open_page(page, server, f"{_series('h100_sxm', 'mi300x')}&engine=vllm&engine=trtllm")
+    open_page(page, server, f"{_series('h100_sxm', 'mi300x')}&engine=vllm&engine=trtllm&arrangement=together")
 
     assert "trtllm" in wrong(page.get_by_role("group", name="Series B").locator("[name=engine]"))
     expect(page.locator("#bars tr")).to_have_count(1, timeout=PATIENCE_MS)

@@ -298,6 +298,10 @@ def _recurrent(table: OperatorTable, layers: int, spec: RecurrentMixer, summed: 
     )
 
 
+#: Past tokens of a new token below which they cost nothing [tokens].
+_LEAST_ATTENDED = 1e-9
+
+
 class _Reach(NamedTuple):
     """What kernels of attention reach, and what they do over what is needed; nothing known by default."""
 
@@ -315,7 +319,8 @@ def _reach_of_kernels(
     them apart; without it prompts attend to latents, as decode steps do.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
-    if kernel is None or not attended:
+    # What is next to nothing takes no time, whatever its multiple.
+    if kernel is None or attended < _LEAST_ATTENDED:
         return _Reach()
     decode, prompts = kernel.decode, kernel.prompts
     if not table.plans.prefill:

@@ -1,4 +1,4 @@
-"""What is held against measurements is what answers: every shipped deployment both ways, to the last digits."""
+"""What is held against measurements is what answers: shipped deployments both ways, to the last digits."""
 
 from __future__ import annotations
 
@@ -22,17 +22,34 @@ from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import play
 
 EXACTLY = 1e-12
+#: One in so many shipped deployments is asked about [1].
+APART = 3
 
 
 @cache
 def shipped() -> tuple[Measurement, ...]:
-    """Every shipped row of a server, as one of an endless run."""
+    """Rows of shipped deployments, each as one of an endless run."""
     rows = [row for name in measurements.SHIPPED for row in measurements.read(catalog.measured_files()[name])]
-    return tuple(
-        replace(row, requests=None, spread=None, wait_steps=0.0, prefill_first=False, statistic="mean")
-        for row in rows
-        if isinstance(row, Measurement)
-    )
+    endless: dict[object, list[Measurement]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row, Measurement):
+            run = replace(row, requests=None, spread=None, wait_steps=0.0, prefill_first=False, statistic="mean")
+            endless[run.load, bare(run)].append(run)
+    return tuple(run for deployment in list(endless.values())[::APART] for run in deployment)
+
+
+def bare(row: Measurement) -> Measurement:
+    """The deployment of a row: nothing of its load, nor of what was measured."""
+    facts = deployed.facts_of(row)
+    return replace(
+        row, id="", days=None, ran="", engine_version=facts.version if facts else "",
+        dataset="", source="", concurrency=None, requests_per_second=None,
+        spread=None, ttft_seconds=None, tpot_seconds=None, request_seconds=None,
+        output_tokens_per_second_per_accelerator=None, input_tokens_per_second_per_accelerator=None,
+        total_tokens_per_second_per_accelerator=None, ttft_limit_seconds=None, tpot_limit_seconds=None,
+        speculation=row.speculation if row.speculates else "none", spoilt="", warmed_up=False, quality="",
+        tier="", remarks=(),
+    )  # fmt: skip
 
 
 def profile(row: Measurement) -> Assumptions:
@@ -50,17 +67,7 @@ def groups(*loads: str, pools: bool = False) -> Iterator[list[Prediction]]:
     for prediction in predictions():
         row = prediction.measurement
         if row.load in loads and (row.decode is not None) == pools and (pools or row.tp is not None):
-            facts = deployed.facts_of(row)
-            bare = replace(
-                row, id="", days=None, ran="", engine_version=facts.version if facts else "",
-                dataset="", source="", concurrency=None, requests_per_second=None,
-                spread=None, ttft_seconds=None, tpot_seconds=None, request_seconds=None,
-                output_tokens_per_second_per_accelerator=None, input_tokens_per_second_per_accelerator=None,
-                total_tokens_per_second_per_accelerator=None, ttft_limit_seconds=None, tpot_limit_seconds=None,
-                speculation=row.speculation if row.speculates else "none", spoilt="", warmed_up=False, quality="",
-                tier="", remarks=(),
-            )  # fmt: skip
-            together[bare].append(prediction)
+            together[bare(row)].append(prediction)
     yield from together.values()
 
 
@@ -93,7 +100,7 @@ def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
             ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
             same(prediction, ttft + wait, tpot, rate, service)
             compared += 1
-    assert compared > 1000
+    assert compared > 300
 
 
 @pytest.mark.parametrize("prefill_first", [False, True])
@@ -127,7 +134,7 @@ def test_a_full_server_is_the_last_steady_state() -> None:
             ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
             same(prediction, ttft, tpot, rate, service)
             compared += 1
-    assert compared > 200
+    assert compared > 60
 
 
 def test_random_arrivals_are_the_load_of_a_service() -> None:
@@ -142,7 +149,7 @@ def test_random_arrivals_are_the_load_of_a_service() -> None:
                 tpot = float(service.at(service.slots).tpot_seconds)
             same(prediction, load.ttft_seconds["mean"], tpot, load.completed_per_second, service)
             compared += 1
-    assert compared > 60
+    assert compared > 20
 
 
 def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
@@ -159,7 +166,7 @@ def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
         tpot = float(np.mean(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
         same(prediction, float(np.mean(trace.ttft)), tpot, 200 / seconds, service)
         compared += 1
-    assert compared > 10
+    assert compared > 3
 
 
 def test_pools_are_the_fleets_of_disaggregate() -> None:
@@ -186,7 +193,7 @@ def test_pools_are_the_fleets_of_disaggregate() -> None:
                 assert answer.ttft_seconds["mean"] == pytest.approx(ttft, rel=EXACTLY)
                 assert answer.tpot_seconds["mean"] == pytest.approx(tpot, rel=EXACTLY)
             compared += 1
-    assert compared > 160
+    assert compared > 50
 
 
 def test_runs_of_pools_are_played_by_the_fleets_of_disaggregate() -> None:
@@ -205,4 +212,4 @@ def test_runs_of_pools_are_played_by_the_fleets_of_disaggregate() -> None:
         rate = (prediction.output_tokens_per_second_per_accelerator or 0.0) * (row.accelerators or 0)
         assert rate == pytest.approx(steps.size / run.seconds * pools.requests.osl.mean, rel=EXACTLY)
         compared += 1
-    assert compared > 20
+    assert compared > 10
