@@ -23,7 +23,8 @@ _MILLION = 1e6
 #: as services with few places need it [1].
 _RATES, _SPAN = 32, 8.0
 #: Attempts to give waits for a place in a decode batch their part of a promised TTFT, the first a little more than was
-#: missing, and each twice as far as that: percentiles have steps, a prompt long, at whose edge little is missing [1].
+#: missing, and each twice as far as that, at most halfway to what was too little: percentiles have steps, a prompt
+#: long, at whose edge little is missing [1].
 _ATTEMPTS, _MORE = 8, 1.1
 
 
@@ -233,19 +234,24 @@ class _Fleets:
 
     def _cheapest(self, writer: int, rate: float) -> Fleet | None:
         limit = self.terms.targets.ttft_seconds
-        # Waits for a place in a batch take their part of the promise.
-        left = limit
+        # Waits for a place in a batch take their part of the promise; what they leave prompts is between what was too
+        # little for any readers and what was too much.
+        left, too_little, too_much = limit, 0.0, limit
         for attempt in range(_ATTEMPTS):
             readers = self.before.cheapest(writer, rate, self.reading[:, writer], left)
+            if readers is None and left == limit:
+                return None
             if readers is None:
-                return None
-            fleet = self._fleet(writer, rate, readers)
-            if fleet is None:
-                return None
-            missing = self.terms.targets.seen("ttft", fleet.load) - limit
-            if math.isinf(limit) or missing <= 0.0:
-                return fleet
-            left -= _MORE * missing * 2.0**attempt
+                too_little, less = left, math.inf
+            else:
+                fleet = self._fleet(writer, rate, readers)
+                if fleet is None:
+                    return None
+                missing = self.terms.targets.seen("ttft", fleet.load) - limit
+                if math.isinf(limit) or missing <= 0.0:
+                    return fleet
+                too_much, less = left, _MORE * missing * 2.0**attempt
+            left = max(too_much - less, (too_little + too_much) / 2.0)
         return None
 
     def _fleet(self, writer: int, rate: float, readers: Readers) -> Fleet | None:

@@ -283,6 +283,7 @@ def _(page: UncertaintyPage) -> Told:
     return Told(question, [" ".join(findings(study))], setups, study.used, proportional=False)
 
 
+@told.register
 def _(page: ClaimsPage) -> Told:
     return Told("Which claims hold?", page.tables()[-1].notes[:1], used=page.ledger.sources, proportional=False)
 
