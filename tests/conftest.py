@@ -13,6 +13,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests that share what takes long run in one process: those of a file, and those of all shipped servers."""
     for item in items:

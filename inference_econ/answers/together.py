@@ -186,7 +186,9 @@ def naturally_filled(layouts: Services, targets: Targets) -> Filled:
     rates = FILLED * promised_rates(layouts, targets)
     per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
     index = int(np.argmax(per_dollar))
-    return Filled(index, float(rates[index]), float(per_dollar[index]))
+    # What states promise is a bound: crowds at the slots take a little of it.
+    rate = min(float(rates[index]), FILLED * layouts.service(index).most_requests_per_second)
+    return Filled(index, rate, float(per_dollar[index]))
 
 
 def _rank(choice: Choice) -> tuple[float, float]:

@@ -13,10 +13,12 @@ from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import Page
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.table import Table, amount, dollars, formats_label, layout_label
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from inference_econ.report.charts import AnyChart
 
 #: What the published study takes (eq. 45) [1].
@@ -55,6 +57,9 @@ class ImpliedHourPage(Page):
 
     def record(self) -> object:
         """The price of an hour, and what it follows from."""
+        return self._record()
+
+    def _record(self) -> dict[str, object]:
         implied = self.implied
         low, high = self._ends()
         asked = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
@@ -66,6 +71,10 @@ class ImpliedHourPage(Page):
             "dollars_per_accelerator_hour_high": high,
             "point": implied.point.record(),
         }
+
+    def frame(self) -> pd.DataFrame:
+        """One row, unrounded."""
+        return flat_frame([self._record()])
 
     def _ends(self) -> tuple[float | None, float | None]:
         """Where the price lies with 80 %, as more throughput pays for more."""

@@ -64,7 +64,7 @@ def effects_table(answer: WhatIf) -> Table:
     heads = tuple(f"$ at {speed:.4g}" for speed in answer.speeds) if several else ("$ at this speed",)
     held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
     rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
-    rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in _sorted(answer))
+    rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in by_size(answer))
     return Table(
         service_frontier_title(answer.front),
         ("input", "is", *heads, *held, *rooms),
@@ -85,7 +85,7 @@ def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[st
     return (each.label, quantity(each.value, each.unit), *map(_signed, (*costs, *rest)))
 
 
-def _sorted(answer: WhatIf) -> list[Effect]:
+def by_size(answer: WhatIf) -> list[Effect]:
     """Inputs, the one that moves the cost of the first speed most on top; those that nobody knows last."""
     return sorted(answer.effects, key=lambda effect: -(_size(effect.cost())))
 
@@ -144,7 +144,7 @@ def steps_table(answer: WhatIf) -> Table:
     """Where answers change their kind."""
     rows = tuple(
         (effect.input.label, _where(effect, step), _happens(step))
-        for effect in _sorted(answer)
+        for effect in by_size(answer)
         for step in sorted(effect.steps, key=lambda step: step.low)
     )
     notes = (f"At {amount(answer.speeds[0])} tokens/s per user; --input NAME finds steps of an input to 1 %.",)
@@ -169,7 +169,7 @@ def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
     best, speed = answer.best[0], answer.speeds[0]
     cost, fast = [], []
-    for effect in _sorted(answer):
+    for effect in by_size(answer):
         for end, place in zip(ends, (0, -1), strict=True):
             value, name = _value(effect, place), _bar_name(effect)
             cost.append(TornadoBar(name, value, end, effect.best[0][place].dollars / best.dollars))
@@ -215,7 +215,7 @@ def what_if_record(answer: WhatIf) -> dict[str, object]:
             {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
             for speed, best in zip(answer.speeds, answer.best, strict=True)
         ],
-        "inputs": [_effect_record(answer, effect) for effect in _sorted(answer)],
+        "inputs": [_effect_record(answer, effect) for effect in by_size(answer)],
         "sources": source_records(sources(front)),
     }
 
@@ -267,7 +267,7 @@ def what_if_frame(answer: WhatIf) -> pd.DataFrame:
             "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
             "elasticity": finite_or_none(effect.cost(at)),
         }
-        for effect in _sorted(answer)
+        for effect in by_size(answer)
         for at, speed in enumerate(answer.speeds)
         for place, ratio in enumerate(effect.ratios)
     ]

@@ -55,7 +55,7 @@ def test_what_nothing_keeps_says_what_to_relax(refused: Command) -> None:
 
 
 def test_what_is_played_is_said_to_be(command: Command) -> None:
-    words = ("recommend", *SMALL, "--isl", 8000, "--osl", 50, "--request-rate", 20)
+    words = ("recommend", *SMALL, "--isl", 8000, "--osl", 50, "--request-rate", 20, "--tpot", "1 s")
     assert all(choice["played"] for choice in record(command, *words)["choices"])
     assert "Loads: played request by request" in " ".join(command(*words, "--why").out.split())
     light = ("recommend", *SMALL, "--osl", 1000, "--request-rate", 2)

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from operator import attrgetter
 
+from inference_econ.answers.prefill import WAYS
 from inference_econ.answers.serving_frontier import ServicePoint
 from inference_econ.answers.sources import UsedSource, priced_sources
+from inference_econ.calibration import QUANTITIES
+from inference_econ.calibration.validation.servers import overall
 from inference_econ.engine import Setup
+from inference_econ.inputs import percent
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.assess_findings import chips_label, verdict
+from inference_econ.report.calibrate import CalibrationPage
 from inference_econ.report.claims import ClaimsPage
 from inference_econ.report.compare import ComparisonPage
 from inference_econ.report.disaggregated import DisaggregatedPage
@@ -20,10 +25,13 @@ from inference_econ.report.explain import ExplanationPage, named_parts
 from inference_econ.report.frontier import FrontierPage
 from inference_econ.report.heading import promises_label
 from inference_econ.report.hour_cost import HourCostPage
+from inference_econ.report.implied import ExponentsPage, ImpliedHourPage
+from inference_econ.report.infer import InferencePage
 from inference_econ.report.intensity import IntensityPage, said_of_step
 from inference_econ.report.load import LoadPage
 from inference_econ.report.most_traffic import MostTrafficPage
 from inference_econ.report.page import Page
+from inference_econ.report.prefill import PrefillPage
 from inference_econ.report.prefix_cache import PrefixCachePage
 from inference_econ.report.price import KIND_NAMES, PricePage
 from inference_econ.report.recommend import RecommendationPage
@@ -34,8 +42,11 @@ from inference_econ.report.speculate import SpeculationPage
 from inference_econ.report.sweep import SweepPage, counted
 from inference_econ.report.table import PART_NAMES, amount, dollars, layout_label, per_hour
 from inference_econ.report.uncertainty import UncertaintyPage, findings
+from inference_econ.report.validate import ValidationPage
 from inference_econ.report.web.working import working
+from inference_econ.report.what_if import WhatIfPage, by_size
 from inference_econ.search import Point
+from inference_econ.studies.inference.posterior import interval
 from inference_econ.studies.results import Curve
 
 #: Parts of an answer: texts, and amounts that follow the price of a chip.
@@ -281,6 +292,73 @@ def _(page: UncertaintyPage) -> Told:
     question = f"How sure {'are' if len(study.labels) > 1 else 'is'} the {what} at {study.speed:g} tokens/s per user?"
     setups = [series.present.setup for series in study.series]
     return Told(question, [" ".join(findings(study))], setups, study.used, proportional=False)
+
+
+@told.register
+def _(page: PrefillPage) -> Told:
+    ways = page.ways
+    question = f"How do several chips read one prompt of {ways.setup.model.name} fastest?"
+    said = [
+        f"{row.prompt:,} tokens on {chips_label(row.ranks)}: {WAYS[row.fastest]}, in "
+        f"{milliseconds(row.ways[row.fastest].seconds)} ms"
+        for row in ways.rows
+        if row.ways
+    ]
+    return Told(question, (f"{'; '.join(said)}.",) if said else (), [ways.setup], proportional=False)
+
+
+@told.register
+def _(page: WhatIfPage) -> Told:
+    answer = page.answer
+    question = f"What moves the cost of serving {_subject(answer.front.setup)} most?"
+    effect = by_size(answer)[0]
+    said = (
+        f"A per cent more of {effect.input.label} changes the cost of {amount(answer.speeds[0])} tokens/s per user by "
+        f"{effect.cost():+.2f} %."
+    )
+    return _told(question, (said,), [answer.front.setup], proportional=False)
+
+
+@told.register
+def _(page: ImpliedHourPage) -> Told:
+    implied = page.implied
+    setup, hour = implied.front.setup, implied.dollars_per_accelerator_hour
+    question = f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
+    said = f"At most ${hour:.3g} per GPU-hour, at {amount(implied.tokens_per_second)} tokens/s per user."
+    return Told(question, (said,), [setup], proportional=False)
+
+
+@told.register
+def _(page: ExponentsPage) -> Told:
+    return Told("Which buyers would choose which offer?", page.tables()[0].notes[:1], proportional=False)
+
+
+@told.register
+def _(page: InferencePage) -> Told:
+    draws, weights = page.inferred.draws, page.inferred.weights
+    low, middle, high = (amount(value / 1e9) for value in interval(draws.active, weights))
+    said = f"Between {low} and {high} billion active parameters with 80 %, {middle} in the median."
+    return Told("How large could the model behind these offers be?", (said,), proportional=False)
+
+
+@told.register
+def _(page: ValidationPage) -> Told:
+    said = [
+        f"{quantity.title}: {percent(errors.median)} in the median of {errors.predicted:,} rows"
+        for report in page.servers
+        for quantity in QUANTITIES
+        if (errors := overall(report.counted(), quantity)) is not None and errors.median is not None
+    ]
+    question = "How far are predictions from what was measured?"
+    return Told(question, (f"{'; '.join(said)}.",) if said else (), proportional=False)
+
+
+@told.register
+def _(page: CalibrationPage) -> Told:
+    fitted = page.fitted
+    errors = [f"{target} {percent(fitted.median_error(target))}" for target in fitted.targets]
+    said = f"After a fit to {len(fitted.rows)} rows, median errors are: {', '.join(errors)}."
+    return Told("Which constants describe these measurements?", (said,), proportional=False)
 
 
 @told.register
