@@ -19,7 +19,17 @@ from inference_econ.engine.bounds import around as around
 from inference_econ.engine.bounds import bounded as bounded
 from inference_econ.engine.bounds import ends as ends
 from inference_econ.engine.bounds import extremes, subjects_of
-from inference_econ.inputs import Assumptions, ErrorSpread, MeasuredLevel, Quantity, Unlike, Unseen, misfits_of, prices
+from inference_econ.inputs import (
+    Assumptions,
+    ErrorSpread,
+    MeasuredLevel,
+    Quantity,
+    Unlike,
+    Unseen,
+    catalog,
+    misfits_of,
+    prices,
+)
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup
@@ -92,7 +102,21 @@ def _worse(instances: Instances) -> list[str]:
     if instances.setup.levels is not None:
         level = _level(instances)
         return [measured(instances)] if level is not None and abs(level.decode) >= _BIAS else []
+    if (lost := _uncounted(instances.setup)) is not None:
+        return [lost]
     return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
+
+
+def _uncounted(setup: Setup) -> str | None:
+    """That constants were changed, and what was measured over those of their profile is no longer counted."""
+    base = setup.assumptions.extends
+    levels = catalog.assumptions(base).levels if base in catalog.names("assumptions") else None
+    if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
+        return None
+    return (
+        f"Constants of {base} are changed: what was measured of {levels.engine} with {setup.model.name} on "
+        f"{setup.hardware.name} beside them is not counted, so compare only with answers under changed constants."
+    )
 
 
 def _level(instances: Instances) -> MeasuredLevel | None:

@@ -287,3 +287,19 @@ def test_a_gap_to_a_bound_or_to_unfitted_assumptions_has_no_errors() -> None:
     said = " ".join(findings(found))
     assert "uncertain by" not in said
     assert "in 80 % of cases" not in said
+
+
+def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted() -> None:
+    change = "assumptions.host.graph_launch=5 us"
+    changed = Setup.of("deepseek_v3", "b200", engine="sglang", changes=[change])
+    said = (
+        "Constants of profiles/sglang_blackwell are changed: what was measured of sglang with DeepSeek-V3 on NVIDIA "
+        "B200 SXM6 180GB beside them is not counted, so compare only with answers under changed constants."
+    )
+    assert said in caveats.warnings([Instances(changed)])
+    for other in (
+        Setup.of("deepseek_v3", "b200", engine="sglang"),
+        Setup.of("deepseek_v3", "b200", engine="sglang", changes=["hardware.link_domain=4"]),
+        Setup.of("falcon_7b", "b200", assumptions="profiles/sglang_blackwell", changes=[change]),
+    ):
+        assert not any("are changed" in text for text in caveats.warnings([Instances(other)]))
