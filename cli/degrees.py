@@ -43,7 +43,12 @@ degrees = apply(
 
 #: Which instances a service may consist of.
 largest = apply(
-    click.option("--max-instance-gpus", type=POSITIVE, help="Largest instance [64, or 4 x the smallest]."), pipeline
+    click.option(
+        "--max-instance-gpus",
+        type=POSITIVE,
+        help="Largest instance [a machine, or as recipes have it; of any layout 64, or 4 x the smallest].",
+    ),
+    pipeline,
 )
 
 layout = apply(open_degrees, instance_gpus, largest)

@@ -73,7 +73,7 @@ deployment = apply(
 manner = apply(
     number_format("--weights", help="Number format of the weights; by default as published."),
     number_format("--activations", help="Of what operators exchange; by default 16-bit."),
-    number_format("--kv", help="Of the KV cache; as activations by default."),
+    number_format("--kv", help="Of the KV cache; by default as the recipe of an engine has it, else as activations."),
     prices.option,
     click.option(
         "--engine",
@@ -86,8 +86,8 @@ manner = apply(
     click.option(
         "--assumptions",
         type=Name("assumptions"),
-        help="Preset; by default the profile of the hardware's generation, that of all servers for chips like those "
-        "that were measured, else 'deployable'; 'paper' with '--grid paper'.",
+        help="Preset; by default the profile of an engine on the hardware's generation, where no engine is meant that "
+        "of all servers, for chips unlike those that were measured 'deployable'; 'paper' with '--grid paper'.",
     ),
     click.option(
         "--set",
