@@ -150,9 +150,9 @@ def _impossible(assessment: Assessment) -> list[str]:
     if shortage is not None and assessment.requests is not None:
         said.append(
             f"{size(round(shortage.batch, 1))} in flight need {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
-            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit and the others wait, so that what is "
-            f"predicted and what is counted as in flight is with {shortage.most:,}. A cache narrower than "
-            f"{precision.kv} or shared prefixes would hold more."
+            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit at most and the others wait, so that "
+            f"what is predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or "
+            "shared prefixes would hold more."
         )
     elif shortage is not None:
         said.append(
