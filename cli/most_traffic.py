@@ -20,4 +20,4 @@ def run(choices: options.Choices, offers: Sequence[Candidate], means: Means, mos
     targets = options.targets(choices)
     with show.progress_bar(quiet=output.quiet):
         found = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
-    show.emit(MostTrafficPage(found, means, targets), output, provenance.asked())
+    show.emit(MostTrafficPage(found), output, provenance.asked())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,6 @@ from inference_econ.errors import InputError
 from . import market, options, proposals, provenance, show
 from .help import Command, example
 from .parameters import COUNT
-
-if TYPE_CHECKING:
-    from inference_econ.answers.picks import Pick
-    from inference_econ.answers.price import Sheet
 
 
 @click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
@@ -57,20 +53,8 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    page = PricePage(sheet, _api_prices(api_prices), _pick(sheet, choices, sum(map(len, layouts))))
+    page = PricePage(sheet, _api_prices(api_prices))
     show.emit(page, output, provenance.asked())
-
-
-def _pick(sheet: Sheet, choices: options.Choices, layouts: int) -> Pick:
-    """How the layout was chosen."""
-    from inference_econ.answers.picks import Pick
-
-    promised, instances = sheet.targets.given, choices["replicas"]
-    kept = "" if not promised else " at this speed" if sheet.usual else " within the promises"
-    if choices["request_rate"] is None and choices["throughput"] is None:
-        return Pick(f"the cheapest per token{kept}, each instance at 80 % of what it carries", layouts)
-    some = "" if instances is None else f" of {instances} instances"
-    return Pick(f"the cheapest fleet{some} that serves this rate{kept}", layouts)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

@@ -40,8 +40,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     With --gpus or --budget the other way round: the most traffic that so many chips, or so much money per hour, carry
     within the promises, aggregated and disaggregated.
     """
-    from inference_econ.answers.burstiness import burstiness_at
-    from inference_econ.answers.recommend import Choice, recommend
+    from inference_econ.answers.recommend import recommend
     from inference_econ.report.recommend import RecommendationPage
 
     options.check_sizes(choices)
@@ -67,11 +66,5 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
-        best, scv = deployments[0], choices["arrival_scv"]
-        bursts = (
-            burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=scv)
-            if isinstance(best, Choice)
-            else None
-        )
-    page = RecommendationPage(deployments, targets, started[0] if started else None, deployments.layouts, bursts)
+        page = RecommendationPage(deployments, started[0] if started else None)
     show.emit(page, output, provenance.asked())

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def _page(name: str, *, quiet: bool) -> Page:
     """The answer to a scenario, ready to be shown."""
-    from inference_econ.report.pages import scenario_page
+    from inference_econ.report.pages import page
     from inference_econ.studies import scenario
 
     with extras.needed("studies"), show.progress_bar(quiet=quiet) as progress:
-        return scenario_page(scenario.run(name, progress=progress))
+        return page(scenario.run(name, progress=progress))
 
 
 @click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))

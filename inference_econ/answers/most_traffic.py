@@ -100,7 +100,7 @@ def most_traffic(
     if not choices:
         raise failures[0] if both else min(failures, key=_lacking)
     ranked = sorted(choices, key=_rank)[:most]
-    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), means)
+    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
 
 
 def _lacking(failure: Exception) -> float:

@@ -12,6 +12,7 @@ from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.load import Fleet
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, recommend
 from inference_econ.answers.subjects import under_load
@@ -55,6 +56,8 @@ class Sheet(Shown):
         What is promised.
     usual : UsualSpeed or None
         Whose speed that is where nobody promised one.
+    pick : Pick or None
+        How the deployment was chosen; None if it was given.
     """
 
     service: Service
@@ -67,6 +70,7 @@ class Sheet(Shown):
     fleet: Fleet | None = None
     targets: Targets = field(default_factory=Targets)
     usual: UsualSpeed | None = None
+    pick: Pick | None = None
 
     @property
     def accelerators(self) -> int:
@@ -265,9 +269,17 @@ def price(
         return replace(found, targets=promised)
 
     if targets is not None:
-        return priced(targets)
-    cheapest, usual = priced_as_usual(candidates[0].setup.model, priced)
-    return replace(cheapest, usual=usual)
+        cheapest, usual = priced(targets), None
+    else:
+        cheapest, usual = priced_as_usual(candidates[0].setup.model, priced)
+    kept = " at this speed" if usual else " within the promises" if cheapest.targets.given else ""
+    some = "" if replicas is None else f" of {replicas:g} instances"
+    rule = (
+        f"the cheapest per token{kept}, each instance at {100 * FILLED:g} % of what it carries"
+        if requests_per_second is None
+        else f"the cheapest fleet{some} that serves this rate{kept}"
+    )
+    return replace(cheapest, usual=usual, pick=Pick(rule, sum(map(len, candidates))))
 
 
 def _priced(

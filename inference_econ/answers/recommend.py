@@ -9,6 +9,7 @@ from typing import overload
 
 from inference_econ._shown import Shown
 from inference_econ._types import Progress
+from inference_econ.answers.burstiness import Burstiness, burstiness_at
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.compare import NOTICED
 from inference_econ.answers.disaggregated.fleets import smallest
@@ -96,14 +97,25 @@ class Recommendation(Shown, Sequence[AnyChoice]):
         What is promised.
     layouts : int
         Layouts that were tried [1].
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals, as assumed [1].
     """
 
     choices: tuple[AnyChoice, ...]
     targets: Targets
     layouts: int
+    arrival_scv: float
 
     def __len__(self) -> int:
         return len(self.choices)
+
+    @property
+    def bursts(self) -> Burstiness | None:
+        """The best deployment under arrivals as assumed and under others; None of pools."""
+        best = self[0]
+        if isinstance(best, PooledChoice):
+            return None
+        return burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=self.arrival_scv)
 
     @overload
     def __getitem__(self, index: int) -> AnyChoice: ...
@@ -178,7 +190,7 @@ def recommend(
         assert failure is not None
         raise failure
     ranked = sorted(choices, key=_rank)[: max(most, len({each.service.setup.hardware.name for each in choices}))]
-    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)))
+    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
 
 
 def as_candidates(offers: Iterable[Candidate | Services]) -> list[Candidate]:

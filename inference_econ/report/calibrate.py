@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import Page
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.table import Table
+
+if TYPE_CHECKING:
+    from inference_econ.calibration.calibrate import Calibrated
 
 _LEGEND = (
     "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
@@ -42,6 +46,11 @@ class CalibrationPage(Page):
     fitted: Fit
     folds: Mapping[Unlike, Sequence[Fold]]
     left_out: Mapping[str, int]
+
+    @classmethod
+    def of(cls, answer: Calibrated) -> Self:
+        """The fit with those that left something out."""
+        return cls(answer.fitted, answer.folds, answer.left_out)
 
     def tables(self) -> Sequence[Table]:
         """The constants, then the errors, then those of fits that left something out."""

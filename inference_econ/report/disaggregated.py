@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from inference_econ.report.table import Table, amount, assumptions_label, dollar
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.answers.disaggregated.answer import Disaggregation
     from inference_econ.report.charts import AnyChart
 
 
@@ -53,6 +54,11 @@ class DisaggregatedPage(Page):
     compared: Comparison
     fleet: Fleet | None = None
     together: Choice | None = None
+
+    @classmethod
+    def of(cls, answer: Disaggregation) -> Self:
+        """Both frontiers, and the fleets where a traffic was asked about."""
+        return cls(answer.comparison, answer.fleet, answer.together)
 
     def tables(self) -> Sequence[Table]:
         """Both frontiers at common speeds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.load import LoadPoint
@@ -37,6 +37,7 @@ from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.answers.load import LoadCurve
     from inference_econ.report.charts import AnyChart
 
 #: Percentiles of each latency that are shown beside those that are promised.
@@ -77,6 +78,11 @@ class LoadPage(Page):
     arrival_scv: float
     bursts: Burstiness | None
     pick: Pick | None = None
+
+    @classmethod
+    def of(cls, answer: LoadCurve) -> Self:
+        """All loads."""
+        return cls(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick)
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""

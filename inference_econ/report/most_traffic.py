@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice
 from inference_econ.answers.subjects import under_load
@@ -30,6 +29,8 @@ from inference_econ.serving import Loaded
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.answers.most_traffic import MostTraffic
+
 
 @dataclass(frozen=True)
 class MostTrafficPage(Page):
@@ -37,38 +38,32 @@ class MostTrafficPage(Page):
 
     Attributes
     ----------
-    choices : sequence of Choice or PooledChoice
-        At least one, the one that carries most first.
-    means : Means
-        Chips or a budget.
-    targets : Targets
-        The promises.
+    answer : MostTraffic
+        The one that carries most first.
     """
 
-    choices: Sequence[AnyChoice]
-    means: Means
-    targets: Targets
+    answer: MostTraffic
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        return (most_traffic_table(self),)
+        return (most_traffic_table(self.answer),)
 
     def frame(self) -> pd.DataFrame:
         """One row per deployment, unrounded."""
-        return flat_frame(most_traffic_record(self)["choices"])
+        return flat_frame(most_traffic_record(self.answer)["choices"])
 
     def record(self) -> object:
         """The means, the promises and every deployment."""
-        return most_traffic_record(self)
+        return most_traffic_record(self.answer)
 
 
-def most_traffic_table(page: MostTrafficPage) -> Table:
+def most_traffic_table(answer: MostTraffic) -> Table:
     """Deployments, the one that carries most first."""
-    targets, given = page.targets, page.targets.given
+    targets, given = answer.targets, answer.targets.given
     ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
-    services = [choice.service for choice in page.choices]
+    services = [choice.service for choice in answer]
     several = len({service.setup.hardware.name for service in services}) > 1
-    kept = [choice_chances(choice, targets) for choice in page.choices]
+    kept = [choice_chances(choice, targets) for choice in answer]
     holds, cells = chances_column(targets, kept)
     columns = (
         *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
@@ -76,12 +71,12 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
     )  # fmt: skip
     rows = [
         (*_row(choice, targets)[0 if several else 1 :], *cell, choice.binding)
-        for choice, cell in zip(page.choices, cells, strict=True)
+        for choice, cell in zip(answer, cells, strict=True)
     ]
-    subjects = under_load((choice.service, choice.instance_load) for choice in page.choices)
+    subjects = under_load((choice.service, choice.instance_load) for choice in answer)
     setups = [service.setup for service in services]
     notes = (
-        f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
+        f"The most requests for {answer.means.text}, {_within(targets)}; binding: what a little more would break.",
         *planned_notes(targets, kept),
         *(["With a promised E2E no pools that prefill and decode apart are compared."] if "e2e" in given else []),
         *cannot_start(setups),
@@ -94,8 +89,8 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         *caveats.remarks(subjects, SEEN),
     )
     least = ("tokens/s", "busy %", "rented", "$/M output", "binding")
-    title = service_title(f"Most requests for {page.means.text}", services, promises=page.targets)
-    return with_practices(Table(title, columns, tuple(rows), notes, why, least), page.choices)
+    title = service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets)
+    return with_practices(Table(title, columns, tuple(rows), notes, why, least), answer)
 
 
 def _within(targets: Targets) -> str:
@@ -129,18 +124,21 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, targets: T
     )
 
 
-def most_traffic_record(page: MostTrafficPage) -> dict[str, Any]:
+def most_traffic_record(answer: MostTraffic) -> dict[str, Any]:
     """Deployments as plain data."""
     return {
-        "means": {"accelerators": page.means.accelerators, "dollars_per_hour": page.means.dollars_per_hour},
-        "targets": targets_record(page.targets),
+        "means": {
+            "accelerators": answer.means.accelerators,
+            "dollars_per_hour": answer.means.dollars_per_hour,
+        },
+        "targets": targets_record(answer.targets),
         "choices": [
             {
-                **choice_record(choice, page.targets),
+                **choice_record(choice, answer.targets),
                 "output_tokens_per_second": choice.load.requests_per_second
                 * choice.replicas
                 * choice.service.requests.osl.mean,
             }
-            for choice in page.choices
+            for choice in answer
         ],
     }

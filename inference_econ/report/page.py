@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from inference_econ.report.files import CHARTS, PICTURES
 from inference_econ.report.table import Table
@@ -85,6 +85,12 @@ Block = Table | Sketch | Bar | Remarks | Headline
 
 class Page(ABC):
     """What can be shown of an answer; each form is made only when it is asked for."""
+
+    @classmethod
+    def of(cls, answer: Any) -> Self:
+        """The page of an answer, as far as it shows nothing else."""
+        made: Callable[[Any], Self] = cls
+        return made(answer)
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:

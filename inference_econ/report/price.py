@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.chances import Chances, chances, fleet_chances
-from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import PooledChoice
@@ -51,13 +50,10 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
-    pick : Pick or None
-        How the layout was chosen; None if it was given.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
-    pick: Pick | None = None
 
     @property
     def targets(self) -> Targets:
@@ -67,7 +63,7 @@ class PricePage(Page):
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
         kept = kept_with(_chances(self.sheet, self.targets), self.targets)
-        return (with_notes(price_table(self.sheet, self.api), [*_picked(self.sheet, self.pick), *kept]),)
+        return (with_notes(price_table(self.sheet, self.api), [*_picked(self.sheet), *kept]),)
 
     def frame(self) -> pd.DataFrame:
         """One row per kind of token, unrounded."""
@@ -77,7 +73,7 @@ class PricePage(Page):
         """The deployment, its load and its costs."""
         kept = _chances(self.sheet, self.targets)
         promised = {"targets": targets_record(self.targets), **chances_record(kept)}
-        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
+        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.sheet.pick)}
 
     def charts(self) -> Mapping[str, AnyChart]:
         """How the bill of an hour is shared."""
@@ -141,8 +137,9 @@ def _label(sheet: Sheet) -> str:
     return choice_label(PooledChoice(sheet.fleet))
 
 
-def _picked(sheet: Sheet, pick: Pick | None) -> list[str]:
+def _picked(sheet: Sheet) -> list[str]:
     """How the deployment was chosen; a layout that somebody could take another of only where instances do both."""
+    pick = sheet.pick
     if sheet.fleet is None or pick is None:
         return picked(sheet.service, pick)
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import Burstiness
@@ -42,6 +43,7 @@ from inference_econ.report.table import Table, assumptions_label, dollars, layou
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.answers.recommend import Recommendation
     from inference_econ.report.charts import AnyChart
 
 #: Fleets within this factor cost the same [1].
@@ -56,45 +58,41 @@ class RecommendationPage(Page):
 
     Attributes
     ----------
-    choices : sequence of Choice or PooledChoice
+    answer : Recommendation
         The cheapest first.
-    targets : Targets
-        The promises.
     startable : Choice or None
         Beside any layout, the cheapest that an engine can start.
-    layouts : int
-        Layouts that were tried; 0 if that is not known [1].
-    bursts : Burstiness or None
-        The cheapest under arrivals as assumed and under others.
     """
 
-    choices: Sequence[AnyChoice]
-    targets: Targets
+    answer: Recommendation
     startable: AnyChoice | None = None
-    layouts: int = 0
-    bursts: Burstiness | None = None
+
+    @cached_property
+    def bursts(self) -> Burstiness | None:
+        """The cheapest under arrivals as assumed and under others."""
+        return self.answer.bursts
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        notes = [*_distance(self.choices[0], self.startable), *_rule(self.layouts, self.targets)]
+        notes = [*_distance(self.answer[0], self.startable), *_rule(self.answer.layouts, self.answer.targets)]
         if self.bursts is not None:
-            notes.append(promises_note(self.bursts, self.targets))
-        return (with_notes(recommend_table(self.choices, self.targets), notes),)
+            notes.append(promises_note(self.bursts, self.answer.targets))
+        return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
 
     def frame(self) -> pd.DataFrame:
         """One row per deployment, unrounded."""
-        return flat_frame(choice_record(choice, self.targets) for choice in self.choices)
+        return flat_frame(choice_record(choice, self.answer.targets) for choice in self.answer)
 
     def charts(self) -> Mapping[str, AnyChart]:
         """What deployments cost against what their users wait, the cheapest marked."""
         from inference_econ.report import charts
 
-        title = f"What do deployments that keep the promises cost?\n{recommend_title(self.choices, self.targets)}"
-        return {"recommend": charts.line_charts(recommend_charts(self.choices, self.targets), title)}
+        title = f"What do deployments that keep the promises cost?\n{recommend_title(self.answer, self.answer.targets)}"
+        return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def record(self) -> object:
         """The promises and every deployment."""
-        record = recommend_record(self.choices, self.targets)
+        record = recommend_record(self.answer, self.answer.targets)
         if self.bursts is not None:
             record["burstiness"] = burstiness_record(self.bursts)
         if self.startable is None:
@@ -112,13 +110,11 @@ class RecommendationPage(Page):
 
 def _rule(layouts: int, targets: Targets) -> list[str]:
     """By which rule the rows were chosen, and what binds them."""
-    binding = "inding: what one instance less would break."
-    if not layouts:
-        return [f"B{binding}"]
     kept = "keep the promises" if targets.given else f"are at most {100 * targets.fullest:g} % full"
     return [
         f"Of {layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
-        f"cheapest (--tp, --pp, --dp and --ep take others); b{binding}"
+        f"cheapest (--tp, --pp, --dp and --ep take others); "
+        "binding: what one instance less would break."
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -80,6 +80,11 @@ class ServingFrontierPage(Page):
     front: ServiceFrontier
     y: Metric
     saving: Saving | None = None
+
+    @classmethod
+    def of(cls, answer: ServiceFrontier) -> Self:
+        """Cost held against speed."""
+        return cls(answer, "cost")
 
     def tables(self) -> Sequence[Table]:
         """Some points."""

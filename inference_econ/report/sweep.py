@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from inference_econ.report.page import Block, Headline, Page
 from inference_econ.report.table import Table, dollars
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.grid import Grid
+    from inference_econ.studies.sweep.stored import Sweep
 
 #: Behind what no measurement stands behind, and what that says.
 _MARK = "*"
@@ -31,6 +32,11 @@ class SweepPage(Page):
     """A sweep, ready to be shown."""
 
     swept: Swept
+
+    @classmethod
+    def of(cls, answer: Swept | Sweep) -> Self:
+        """What is in memory, or the sum of what is in files."""
+        return cls(answer if isinstance(answer, Swept) else answer.summary())
 
     def tables(self) -> Sequence[Table]:
         """The cheapest of every row and speed, and why combinations have no frontier."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, Servers, Violation, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
@@ -17,6 +17,8 @@ from inference_econ.report.table import Table, spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.calibration.validation.validated import Validated
 
 #: Statements that differ by less are counted as met [1].
 _MET = 0.05
@@ -60,6 +62,11 @@ class ValidationPage(Page):
     ) -> None:
         self._compare_servers, self._compare_others, self._find_beyond = servers, others, beyond
         self.keys, self.command, self.named = keys, command, named
+
+    @classmethod
+    def of(cls, answer: Validated) -> Self:
+        """Servers alone."""
+        return cls(lambda: answer.servers, None, beyond=lambda _: None, command="inference-econ validate", named=True)
 
     @cached_property
     def servers(self) -> Sequence[Servers]:

@@ -87,7 +87,7 @@ def picked(page: Page, arrival_scv: float) -> Pick | None:
 
 @picked.register
 def _(page: RecommendationPage, arrival_scv: float) -> Pick:
-    best = page.choices[0]
+    best = page.answer[0]
     chosen = answer_file.chosen(Answer("", "recommend", {"arrival_scv": arrival_scv}, page.plain()))
     if isinstance(best, PooledChoice):
         return _of_pools(best.fleet.pools, chosen), chosen, "the first row"

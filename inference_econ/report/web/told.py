@@ -184,7 +184,7 @@ def _(page: PricePage) -> Told:
 
 @told.register
 def _(page: RecommendationPage) -> Told:
-    best, targets = page.choices[0], page.targets
+    best, targets = page.answer[0], page.answer.targets
     ttft, tpot = (f"{targets.percentile_of(name)} {name.upper()}" for name in ("ttft", "tpot"))
     promise = promises_label(targets)
     rate = best.load.requests_per_second * best.replicas
@@ -192,30 +192,30 @@ def _(page: RecommendationPage) -> Told:
         f"Which deployment serves {best.service.setup.model.name} at {rate:.4g} requests/s"
         f"{f' with {promise}' if promise else ''} for the least money?"
     )
-    tried = f" of {page.layouts} layouts" if page.layouts else ""
+    tried = f" of {page.answer.layouts} layouts" if page.answer.layouts else ""
     answer = (
         f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
         " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
         f"{100 * best.load.utilization:.0f} % busy, {ttft} {milliseconds(targets.seen('ttft', best.load))} ms and "
         f"{tpot} {milliseconds(targets.seen('tpot', best.load))} ms.",
     )  # fmt: skip
-    return _told(question, answer, (choice.service.setup for choice in page.choices))
+    return _told(question, answer, (choice.service.setup for choice in page.answer))
 
 
 @told.register
 def _(page: MostTrafficPage) -> Told:
-    best = page.choices[0]
-    promise = promises_label(page.targets)
+    best = page.answer[0]
+    promise = promises_label(page.answer.targets)
     rate = best.load.requests_per_second * best.replicas
     question = (
-        f"How much traffic of {best.service.setup.model.name} do {page.means.text} carry"
+        f"How much traffic of {best.service.setup.model.name} do {page.answer.means.text} carry"
         f"{f' with {promise}' if promise else ''}?"
     )
     fleet = fleet_name(best.service, best.replicas)
     answer = (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
     # At other prices a budget buys other fleets.
-    proportional = page.means.dollars_per_hour is None
-    return _told(question, answer, (choice.service.setup for choice in page.choices), proportional=proportional)
+    proportional = page.answer.means.dollars_per_hour is None
+    return _told(question, answer, (choice.service.setup for choice in page.answer), proportional=proportional)
 
 
 @told.register
