@@ -2,7 +2,8 @@
 # Commands that set everything up themselves; nothing but Python 3.11 or newer is needed.
 #
 #   sh run.sh demo        a frontier of a real model on real hardware, and its picture
-#   sh run.sh test        every check and test
+#   sh run.sh test        every check and test; with a PATH its tests alone
+#   sh run.sh check       ruff, types and the walls of the house (a minute)
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
@@ -63,20 +64,32 @@ set_up_browser() {
     echo "Chromium cannot be installed here: the tests of the page in a browser are skipped, and fail where CI=true; 'apt-get install chromium' as root mends it" >&2
 }
 
+check() {
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+    .venv/bin/mypy
+    .venv/bin/lint-imports
+}
+
 case "${1:-}" in
 demo)
     set_up . package
     .venv/bin/inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg
     ;;
+check)
+    set_up ".[dev]" dev
+    check
+    ;;
 test)
     set_up ".[dev]" dev
+    shift
+    if [ $# -gt 0 ]; then
+        exec .venv/bin/python -m pytest "$@"
+    fi
     set_up_browser
-    .venv/bin/ruff check .
-    .venv/bin/ruff format --check .
-    .venv/bin/mypy
-    .venv/bin/lint-imports
+    check
     # Tests that share what takes long run in one process (tests/conftest.py), and what takes longest begins first.
-    .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
     ;;
 reproduce)
     set_up . package
@@ -180,7 +193,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | priors | validate | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -41,7 +41,7 @@ for name in "$@"; do
     [ -x "$environment/bin/python" ] || $uv venv --quiet --seed --python "$python" "$environment"
     $uv pip install --quiet --upgrade --python "$environment" --resolution "$resolution" --editable ".[dev]"
     echo "$name: $("$environment/bin/python" --version)"
-    "$environment/bin/python" -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -o "cache_dir=$environment/pytest_cache" || failed="$failed $name"
+    "$environment/bin/python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -o "cache_dir=$environment/pytest_cache" || failed="$failed $name"
 done
 [ -z "$skipped" ] || echo "skipped, no such Python:$skipped"
 [ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }

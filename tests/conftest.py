@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.reading import fixture_rows
-from tests.shipped import shipped_servers
 
-# Machines may be busy: how long an example takes is no property of the code.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Machines may be busy: how long an example takes is no property of the code. Whether a change is good must not depend
+# on luck, so that the same examples are drawn every time; --hypothesis-profile random looks for others.
+settings.register_profile("random", deadline=None)
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.load_profile("same")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that share what takes long run in one process: those of a file, and those of all shipped servers."""
-    for item in items:
-        shares = hasattr(getattr(item, "module", None), shipped_servers.__name__)
-        item.add_marker(pytest.mark.xdist_group("shipped servers" if shares else item.path.as_posix()))
+#: What is computed once for all tests that name it, in one process.
+_SHARED = "shipped_servers"
+
+
+@cache
+def _shares(path: Path) -> bool:
+    return _SHARED in path.read_text(encoding="utf-8")
+
+
+class _Together(LoadFileScheduling):  # type: ignore[misc]
+    """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return _SHARED if _shares(self.config.rootpath / file) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together:
+    """Which tests run in one process, where there are several."""
+    return _Together(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
