@@ -11,20 +11,6 @@ from inference_econ.errors import InputError, TooMuchError
 
 from . import bounded
 
-#: Commands by what they are for.
-COMMANDS: Mapping[str, Sequence[str]] = {
-    "Ask": ("frontier", "explain", "intensity", "assess", "price", "speculate", "cache", "prefill", "hour-cost"),
-    "Compare": ("compare", "what-if"),
-    "Invert": ("infer", "implied-hour-price", "implied-acceptance", "revealed-exponent"),
-    "Plan": ("recommend", "load", "disaggregate", "launch"),
-    "Show": ("report", "serve", "mcp"),
-    "Measure": ("validate", "calibrate"),
-    "Study": (
-        *("uncertainty", "sweep", "query", "claims"),
-        *("run", "table", "figure", "reproduce", "speculate-check"),
-    ),
-    "Catalogue": ("hardware", "models", "scenarios", "assumptions", "engines", "schema", "import-model"),
-}
 #: Options by what they are about; all others are what a command has for itself.
 OPTIONS: Mapping[str, Sequence[str]] = {
     "Requests": (
@@ -88,11 +74,13 @@ class Group(click.Group):
             raise StoppedError from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them; what has no heading comes last."""
-        known = [name for names in COMMANDS.values() for name in names]
-        others = [name for name in self.list_commands(ctx) if name not in known]
-        for heading, names in (*COMMANDS.items(), ("Others", others)):
-            _write(formatter, heading, [(name, _summary(self.commands[name])) for name in names])
+        """Write them."""
+        from .commands import COMMANDS, name_of
+
+        del ctx  # the list knows all of them
+        for heading in dict.fromkeys(listed.heading for listed in COMMANDS):
+            commands = [listed.command for listed in COMMANDS if listed.heading == heading]
+            _write(formatter, heading, [(name_of(command), _summary(command)) for command in commands])
 
 
 def _summary(command: click.Command) -> str:

@@ -11,39 +11,8 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog as catalog_files
 
-from . import (
-    assess,
-    calibrate,
-    catalog,
-    claims,
-    compare,
-    disaggregate,
-    explain,
-    frontier,
-    gallery,
-    hour_cost,
-    implied,
-    import_model,
-    infer,
-    intensity,
-    launch,
-    load,
-    mcp,
-    prefill,
-    prefix_cache,
-    price,
-    recommend,
-    renamed,
-    report,
-    sampling_rule,
-    scenario,
-    serve,
-    speculate,
-    sweep,
-    uncertainty,
-    validate,
-    what_if,
-)
+from . import renamed
+from .commands import COMMANDS
 from .help import COMPLETION, Group, StoppedError
 from .parameters import UNCOUNTABLE
 
@@ -61,49 +30,8 @@ def app() -> None:
     """
 
 
-for command in (
-    frontier.frontier,
-    explain.explain,
-    intensity.intensity,
-    compare.compare,
-    what_if.what_if,
-    assess.assess,
-    price.price,
-    recommend.recommend,
-    launch.launch,
-    hour_cost.hour_cost,
-    infer.infer,
-    implied.hour_price,
-    implied.acceptance,
-    implied.exponent,
-    speculate.speculate,
-    sampling_rule.check,
-    load.load,
-    disaggregate.disaggregate,
-    prefix_cache.cache,
-    prefill.prefill,
-    serve.serve,
-    mcp.mcp,
-    scenario.run,
-    scenario.table,
-    scenario.figure,
-    sweep.sweep,
-    sweep.query,
-    gallery.reproduce,
-    claims.claims,
-    catalog.hardware,
-    catalog.models,
-    catalog.scenarios,
-    catalog.assumptions,
-    catalog.engines,
-    catalog.schema,
-    import_model.import_model,
-    validate.validate,
-    calibrate.calibrate,
-    report.report,
-    uncertainty.uncertainty,
-):
-    app.add_command(command)
+for listed in COMMANDS:
+    app.add_command(listed.command)
 
 
 def run() -> None:

@@ -18,52 +18,12 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.explorer import Answer, Fields, Option, Question, RefusedError
 from inference_econ.inputs import catalog
 
-from . import (
-    assess,
-    compare,
-    disaggregate,
-    explain,
-    frontier,
-    hour_cost,
-    intensity,
-    launch,
-    load,
-    prefill,
-    prefix_cache,
-    price,
-    recommend,
-    show,
-    speculate,
-    validate,
-    what_if,
-)
-from . import catalog as catalogue
+from . import compare, show
+from .commands import served
 from .help import OPTIONS
 from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates, once
 
-COMMANDS: Mapping[str, click.Command] = {
-    "frontier": frontier.frontier,
-    "explain": explain.explain,
-    "intensity": intensity.intensity,
-    "compare": compare.compare,
-    "what-if": what_if.what_if,
-    "price": price.price,
-    "load": load.load,
-    "recommend": recommend.recommend,
-    "disaggregate": disaggregate.disaggregate,
-    "launch": launch.launch,
-    "assess": assess.assess,
-    "speculate": speculate.speculate,
-    "cache": prefix_cache.cache,
-    "prefill": prefill.prefill,
-    "hour-cost": hour_cost.hour_cost,
-    "validate": validate.validate,
-    "models": catalogue.models,
-    "hardware": catalogue.hardware,
-    "engines": catalogue.engines,
-    "assumptions": catalogue.assumptions,
-    "scenarios": catalogue.scenarios,
-}
+COMMANDS: Mapping[str, click.Command] = served()
 #: Questions that scenarios hold.
 _OF_SCENARIOS = ("frontier", "compare")
 #: Options that say where an answer goes, or that name files of the machine that a command runs on.

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
     from inference_econ.report.web import Asked
 
-#: Commands that answer a question; others list, write or fit something.
-COMMANDS = (
-    "frontier", "explain", "intensity", "assess", "price", "speculate", "cache", "hour-cost", "compare", "recommend",
-    "load", "disaggregate", "run",
-)  # fmt: skip
 _PROGRAM = "inference-econ"
 
 
@@ -125,7 +120,7 @@ def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
     with command.make_context(name, arguments, parent=click.get_current_context().find_root()) as context:
         _check_unshown(context)
         page = show.taken(lambda: command.invoke(context)).page
-    assert page is not None  # all of COMMANDS show one
+    assert page is not None  # all that are reported show one
     engine, burstiness = context.params.get("engine"), context.params.get("arrival_scv")
     named = engine[0].partition("@")[0] if engine else None
     return Asked(page, shlex.join([_PROGRAM, *words]), (), burstiness or 1.0, to or named)
@@ -141,13 +136,15 @@ def _command(name: str) -> click.Command:
     """
     if name == "report":
         raise InputError("a report in a report: give what is asked itself, without 'report'")
-    if name in COMMANDS:
+    from .commands import reported
+
+    if name in reported():
         return _commands()[name]
     if name in _commands():
-        raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(COMMANDS)}")
-    near = difflib.get_close_matches(name, COMMANDS, 1)
+        raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(reported())}")
+    near = difflib.get_close_matches(name, reported(), 1)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(COMMANDS)}")
+    raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(reported())}")
 
 
 def _check_unshown(context: click.Context) -> None:

@@ -52,13 +52,19 @@ def with_engines(
 
 
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
-    """A table with a column of recipes behind that of engines; as it is where all rows have the same."""
+    """A table with a column of recipes behind that of engines; as it is where all rows have the same.
+
+    It is the first to go where the table is too wide, but the last one where an engine has several.
+    """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
     place = table.columns.index("engine") + 1
     rows = tuple((*row[:place], practice, *row[place:]) for row, practice in zip(table.rows, practices, strict=True))
     columns = (*table.columns[:place], "recipe", *table.columns[place:])
-    return replace(table, columns=columns, rows=rows, least=("recipe", *table.least))
+    engines = [row[place - 1] for row in table.rows]
+    told = len(set(zip(engines, practices, strict=True))) == len(set(engines))
+    least = ("recipe", *table.least) if told else (*table.least, "recipe")
+    return replace(table, columns=columns, rows=rows, least=least)
 
 
 def with_notes(table: Table, notes: Sequence[str]) -> Table:
