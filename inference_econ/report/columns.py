@@ -46,6 +46,8 @@ class Fitted(NamedTuple):
 def fitted(table: Table, width: int) -> Fitted:
     """The columns of a table in a width; the least important are left out where they do not all fit.
 
+    A wide one that has gone may leave room for narrower ones that are less important.
+
     Parameters
     ----------
     table : Table
@@ -53,12 +55,17 @@ def fitted(table: Table, width: int) -> Fitted:
     width : int
         Of a line [characters].
     """
-    columns = _columns(table)
+    columns = every = _columns(table)
     left_out: list[str] = []
     unimportant = [head for head in table.least if head in table.columns]
     while (widths := _widths(columns, width)) is None and unimportant:
         left_out.append(unimportant.pop(0))
         columns = [column for column in columns if column.head != left_out[-1]]
+    for head in reversed(left_out if widths else ()):
+        more = [column for column in every if column.head == head or column in columns]
+        if (room := _widths(more, width)) is not None:
+            columns, widths = more, room
+            left_out = [other for other in left_out if other != head]
     while widths is None and (widths := _widths(columns, width, words=True)) is None and len(columns) > 1:
         left_out.append(columns.pop().head)
     widths = widths or _floors(columns, words=True)

@@ -71,3 +71,9 @@ def test_numbers_with_a_mark_or_a_word_are_aligned_to_the_right() -> None:
 def test_which_columns_are_numbers(cells: tuple[str, ...], right: bool) -> None:
     (column,) = fitted(Table("t", ("head",), tuple((cell,) for cell in cells)), 80).columns
     assert column.right is right
+
+
+def test_a_wide_column_that_has_gone_leaves_room_for_a_narrow_one() -> None:
+    table = Table("t", ("GPUs", "$", "recipe"), (("8", "1.20", "bf16 cache, MTP 2"),), least=("$", "recipe"))
+    assert fitted(table, 16).left_out == ["recipe"]
+    assert fitted(table, 8).left_out == ["$", "recipe"]
