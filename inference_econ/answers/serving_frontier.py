@@ -353,8 +353,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
         """Every point as plain data with low and high beside what is uncertain, and its layout."""
-        for index, point in enumerate(self.points()):
-            yield bounds.bounded(point.record(), self.ends_at(index)), point.layout
+        for point, factors in zip(self.points(), self.ends_each(), strict=True):
+            yield bounds.bounded(point.record(), factors), point.layout
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """The least cost of a speed, between batches that were calculated as well, and where it probably is.
@@ -455,14 +455,20 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def ends_at(self, index: int) -> bounds.Ends:
         """The same of one point."""
-        return self._known_ends()[int(self.which[index])]
+        return self._ends_of(int(self.which[index]))
+
+    def ends_each(self) -> list[bounds.Ends]:
+        """The same of every point."""
+        known = self._known_ends()
+        return [known[number] for number in self.which.tolist()]
 
     def _known_ends(self) -> Mapping[int, bounds.Ends]:
         """The factors of each candidate that has a point."""
-        return {
-            number: bounds.ends(self._instances(number, np.flatnonzero(self.which == number)), bounds.FULL)
-            for number in self.shown
-        }
+        return {number: self._ends_of(number) for number in self.shown}
+
+    def _ends_of(self, number: int) -> bounds.Ends:
+        """The factors of one candidate, by all of its points."""
+        return bounds.ends(self._instances(number, np.flatnonzero(self.which == number)), bounds.FULL)
 
 
 def frontier(

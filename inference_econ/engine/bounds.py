@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inference_econ._types import Array
@@ -54,7 +54,15 @@ FULL: Follows = {
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
     """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
-    return interval(1.0, instances.setup.assumptions, quantity, level=LEVEL, subjects=subjects_of(instances))
+    return _around(instances, [quantity])[quantity]
+
+
+def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
+    """The same for several quantities."""
+    subjects, assumptions = subjects_of(instances), instances.setup.assumptions
+    return {
+        quantity: interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects) for quantity in set(quantities)
+    }
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
@@ -93,8 +101,9 @@ def _beyond(values: Sequence[float], known: Range) -> list[float]:
 def ends(instances: Instances, follows: Follows) -> Ends:
     """Factors from columns to where measured values probably lie [1]; None where nobody knows."""
     factors: dict[str, Factors] = {}
+    around_each = _around(instances, (quantity for quantity, _ in follows.values()))
     for name, (quantity, power) in follows.items():
-        likely = around(instances, quantity)
+        likely = around_each[quantity]
         factors[name] = (None, None)
         if likely is not None:
             low, high = sorted(end**power for end in likely)

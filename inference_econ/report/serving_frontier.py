@@ -279,8 +279,7 @@ def measured_alike(front: ServiceFrontier) -> bool:
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
     """What hovering over each point says: its deployment, its times and its cost, with their ends."""
     points = front.points()
-    ends = [front.ends_at(index) for index in range(len(points))]
-    both = list(zip(points, ends, strict=True))
+    both = list(zip(points, front.ends_each(), strict=True))
     details = deployed(points)
     details |= {
         "recipe": [point.practice for point in points],

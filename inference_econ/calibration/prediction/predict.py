@@ -20,7 +20,7 @@ from inference_econ.calibration.measurements import FULL_LOADS, WORKERS_NOT_RECO
 from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.calibration.prediction.speculating import assumed_rounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Assumptions
+from inference_econ.inputs import Assumptions, catalog
 from inference_econ.serving import Server, Service, loaded
 from inference_econ.serving.simulation import play
 
@@ -107,11 +107,13 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
         In the order of the rows; what the model cannot express is skipped with the reason.
     """
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        groups[_deployment(row)].append(index)
-    together = [[rows[index] for index in indices] for indices in groups.values()]
     predictions: list[Prediction | None] = [None] * len(rows)
-    each = _predict_groups(together, [profiles(group[0]) for group in together], processes)
+    # Thousands of rows ask about the same engines, chips and models, and nothing is changed of them.
+    with catalog.uncopied():
+        for index, row in enumerate(rows):
+            groups[_deployment(row)].append(index)
+        together = [[rows[index] for index in indices] for indices in groups.values()]
+        each = _predict_groups(together, [profiles(group[0]) for group in together], processes)
     for indices, group in zip(groups.values(), each, strict=True):
         for index, prediction in zip(indices, group, strict=True):
             predictions[index] = prediction
