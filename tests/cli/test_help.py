@@ -8,6 +8,7 @@ import shlex
 from typing import Any
 
 import pytest
+from inference_econ_cli.commands import COMMANDS, name_of
 
 from tests.cli.conftest import Command
 
@@ -23,9 +24,9 @@ def _help(command: Command, *arguments: str) -> str:
 
 def test_commands_stand_under_headings_uncut(command: Command) -> None:
     text = _help(command)
-    listed = [name for names in headings.COMMANDS.values() for name in names]
+    listed = [name_of(each.command) for each in COMMANDS]
     assert sorted(listed) == sorted(app.commands)
-    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == ["Options", *headings.COMMANDS]
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == ["Options", *dict.fromkeys(each.heading for each in COMMANDS)]
     assert "..." not in text.split("Ask:")[1]
     for name in listed:
         assert re.search(rf"^  {name}  ", text, re.MULTILINE)

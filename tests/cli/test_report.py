@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from inference_econ_cli.commands import reported
 
 from inference_econ.report.page import json_text
 from tests.cli.conftest import Command
@@ -34,7 +35,19 @@ QUESTIONS = {
     "disaggregate": "disaggregate llama_3_8b h100_sxm --request-rate 5 --max-instance-gpus 1",
     "run": "run examples/opening_question",
     "scenario": "paper/table_4",
+    "intensity": "intensity llama_3_8b h100_sxm --tp 1",
+    "prefill": "prefill llama_3_8b h100_sxm",
+    "what-if": "what-if llama_3_8b h100_sxm --tp 1 --engine vllm",
+    "infer": "infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --samples 300",
+    "implied-hour-price": "implied-hour-price llama_3_8b h100_sxm --output-price 0.4 --tokens-per-second 40",
+    "revealed-exponent": "revealed-exponent --recorded qwen/qwen3-235b-a22b-04-28",
+    "uncertainty": "uncertainty llama_3_8b h100_sxm --tp 1 --vary 'price=lognorm(s=0.2, relative)' --samples 64",
+    "claims": "claims tokens_per_round",
 }
+
+
+def test_every_command_that_is_reported_is_asked() -> None:
+    assert set(reported()) == {question.split()[0] for question in QUESTIONS.values()} - {"paper/table_4"}
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from operator import attrgetter
 
@@ -325,7 +325,8 @@ def _(page: ImpliedHourPage) -> Told:
     setup, hour = implied.front.setup, implied.dollars_per_accelerator_hour
     question = f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
     said = f"At most ${hour:.3g} per GPU-hour, at {amount(implied.tokens_per_second)} tokens/s per user."
-    return Told(question, (said,), [setup], proportional=False)
+    # The price is what was asked for; that of the setup is a unit.
+    return Told(question, (said,), [replace(setup, price=None)], proportional=False)
 
 
 @told.register
