@@ -8,12 +8,12 @@ import shlex
 from typing import Any
 
 import pytest
-from inference_econ_cli.commands import COMMANDS, name_of
 
 from tests.cli.conftest import Command
 
 app: Any = importlib.import_module("inference_econ_cli.main").app
 headings = importlib.import_module("inference_econ_cli.help")
+commands = importlib.import_module("inference_econ_cli.commands")
 
 
 def _help(command: Command, *arguments: str) -> str:
@@ -24,9 +24,12 @@ def _help(command: Command, *arguments: str) -> str:
 
 def test_commands_stand_under_headings_uncut(command: Command) -> None:
     text = _help(command)
-    listed = [name_of(each.command) for each in COMMANDS]
+    listed = [commands.name_of(each.command) for each in commands.COMMANDS]
     assert sorted(listed) == sorted(app.commands)
-    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == ["Options", *dict.fromkeys(each.heading for each in COMMANDS)]
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [
+        "Options",
+        *dict.fromkeys(each.heading for each in commands.COMMANDS),
+    ]
     assert "..." not in text.split("Ask:")[1]
     for name in listed:
         assert re.search(rf"^  {name}  ", text, re.MULTILINE)
