@@ -89,7 +89,7 @@ test)
     set_up_browser
     check
     # Tests that share what takes long run in one process (tests/conftest.py), and what takes longest begins first.
-    .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
     ;;
 reproduce)
     set_up . package
