@@ -37,9 +37,9 @@ class _Together(LoadFileScheduling):  # type: ignore[misc]
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together:
-    """Which tests run in one process, where there are several."""
-    return _Together(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together | None:
+    """Which tests run in one process, where ``--dist loadfile`` wants those of a file to."""
+    return _Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

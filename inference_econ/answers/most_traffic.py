@@ -237,8 +237,7 @@ def _fullest(
     """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
 
     def broken(rate: float) -> str | None:
-        load = loaded(service, rate / replicas, arrival_scv=arrival_scv)
-        return targets.broken(load)
+        return targets.broken(loaded(service, rate / replicas, arrival_scv=arrival_scv))
 
     low, high = least, most
     if least > 0.0 and broken(least) is not None:

@@ -445,10 +445,10 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
-        known = self._known_ends()
+        each = self.ends_each()
         factors: dict[str, bounds.Factors] = {}
         for name in bounds.FULL:
-            pairs = [known[number][name] for number in self.which.tolist()]
+            pairs = [ends[name] for ends in each]
             low, high = (np.array([math.nan if pair[end] is None else pair[end] for pair in pairs]) for end in (0, 1))
             factors[name] = (None, None) if np.isnan(low).any() else (low, high)
         return factors
@@ -459,12 +459,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def ends_each(self) -> list[bounds.Ends]:
         """The same of every point."""
-        known = self._known_ends()
+        known = {number: self._ends_of(number) for number in self.shown}
         return [known[number] for number in self.which.tolist()]
-
-    def _known_ends(self) -> Mapping[int, bounds.Ends]:
-        """The factors of each candidate that has a point."""
-        return {number: self._ends_of(number) for number in self.shown}
 
     def _ends_of(self, number: int) -> bounds.Ends:
         """The factors of one candidate, by all of its points."""

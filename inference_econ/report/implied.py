@@ -55,11 +55,8 @@ class ImpliedHourPage(Page):
         )
         return (Table(title, ("", ""), rows, tuple(caveats.warnings(implied.subjects())), why),)
 
-    def record(self) -> object:
+    def record(self) -> dict[str, object]:
         """The price of an hour, and what it follows from."""
-        return self._record()
-
-    def _record(self) -> dict[str, object]:
         implied = self.implied
         low, high = self._ends()
         asked = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
@@ -74,7 +71,7 @@ class ImpliedHourPage(Page):
 
     def frame(self) -> pd.DataFrame:
         """One row, unrounded."""
-        return flat_frame([self._record()])
+        return flat_frame([self.record()])
 
     def _ends(self) -> tuple[float | None, float | None]:
         """Where the price lies with 80 %, as more throughput pays for more."""

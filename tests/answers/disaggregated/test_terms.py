@@ -200,7 +200,7 @@ def test_more_freedom_never_costs_more_and_queues_are_never_free(
         # With more freedom the lightest load that is looked at is not quite as light.
         reached = speeds <= other.tokens_per_second.max()
         assert reached.mean() > 0.5
-        assert np.all(other.dollars_at(speeds)[reached] <= front.dollars[reached] * 1.15)
+        assert np.all(other.dollars_at(speeds)[reached] <= front.dollars[reached] * 1.1)
     # No fleet is cheaper than pools that are never idle, of any ratio, with a batch of the same TPOT.
     requests, decoding = both.requests, both.decode
     reading = (both.prefill.prefill_busy_seconds * both.prefill.dollars_per_second).min()
