@@ -24,6 +24,7 @@
 #   sh run.sh versions    the tests under the lowest and the newest dependencies, on every Python that is there
 #   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
 #   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
+#   sh run.sh pages FOLDER  every page in every form, to be compared before and after a change of structure (2 minutes)
 #   sh run.sh benchmark   speed against the naive way
 #   sh run.sh command-benchmark   whole commands, over the time of an interpreter with numpy (a minute; --rounds for more)
 #   sh run.sh explorer-benchmark  the explorer over HTTP: its start, changed controls, 50 users at once (3 minutes)
@@ -173,6 +174,11 @@ docs)
     .venv/bin/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
     echo "docs/_build/html/index.html"
     ;;
+pages)
+    set_up . package
+    shift
+    .venv/bin/python -m benchmarks.pages "$@"
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
@@ -193,7 +199,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac
