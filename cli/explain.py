@@ -62,7 +62,6 @@ def explain(
     from inference_econ.answers.explain import explain
     from inference_econ.report.explain import ExplanationPage
 
-    options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
     context, spread = _contexts(choices, prefill, contexts)
     with show.progress_bar(quiet=output.quiet):
         explanation = explain(

@@ -6,7 +6,7 @@ import click
 
 from . import options, show
 from .help import Command, example
-from .outputs import check_apart
+from .places import check_apart
 
 
 @click.command(cls=Command, epilog=example("inference-econ reproduce --folder figures"))
@@ -19,8 +19,9 @@ def reproduce(folder: str, output: options.Output) -> None:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell."""
     from inference_econ.report.gallery import ReproductionPage, places, reproduce
 
-    for place in places(folder):
-        check_apart({"-o": output.path, "--folder": str(place)})
+    if output.path is not None:
+        for place in places(folder):
+            check_apart({"-o": output.path, "--folder": str(place)})
     with show.progress_bar(quiet=output.quiet) as progress:
         reproduction = reproduce(folder, progress=progress)
     show.emit(ReproductionPage(reproduction), output)

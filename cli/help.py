@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, TooMuchError
 
-from . import bounded
+from . import bounded, places
 
 #: Options by what they are about; all others are what a command has for itself.
 OPTIONS: Mapping[str, Sequence[str]] = {
@@ -90,6 +90,13 @@ def _summary(command: click.Command) -> str:
 
 class Command(click.Command):
     """Options under headings, then the number formats, if any option takes one; refusals that name these options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what was typed, and refuse places to write that would lose something."""
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            places.check(self.params, ctx.params)
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; what is too much work is refused with the option that makes it less."""

@@ -35,7 +35,6 @@ from .lengths import requests as requests
 from .lengths import shared_prefix as shared_prefix
 from .lengths import step_contexts as step_contexts
 from .outputs import Output as Output
-from .outputs import check_apart as check_apart
 from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import click
@@ -51,30 +50,12 @@ def _as_output(command: F) -> F:
         plot: str | None = None,
         **choices: Any,
     ) -> Any:
-        check_apart({"-o": output, "--plot": plot})
         chosen = _chosen_form(form, as_json=as_json, as_csv=as_csv)
         if output is not None:
             chosen = _written_form(output, chosen)
         return command(*arguments, output=Output(chosen or "table", output, plot, quiet, why), **choices)
 
     return cast("F", run)
-
-
-def check_apart(paths: Mapping[str, str | None]) -> None:
-    """Refuse two files to write that are the same.
-
-    Parameters
-    ----------
-    paths : mapping of str to str or None
-        By option, as far as they are given.
-    """
-    first: dict[Path, str] = {}
-    for option, path in paths.items():
-        if path is None:
-            continue
-        other = first.setdefault(Path(path).resolve(), f"{option} {path}")
-        if other != f"{option} {path}":
-            raise InputError(f"{other} and {option} {path} are the same file; give two names")
 
 
 def _as_form(command: F) -> F:

@@ -126,8 +126,14 @@ def check_place(path: Path | str) -> None:
     Raises
     ------
     InputError
-        As :func:`whole_file` would; nothing is left behind.
+        As :func:`whole_file` would, or if it is a pipe with a name, to which nothing can be written before somebody
+        reads it; nothing is left behind.
     """
+    # What a shell passes on as /dev/stdout or /dev/fd/63 is read at its other end.
+    if Path(path).is_fifo() and not Path(path).is_relative_to("/dev"):
+        raise InputError(
+            f"{path}: a pipe, which may wait for a reader for ever; write to a file, or print into it with >"
+        )
     with suppress(_Unused), whole_file(path):
         raise _Unused
 

@@ -1,0 +1,94 @@
+"""Files that a command writes: two of them are not the same, and none is read by the command or belongs to a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+from .parameters import Name, Place
+
+if TYPE_CHECKING:
+    import click
+
+#: The file by which the folder of a sweep is known.
+_SWEEP = "sweep.json"
+
+
+def check(parameters: Iterable[click.Parameter], values: Mapping[str, Any]) -> None:
+    """Refuse places that a command would lose something by writing to.
+
+    Parameters
+    ----------
+    parameters : iterable of click.Parameter
+        Of the command.
+    values : mapping of str to object
+        Their values by name, in the order of typing.
+
+    Raises
+    ------
+    InputError
+        If two places are the same, or one is read by the command or lies in the folder of a sweep.
+    """
+    by_name = {parameter.name: parameter for parameter in parameters}
+    filled = [(by_name[name], value) for name, value in values.items() if value and name in by_name]
+    written = {parameter.opts[0]: str(value) for parameter, value in filled if isinstance(parameter.type, Place)}
+    check_apart(written)
+    inputs = [path for parameter, value in filled for path in _read(parameter, value)] if written else []
+    for option, place in written.items():
+        _check_unread(option, Path(place), inputs)
+
+
+def check_apart(paths: Mapping[str, str]) -> None:
+    """Refuse two files to write that are the same.
+
+    Parameters
+    ----------
+    paths : mapping of str to str
+        By option.
+
+    Raises
+    ------
+    InputError
+        If two are.
+    """
+    first: dict[Path, str] = {}
+    for option, path in paths.items():
+        other = first.setdefault(Path(path).resolve(), f"{option} {path}")
+        if other != f"{option} {path}":
+            raise InputError(f"{other} and {option} {path} are the same file; give two names")
+
+
+def _read(parameter: click.Parameter, value: object) -> Iterator[Path]:
+    """Files and folders that exist under a value of a parameter, as far as no name of the catalogue is meant."""
+    if isinstance(parameter.type, Place):
+        return
+    shipped = catalog.names(parameter.type.kind) if isinstance(parameter.type, Name) else ()
+    for text in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(text, str) and text not in shipped and _exists(text):
+            yield Path(text)
+
+
+def _exists(text: str) -> bool:
+    """Whether a text is the path of something; a long one, or one with a zero byte, is none."""
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _check_unread(option: str, place: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a place that is an input or a file in a folder that is one, or that lies in the folder of a sweep."""
+    target = place.resolve()
+    for path in inputs:
+        source = path.resolve()
+        if target == source or (target.exists() and source in target.parents):
+            raise InputError(f"{option} {place}: this command reads {path}, which would be lost; write to another file")
+    for folder in target.parents:
+        if (folder / _SWEEP).is_file():
+            raise InputError(
+                f"{option} {place}: {folder} is the folder of a sweep, whose files are its own; write elsewhere"
+            )
