@@ -11,7 +11,7 @@ from inference_econ.errors import InputError
 #: Packages by the extra that installs them.
 _EXTRAS = {
     "explorer": ("starlette", "uvicorn", "anyio"),
-    "mcp": ("mcp",),
+    "mcp": ("mcp", "starlette", "anyio"),
     "studies": ("SALib", "dask", "distributed", "duckdb", "pyarrow"),
 }
 

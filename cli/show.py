@@ -92,12 +92,13 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     with progress_bar(quiet=output.quiet):
         unchanged = () if output.quiet or asked is None else _without_effect(page)
         text, beside = _made(page, output, asked)
-        if output.picture is not None:
-            page.draw(output.picture)
     if beside:
         click.echo(beside, color=coloured())
     put(text, output.path, quiet=output.quiet)
     if output.picture is not None:
+        # Behind the answer, which is there even where it cannot be drawn.
+        with progress_bar(quiet=output.quiet):
+            page.draw(output.picture)
         remark(f"wrote {output.picture}", quiet=output.quiet)
     for change in unchanged:
         remark(f"--set {change} changes nothing in this answer", quiet=output.quiet)

@@ -96,7 +96,9 @@ class Guard:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port; empty if it is none."""
+    """The name in a Host header, without its port; empty if it is none, as where a user stands before it."""
+    if "@" in host:
+        return ""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.replies import MEDIA, Form
@@ -89,13 +90,16 @@ async def body(request: Request, most_bytes: int) -> bytes:
     Raises
     ------
     HTTPException
-        413 if it is too large; no more is read than is allowed.
+        413 if it is too large, of which no more is read than is allowed; :data:`GONE` if its sender hangs up.
     """
     content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > most_bytes:
-            raise HTTPException(413, f"at most {most_bytes / 1e6:g} MB can be sent")
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > most_bytes:
+                raise HTTPException(413, f"at most {most_bytes / 1e6:g} MB can be sent")
+    except ClientDisconnect as error:
+        raise HTTPException(GONE) from error
     return bytes(content)
 
 

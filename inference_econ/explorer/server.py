@@ -81,8 +81,11 @@ def run(app: Application, listener: socket.socket) -> None:
     """
     import uvicorn
 
+    from inference_econ.explorer.patience import Impatient
+
     config = uvicorn.Config(
         app,
+        http=Impatient,
         log_level="warning",
         server_header=False,
         limit_concurrency=_CONNECTIONS,

@@ -43,7 +43,10 @@ def test_an_address_of_another_machine_is_refused(refused: Command) -> None:
 
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
-    [("serve", "starlette", "explorer"), ("serve", "uvicorn", "explorer"), ("mcp", "mcp", "mcp")],
+    [
+        *(("serve", package, "explorer") for package in ("starlette", "uvicorn", "anyio")),
+        *(("mcp", package, "mcp") for package in ("mcp", "starlette", "anyio")),
+    ],
 )
 def test_a_package_that_is_missing_is_named_with_what_installs_it(command: str, package: str, extra: str) -> None:
     without = f"import sys; sys.modules[{package!r}] = None; sys.argv = ['inference-econ', {command!r}]\n"

@@ -112,6 +112,27 @@ def test_a_disk_that_is_full_leaves_the_old_file(tmp_path: Path, option: str, na
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def _few_addresses() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (50_000_000_000, 50_000_000_000))
+
+
+@pytest.mark.parametrize(("picture", "drawn"), [("a.svg", False), ("a.html", True)])
+def test_where_nothing_can_be_drawn_the_answer_is_written(tmp_path: Path, picture: str, drawn: bool) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-B", "-c", START, *EXPLAIN, "-o", "a.json", "--plot", picture],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=120,
+        preexec_fn=_few_addresses,
+    )
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["asked"]["command"] == "explain"
+    assert (tmp_path / picture).exists() is drawn
+    refusal = "100 GB of addresses, not of memory, and this process may have 50 GB ('ulimit -v'); write .html, or raise"
+    assert (ran.returncode, refusal in ran.stderr) == ((0, False) if drawn else (2, True)), ran.stderr
+
+
 def test_a_full_device_is_said(refused: Command) -> None:
     said = refused("schema", "hardware", "-o", "/dev/full").err
     assert said == "Error: /dev/full: cannot be written: No space left on device\n"

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 ADDRESS = "/openapi.json"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost.evil:8765"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost.evil:8765", "evil.com@127.0.0.1"]
+)
 def test_other_names_are_refused(client: TestClient, host: str) -> None:
     reply = client.get(ADDRESS, headers={"host": host})
     assert reply.status_code == 400

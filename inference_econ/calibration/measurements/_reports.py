@@ -104,13 +104,14 @@ def _runs(path: Path) -> list[Json]:
         text = read_text(path, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
+    # A number of thousands of digits is a ValueError that is no JSONDecodeError.
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         try:
             data = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{path}: not JSON, nor one JSON object a line: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not JSON, nor one JSON object a line: {str(error).partition(';')[0]}") from error
     runs = data if isinstance(data, list) else [data]
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")

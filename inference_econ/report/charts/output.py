@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.errors import InputError
 from inference_econ.report.charts import theme
 from inference_econ.report.files import CHARTS, check_picture, ending_of, whole_file
 
+try:
+    import resource
+except ImportError:  # Windows, where processes have no such limit
+    resource = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import altair as alt
 
     #: Any chart that Altair makes.
@@ -28,6 +36,8 @@ function foldLegends(view, config, width) {
 }
 Object.assign(window, { vega, vegaLite, vegaEmbed, foldLegends });
 """
+#: Addresses that are enough for V8 to draw with: at 64e9 it ended the process, at 80e9 it drew [bytes].
+_ADDRESSES = 100e9
 #: Pixels of a picture for each of a specification.
 _SCALE = 2.0
 
@@ -65,10 +75,14 @@ def mime_type() -> str:
 
 
 def svg(chart: AnyChart, *, dark: bool = False) -> str:
-    """A chart as a drawing that needs no JavaScript."""
-    import vl_convert
+    """A chart as a drawing that needs no JavaScript.
 
-    return str(vl_convert.vegalite_to_svg(specification(chart, dark=dark), vl_version=_VEGA_LITE))
+    Raises
+    ------
+    InputError
+        If the process may not reserve the addresses that drawing takes.
+    """
+    return str(_drawing().vegalite_to_svg(specification(chart, dark=dark), vl_version=_VEGA_LITE))
 
 
 def write(chart: AnyChart, path: Path | str) -> None:
@@ -93,15 +107,28 @@ def write(chart: AnyChart, path: Path | str) -> None:
 
 def drawn(chart: AnyChart, ending: str) -> bytes:
     """A chart in the format of an ending: .svg, .png, .pdf or .html."""
-    import vl_convert
-
     if ending == ".svg":
         return svg(chart).encode()
     if ending == ".html":
         return _html(chart).encode()
     if ending == ".pdf":
-        return bytes(vl_convert.vegalite_to_pdf(specification(chart), vl_version=_VEGA_LITE))
-    return bytes(vl_convert.vegalite_to_png(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
+        return bytes(_drawing().vegalite_to_pdf(specification(chart), vl_version=_VEGA_LITE))
+    return bytes(_drawing().vegalite_to_png(specification(chart), vl_version=_VEGA_LITE, scale=_SCALE))
+
+
+def _drawing() -> ModuleType:
+    """The library that draws, if it can: its V8 ends the process where it may not reserve addresses for its heaps."""
+    if resource is not None:
+        allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if allowed != resource.RLIM_INFINITY and allowed < _ADDRESSES:
+            raise InputError(
+                f"drawing .svg, .png and .pdf reserves {_ADDRESSES / 1e9:.0f} GB of addresses, not of memory, and this "
+                f"process may have {allowed / 1e9:.3g} GB ('ulimit -v'); write .html, or raise that limit"
+            )
+    import vl_convert
+
+    module: ModuleType = vl_convert
+    return module
 
 
 def _html(chart: AnyChart) -> str:

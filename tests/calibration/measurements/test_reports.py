@@ -172,6 +172,7 @@ def test_an_unknown_unit(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "mine.json: not JSON, nor one JSON object a line"),
+        (f'{{"a": {"9" * 5000}}}', "nor one JSON object a line: Exceeds the limit .4300 digits."),
         ("[]", "mine.json: a JSON object, or a list of them, is needed"),
         ("3", "mine.json: a JSON object, or a list of them, is needed"),
         ('{"a": 1}', "mine.json: no result of a known load generator; vllm bench serve and SGLang's"),
