@@ -31,6 +31,8 @@
 #   sh run.sh explorer-fuzz       10,000 requests made from its OpenAPI document (an hour)
 set -eu
 cd "$(dirname "$0")"
+# Every command starts many processes: where compiled modules may not be kept, each would compile all of them again.
+unset PYTHONDONTWRITEBYTECODE
 
 find_python() {
     for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python; do

@@ -1,0 +1,38 @@
+"""Examples of docstrings say what they print."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: Modules whose docstrings have examples; pytest's own ``--doctest-modules`` imports every module of the tests twice.
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "inference_econ").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+
+
+def _tests(module: ModuleType) -> Iterator[doctest.DocTest]:
+    """Examples of a module: public functions are of ``inference_econ`` by name, and of the module by their code."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    yield from finder.find(module)
+    for value in vars(module).values():
+        public = isinstance(value, FunctionType) and value.__module__ == "inference_econ"
+        if public and value.__code__.co_filename == module.__file__:
+            yield from finder.find(value, module=False, globs={**vars(module)})
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    runner = doctest.DocTestRunner(verbose=False)
+    for test in _tests(import_module(name)):
+        runner.run(test)
+    assert runner.tries > 0
+    assert runner.failures == 0
