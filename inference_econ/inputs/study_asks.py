@@ -57,6 +57,15 @@ class WholeStep(Spec):
     """Cached tokens of each [tokens]."""
 
 
+class MeasuredLayers(Spec):
+    """Measured times of one layer of latent attention."""
+
+    file: Literal["latent_attention_points"]
+    """A file of ``scenarios/measured``."""
+    device: str = Field(min_length=1)
+    """What it was measured on, in the words of the file."""
+
+
 class LatentVariantsAsk(Spec):
     """Latent attention absorbed, over a decompressed cache, and decompressed in every step."""
 
@@ -84,6 +93,10 @@ class LatentVariantsAsk(Spec):
     """Compare steps of the whole model as well."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """What a reader should know about the printed numbers."""
+    measured: MeasuredLayers | None = None
+    """Times to show beside ours."""
+    measured_notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What a reader should know about the measured times."""
 
 
 class PrintedPrefill(Spec):

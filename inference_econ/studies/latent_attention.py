@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
@@ -21,13 +23,19 @@ NAMES: Mapping[LatentVariant, str] = {
     "decompressed_per_step": "per step",
     "absorbed": "absorbed",
 }
-#: What the notes call their implementations with absorbed projections.
+#: What the notes call their implementations.
 _OF_THE_NOTES: Mapping[Implementation, str] = {
+    "decompressed": "CD",
+    "decompressed_per_step": "CC",
     "absorbed_copied": "A_CC",
     "absorbed": "A_CC_ME",
     "absorbed_multiplied": "AM_CC_ME",
 }
 _NOTES_LEGEND = (
+    "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
+    "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
+)
+_LEGEND = (
     "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
     "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
 )
@@ -188,17 +196,41 @@ def _by_new_tokens(where: str, seconds: Seconds, ask: LatentVariantsAsk) -> Cell
     return CellTable(title, ("new tokens per sequence",), _heads("us"), rows)
 
 
+def _measured(ask: LatentVariantsAsk) -> dict[tuple[str, int, int], float]:
+    """Median times of a layer by implementation, batch and context, each the mean of the files that have it [s]."""
+    if ask.measured is None:
+        return {}
+    path = catalog.measured_files()[ask.measured.file]
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["device"] == ask.measured.device]
+    times: dict[tuple[str, int, int], list[float]] = {}
+    for row in rows:
+        key = row["implementation"], int(row["batch"]), int(row["context"])
+        times.setdefault(key, []).append(1e-6 * float(row["median_us"]))
+    return {key: fmean(values) for key, values in times.items()}
+
+
 def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
-    """Time of one layer for each implementation of the notes with absorbed projections."""
-    batches = ask.batches if ask.drawn_batches is None else ask.drawn_batches
-    rows = []
-    for batch in batches:
-        for context in ask.contexts:
-            times = [seconds(how, batch, context, 1) for how in _OF_THE_NOTES]
-            values = tuple(_DOES_NOT_FIT if time is None else 1e6 * time for time in times)
-            rows.append(CellRow((batch, context), values))
-    columns = tuple(f"{name}, us" for name in _OF_THE_NOTES.values())
-    return CellTable(title, ("batch", "context"), columns, tuple(rows), (_NOTES_LEGEND,))
+    """Time of one layer for each implementation of the notes, beside what was measured."""
+    measured = _measured(ask)
+    rows = [
+        CellRow((name, batch, context), _beside(seconds(how, batch, context, 1), measured.get((how, batch, context))))
+        for how, name in _OF_THE_NOTES.items()
+        for batch in (ask.batches if ask.drawn_batches is None else ask.drawn_batches)
+        for context in ask.contexts
+    ]
+    columns = ("ours, us", "measured, us", "measured / ours")
+    return CellTable(
+        title, ("implementation", "batch", "context"), columns, tuple(rows), (_NOTES_LEGEND, *ask.measured_notes)
+    )
+
+
+def _beside(ours: float | None, measured: float | None) -> tuple[float | str, ...]:
+    """A time of ours [us], one that was measured [us], and the second over the first."""
+    shown: float | str = _DOES_NOT_FIT if ours is None else 1e6 * ours
+    if measured is None:
+        return shown, "-", "-"
+    return shown, 1e6 * measured, "-" if ours is None else measured / ours
 
 
 def _least(reached: Callable[[float], bool]) -> float | str:
