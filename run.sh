@@ -6,6 +6,7 @@
 #   sh run.sh check       ruff, types and the walls of the house (a minute)
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
+#   sh run.sh measurements  tables of measured servers from the published ones, into scenarios/measured/servers (seconds)
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh levels      levels of measured servers over every profile, into scenarios/assumptions/levels/ (2 minutes; --judge
 #                         for rows that they have not seen, into docs/levels.md, 5 minutes more)
@@ -98,9 +99,13 @@ reproduce)
     set_up . package
     .venv/bin/inference-econ reproduce
     ;;
+measurements)
+    set_up . package
+    .venv/bin/python -m data.measurements
+    ;;
 priors)
     set_up . package
-    .venv/bin/python -m benchmarks.prior_frontiers
+    .venv/bin/python -m data.prior_frontiers
     ;;
 validate)
     set_up . package
@@ -108,12 +113,12 @@ validate)
     ;;
 profiles)
     set_up . package
-    sh benchmarks/profiles.sh
+    sh data/profiles.sh
     ;;
 levels)
     set_up . package
     shift
-    .venv/bin/python -m benchmarks.levels "$@"
+    .venv/bin/python -m data.levels "$@"
     ;;
 kernels)
     # The tables are 82 MB and no part of the package: they and what reads them stay out of its environment.
@@ -121,7 +126,7 @@ kernels)
     .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable . pyarrow
     .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --no-deps aiconfigurator-core==0.12.0
     shift
-    .venv-kernels/bin/python -m benchmarks.kernel_tables "$@"
+    .venv-kernels/bin/python -m data.kernel_tables "$@"
     ;;
 closed-loop)
     set_up . package
@@ -136,7 +141,7 @@ published-counts)
     # The classes need PyTorch: an environment of their own, which nothing else uses.
     [ -x .venv-published/bin/python ] || "$(find_python)" -m venv .venv-published
     .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.23.0
-    HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m benchmarks.published_counts
+    HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m data.published_counts
     ;;
 error-correlations)
     set_up . package
@@ -201,7 +206,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -98,7 +98,7 @@ def read_all(data: Sequence[str | Path], server: MeasuredServer | None) -> list[
     InputError
         If a file is none, or a result whose server nobody has described.
     """
-    files = catalog.measured_files()
+    files = catalog.server_files()
     rows: list[Measurement | Skipped] = []
     for name in data:
         path = files.get(str(name), name)

@@ -31,17 +31,16 @@ from inference_econ.inputs.what_if import parsed_value
 if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
     from inference_econ.inputs._yaml import Document, Location, Value
+    from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
-    from inference_econ.inputs.measured_runs import MeasuredRun
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.ownership import Ownership
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
-    from inference_econ.inputs.speculating_runs import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.tier import TierSpec
 
 #: A name of the catalogue, or a path.
@@ -209,8 +208,14 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """The measurements that come with the package: file name without its suffix to file, sorted."""
+    """Tables that come with the package and are not of measured servers: name without suffix to file, sorted."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
+
+
+@cache
+def server_files() -> dict[str, Path]:
+    """Tables of measured servers that come with the package: name of the dataset to its file, sorted."""
+    return {path.stem: path for path in sorted((folder("scenarios") / "measured" / "servers").glob("*.csv"))}
 
 
 def measured_names() -> MeasuredNames:
@@ -222,19 +227,11 @@ def measured_names() -> MeasuredNames:
 
 @cache
 def speculation_facts() -> SpeculationFacts:
-    """How measured servers speculated, and how many tokens their rounds give."""
+    """Tokens that rounds of speculation give in measured servers."""
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.speculating_runs import SpeculationFacts
+    from inference_econ.inputs.acceptance import SpeculationFacts
 
     return SpeculationFacts.from_document(_yaml.read(folder("scenarios") / "measured" / "speculation.yaml"))
-
-
-@cache
-def measured_runs() -> tuple[MeasuredRun, ...]:
-    """What the scripts of measured runs told the engines, in the order of the table."""
-    from inference_econ.inputs import measured_runs
-
-    return measured_runs.read(folder("scenarios") / "measured" / "runs.csv")
 
 
 def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:

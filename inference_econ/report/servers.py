@@ -41,9 +41,8 @@ SPECULATING = (
     "for their model: nothing is fitted to them, and they are not counted above. What is not recorded of that is taken "
     "from the recipe of their engine for their model, and from what is usual of their proposer."
 )
-#: Unit of latencies in a kind of file, and seconds times this are it.
-_UNITS = {"InferenceMAX runs": ("s", 1.0)}
-_MILLISECONDS = ("ms", 1e3)
+#: Seconds times this are a unit of latencies.
+_UNITS = {"s": 1.0, "ms": 1e3}
 _LATENCIES = {"ttft": "ttft_seconds", "tpot": "tpot_seconds", "request": "request_seconds"}
 _RATES = {
     "output_tok_per_s_per_gpu": "output_tokens_per_second_per_accelerator",
@@ -246,22 +245,22 @@ def predictions(reports: Sequence[Servers]) -> Table:
 
 
 def _lines(report: Servers) -> Iterator[dict[str, object]]:
-    cells = [(file.kind, cell) for file in report.files for cell in file.cells]
-    units = list(dict.fromkeys(_UNITS.get(file.kind, _MILLISECONDS) for file in report.files))
-    points = any(file.kind == "points" for file in report.files)
-    for row, (kind, cell) in zip(report.rows, cells, strict=True):
+    published = [(file.unit, value) for file in report.files for value in file.published]
+    units = list(dict.fromkeys(file.unit for file in report.files))
+    points = any(value is not None for _, value in published)
+    for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
         line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
         line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
         line["assumptions"] = _assumptions(report, row)
         for unit in units:
-            in_it = unit == _UNITS.get(kind, _MILLISECONDS)
             for name, field in _LATENCIES.items():
-                line |= _cells(row, f"{name}_{unit[0]}", field, unit[1]) if in_it else _empty(f"{name}_{unit[0]}")
+                heading = f"{name}_{unit}"
+                line |= _cells(row, heading, field, _UNITS[unit]) if unit == unit_of_file else _empty(heading)
         for name, field in _RATES.items():
             line |= _cells(row, name, field, 1.0)
         if points:
-            line |= _value(row, cell) if kind == "points" else _empty("value")
-            line["unit"] = cell.get("unit", "")
+            line |= _empty("value") if value is None else _value(row, *value)
+            line["unit"] = "" if value is None else value[1]
         skipped = bool(row.skipped)
         line |= {
             "assumed": row.assumed or row.rounds,
@@ -287,14 +286,14 @@ def _empty(name: str) -> dict[str, float | None]:
     return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
 
 
-def _value(row: Row, cell: dict[str, str]) -> dict[str, float | None]:
-    """A prediction and its interval in the unit of the column ``value``."""
+def _value(row: Row, published: str, unit: str) -> dict[str, float | None]:
+    """A prediction and its interval in the unit of a published number."""
     for field in _VALUES:
         measured = None if row.measurement is None else getattr(row.measurement, field)
         if measured is None:
             continue
-        value = float(cell["value"].replace(",", ""))
-        if not (field.endswith("_seconds") and cell["unit"].lower().startswith("tok")):
+        value = float(published.replace(",", ""))
+        if not (field.endswith("_seconds") and unit.lower().startswith("tok")):
             return _cells(row, "value", field, value / measured)
         # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
         times = _cells(row, "value", field, 1.0 / (value * measured))

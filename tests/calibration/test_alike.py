@@ -66,4 +66,4 @@ def test_littles_law_against_throughputs_that_were_measured() -> None:
 
 def test_little_says_nothing_of_streams_or_of_unknown_latencies() -> None:
     assert all(_by_littles_law(row) is None for row in rows("poisson_load_a100"))
-    assert "poisson_load_a100" in catalog.measured_files()
+    assert "poisson_load_a100" in catalog.server_files()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from data.measurements.__main__ import TABLES
 from inference_econ.calibration import Servers, validation
 from inference_econ.calibration.validation import servers
 from inference_econ.calibration.validation.rows import File
@@ -29,7 +30,8 @@ RESULT = (
 
 
 def _first_rows(path: Path, rows: int, dataset: str = "collectives") -> Path:
-    lines = catalog.measured_files()[dataset].read_text(encoding="utf-8").splitlines(keepends=True)
+    tables = catalog.measured_files() | TABLES
+    lines = tables[dataset].read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[: rows + 1]), encoding="utf-8")
     return path
 
@@ -60,7 +62,7 @@ def test_the_table_of_memory(command: Command) -> None:
 def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
     """Of the first combination of a shipped file, as a table, for programs and for spreadsheets."""
     path = tmp_path / "few.csv"
-    with catalog.measured_files()["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
+    with TABLES["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
         lines = list(csv.DictReader(stream))
     same = [line for line in lines if all(line[key] == lines[0][key] for key in ("hf_model", "hardware", "isl", "osl"))]
     with path.open("w", encoding="utf-8", newline="") as stream:

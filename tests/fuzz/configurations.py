@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from benchmarks.published_counts import FOLDER, configurations
+from data.published_counts import FOLDER, configurations
 from tests.fuzz import mutations
 from tests.fuzz.judged import Case
 

@@ -10,17 +10,21 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from data.measurements.__main__ import TABLES
 from inference_econ.inputs import catalog
 from tests.calibration.measurements.test_reports import AIPERF, BENCH
 from tests.fuzz import mutations
 from tests.fuzz.judged import Case, run
 
-#: Shipped measurements that ``validate`` takes from a file, with the words that come before the file.
+#: Measurements that ``validate`` takes from a file, with the words that come before the file.
 MEASURED: dict[str, tuple[str, ...]] = {
-    "serving_points": (), "inferencemax_aggregated": (), "poisson_load_a100": (), "decode_points": (),
-    "throughput_points": (), "ttft_points": (), "collectives": ("collectives",), "memory_points": ("memory",),
-    "specdec": ("specdec",), "pool_pairs": ("pool_pairs",),
-}  # fmt: skip
+    **dict.fromkeys(TABLES, ()),
+    **{f"servers/{name}": () for name in catalog.server_files()},
+    "collectives": ("collectives",),
+    "memory_points": ("memory",),
+    "specdec": ("specdec",),
+    "pool_pairs": ("pool_pairs",),
+}
 #: Rows of a file, of those that are shipped.
 ROWS = 6
 DEPLOYMENT = ("--hardware", "h100_sxm", "--tp", "2", "--model", "llama_3_8b", "--engine", "vllm")
@@ -47,8 +51,10 @@ FORMS = ("json", "csv", "table", "markdown")
 
 @cache
 def _table(name: str) -> list[list[str]]:
-    """The head and the rows of a shipped file."""
-    return list(csv.reader(io.StringIO(catalog.measured_files()[name].read_text(encoding="utf-8"))))
+    """The head and the rows of a published table, or of one that comes with the package."""
+    ours = {f"servers/{server}": path for server, path in catalog.server_files().items()}
+    path = (catalog.measured_files() | TABLES | ours)[name]
+    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.published_counts import FOLDER, changed, configurations
+from data.published_counts import FOLDER, changed, configurations
 from inference_econ.errors import SpecError
 from inference_econ.inputs.huggingface import import_config
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from data.measurements.scripts import measured_runs
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import (
     Practice,
@@ -162,7 +163,7 @@ def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
         for recipe in _recipes(path):
             runs = [
                 run
-                for run in catalog.measured_runs()
+                for run in measured_runs()
                 if run.engine == path.stem and run.model in recipe.models
                 and families[run.chip] in recipe.families
                 and _WEIGHTS[run.precision] & set(recipe.weights)

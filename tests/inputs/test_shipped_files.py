@@ -93,7 +93,8 @@ def test_folders_hold_nothing_but_yaml_and_measurements() -> None:
         strangers = [path for path in catalog.folder(kind).rglob("*") if path.is_file() and path.suffix != ".yaml"]
         computed = catalog.folder("assumptions") / "priors" / "frontiers.csv"
         others = [path for path in strangers if path != computed]
-        assert all(path.parent.name == "measured" and path.suffix in (".csv", ".md") for path in others)
+        measured = (catalog.folder("scenarios") / "measured", catalog.folder("scenarios") / "measured" / "servers")
+        assert all(path.parent in measured and path.suffix in (".csv", ".md") for path in others)
 
 
 def test_files_have_no_bare_text_that_was_meant_as_a_number() -> None:
@@ -116,23 +117,34 @@ def _texts(value: Value) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _readme_of_measured() -> str:
-    return (catalog.folder("scenarios") / "measured" / "README.md").read_text(encoding="utf-8")
+MEASURED, PUBLISHED = catalog.folder("scenarios") / "measured", Path(__file__).parents[2] / "data" / "published"
 
 
-def _measured_rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(catalog.measured_files()[name].read_text(encoding="utf-8").splitlines()))
+def _rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def test_files_of_measurements_have_as_many_rows_as_their_table_says() -> None:
-    said = dict(re.findall(r"^\| `(\w+)\.csv` \| (\d+) \|", _readme_of_measured(), re.MULTILINE))
+@pytest.mark.parametrize("folder", [MEASURED, PUBLISHED])
+def test_files_of_measurements_have_as_many_rows_as_their_table_says(folder: Path) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^\| `([\w/]+)\.csv` \| (\d+) \|", text, re.MULTILINE))
     assert {name: int(count) for name, count in said.items()} == {
-        name: len(_measured_rows(name)) for name in catalog.measured_files()
+        path.relative_to(folder).with_suffix("").as_posix(): len(_rows(path)) for path in folder.rglob("*.csv")
     }
 
 
-@pytest.mark.parametrize("name", ["serving_points", "runs", "offers"])
-def test_every_column_of_a_file_is_in_its_table(name: str) -> None:
-    section = _readme_of_measured().partition(f"## Columns of `{name}.csv`\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize(
+    ("folder", "title", "name"),
+    [
+        (MEASURED, "measured servers", "servers/serving_points"),
+        (MEASURED, "`offers.csv`", "offers"),
+        (PUBLISHED, "`serving_points.csv`", "serving_points"),
+        (PUBLISHED, "`runs.csv`", "runs"),
+    ],
+)
+def test_every_column_of_a_file_is_in_its_table(folder: Path, title: str, name: str) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    section = text.partition(f"## Columns of {title}\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    assert {column for cell in cells for column in re.findall(r"`(\w+)`", cell)} == set(_measured_rows(name)[0])
+    columns = set(_rows(folder / f"{name}.csv")[0])
+    assert {column for cell in cells for column in re.findall(r"`(\w+)`", cell)} == columns

@@ -210,7 +210,7 @@ def test_a_recommendation_is_a_sequence_of_choices() -> None:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some rows of a shipped file."""
-    lines = catalog.measured_files()["serving_points"].read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = catalog.server_files()["serving_points"].read_text(encoding="utf-8").splitlines(keepends=True)
     path = tmp_path_factory.mktemp("measured") / "rows.csv"
     path.write_text("".join([lines[0], *lines[1:400:20]]), encoding="utf-8")
     return path

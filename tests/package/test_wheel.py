@@ -81,8 +81,8 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
         found = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.yaml")}
         assert len(found) > 10
         expected |= {f"inference_econ/_catalog/{name}" for name in found}
-    measured = [path for suffix in ("csv", "md") for path in (ROOT / "scenarios" / "measured").glob(f"*.{suffix}")]
-    assert len(measured) >= 13
+    measured = [path for suffix in ("csv", "md") for path in (ROOT / "scenarios" / "measured").rglob(f"*.{suffix}")]
+    assert len(measured) >= 20
     measured.append(ROOT / "scenarios" / "assumptions" / "priors" / "frontiers.csv")
     expected |= {f"inference_econ/_catalog/{path.relative_to(ROOT).as_posix()}" for path in measured}
     code = (

@@ -15,8 +15,8 @@ from inference_econ.answers.promises import FILLED, FULLEST, Targets
 from inference_econ.errors import InputError
 
 #: Of either kind in the smallest group that is deployed together, so that ratios go from 1:16 to 16:1 [1]. Fleets of
-#: public measurements have from 1:9 to 3:1 (scenarios/measured/serving_points.csv); DeepSeek-V3's report (2024, section
-#: 3.4) has units of 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
+#: public measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4)
+#: has units of 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
 MOST_INSTANCES = 16
 #: No pool of a fleet that is looked at has more instances, or the search would take minutes [1].
 _LARGEST = 256

@@ -12,7 +12,6 @@ from inference_econ.calibration.measurements._collections import distinct
 from inference_econ.calibration.measurements._dates import Days
 from inference_econ.calibration.measurements._every_statistic import BenchmarkRun, read_run
 from inference_econ.calibration.measurements._files import SHIPPED, cells, read, shipped
-from inference_econ.calibration.measurements._matches import WORKERS_NOT_RECORDED
 from inference_econ.calibration.measurements._names import (
     chip_count,
     engine_name,
@@ -27,7 +26,7 @@ from inference_econ.calibration.measurements._reports import MeasuredServer, rea
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 
 __all__ = [
-    "FULL_LOADS", "SHIPPED", "WORKERS_NOT_RECORDED", "BenchmarkRun", "Days",
+    "FULL_LOADS", "SHIPPED", "BenchmarkRun", "Days",
     "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped",
     "UnusableRowError", "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "is_number",
     "model_name", "read", "read_report", "read_run", "served", "shipped",

@@ -1,4 +1,4 @@
-"""What rows of one collection say about each other: repeats, missing layouts, unrecorded speculation, spoilt runs."""
+"""What rows of one file say about each other: repeats, unrecorded speculation, spoilt runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 from inference_econ.calibration.measurements._record import Measurement, Skipped
 
-#: Two runs of one deployment agree in the time between tokens within this; other deployments hardly ever do.
-_SAME_RUN = 0.01
 #: A deployment that is this much faster than another of the same description has something the description lacks.
 #: Plain runs of one description in the shipped collection differ by 4 % at most.
 _FASTER = 1.1
@@ -45,22 +43,6 @@ def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
         if key not in best or (best[key].accelerators is None and row.accelerators is not None):
             best[key] = row
     return list(best.values())
-
-
-def complete_pools(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Fill in the pools of disaggregated rows without numbers of workers from a row of the same run that has them.
-
-    Parameters
-    ----------
-    rows : sequence of Measurement or Skipped
-        Rows of one file. One run is passed on several times there, with more and with less of its layout, and
-        measured again: with the same demand, the same time between tokens within 1 % means the same pools.
-    """
-    known: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
-    for row in rows:
-        if isinstance(row, Measurement) and row.decode is not None and row.accelerators is not None:
-            known[_demand(row)].append(row)
-    return [_completed(row, known) for row in rows]
 
 
 def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
@@ -149,18 +131,6 @@ def _no_less_to_do(other: Measurement, row: Measurement) -> bool:
     more = ((other.concurrency, row.concurrency), (other.isl, row.isl), (row.osl, other.osl))
     fewer = (row.accelerators, other.accelerators)
     return all((many or 0.0) >= (few or 0.0) for many, few in (*more, fewer))
-
-
-def _completed(row: Measurement | Skipped, known: dict[tuple[object, ...], list[Measurement]]) -> Any:
-    if isinstance(row, Skipped) or row.decode is None or row.accelerators is not None or row.tpot_seconds is None:
-        return row
-    for other in known.get(_demand(row), ()):
-        if other.tpot_seconds is not None and abs(row.tpot_seconds / other.tpot_seconds - 1) <= _SAME_RUN:
-            remarks = (*row.remarks, f"pools of {other.id}, which is as fast")
-            return replace(
-                row, prefill=other.prefill, decode=other.decode, accelerators=other.accelerators, remarks=remarks
-            )
-    return row
 
 
 def _suspected(row: Measurement | Skipped, runs: dict[tuple[object, ...], list[tuple[float, float]]]) -> Any:

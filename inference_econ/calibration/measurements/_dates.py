@@ -19,7 +19,7 @@ _YEARS = re.compile(r"(\d{2})(\d{2})-(\d{2})")
 #: Dates inside of the text of a source: what it says of the measurement, or the months of nightly runs.
 _IN_SOURCE = (re.compile(r"measured=([^;,\s]+)"), re.compile(r"\b(\d{4}-\d{2}\.\.\d{4}-\d{2})\b"))
 #: Columns that hold nothing but a date, then such as may hold another text.
-_COLUMNS, _TEXTS = ("measured", "date"), ("version_date",)
+_COLUMNS, _TEXTS = ("days", "measured", "date"), ("version_date",)
 _SOURCES = ("source", "silicon_data_source")
 _MONTHS_OF_YEAR = 12
 

@@ -7,15 +7,13 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from inference_econ.calibration.measurements._collections import complete_pools, mark_spoilt, suspect_speculation
+from inference_econ.calibration.measurements._collections import mark_spoilt, suspect_speculation
 from inference_econ.calibration.measurements._dates import days_of
-from inference_econ.calibration.measurements._matches import with_recipes
 from inference_econ.calibration.measurements._names import check_version
-from inference_econ.calibration.measurements._recipes import recipes
 from inference_econ.calibration.measurements._record import Measurement, Skipped
 from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
-from inference_econ.calibration.measurements._speculation import resolved
+from inference_econ.calibration.measurements._speculation import with_tokens
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, read_text
@@ -39,7 +37,7 @@ def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
     datasets : iterable of str
         Which of :data:`SHIPPED`.
     """
-    return [row for name in datasets for row in read(catalog.measured_files()[name])]
+    return [row for name in datasets for row in read(catalog.server_files()[name])]
 
 
 def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
@@ -68,12 +66,27 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
         if server is None:
             raise InputError(f"{file}: results do not say what they were measured on; give hardware, tp and so on")
         return read_report(file, server)
-    header, rows = _table(file)
-    kind = _kind(file, header)
-    measured = [
-        _measurement(kind, file.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)
+    kind, measured = rows(file)
+    return measured if kind.final else mark_spoilt([_with_tokens(row) for row in suspect_speculation(measured)])
+
+
+def _with_tokens(row: Measurement | Skipped) -> Measurement | Skipped:
+    return with_tokens(row) if isinstance(row, Measurement) else row
+
+
+def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurement | Skipped]]:
+    """Which of some kinds of CSV file one is, and what each of its rows says by itself.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its columns are those of no kind.
+    """
+    header, lines = _table(path)
+    kind = _kind(path, header, kinds)
+    return kind, [
+        _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
     ]
-    return mark_spoilt(resolved(suspect_speculation(with_recipes(complete_pools(measured), recipes()))))
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
@@ -85,7 +98,7 @@ def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
         If it cannot be read, or its columns are those of no kind.
     """
     header, rows = _table(Path(path))
-    return _kind(Path(path), header).title, [cells for _, cells in rows]
+    return _kind(Path(path), header, KINDS).title, [cells for _, cells in rows]
 
 
 def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[str, str]) -> Measurement | Skipped:
@@ -144,12 +157,12 @@ def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     ]
 
 
-def _kind(path: Path, header: Sequence[str]) -> Kind:
-    missing = {kind.title: [column for column in kind.columns if column not in header] for kind in KINDS}
-    for kind in KINDS:
+def _kind(path: Path, header: Sequence[str], kinds: Sequence[Kind]) -> Kind:
+    missing = {kind.title: [column for column in kind.columns if column not in header] for kind in kinds}
+    for kind in kinds:
         if not missing[kind.title]:
             return kind
-    nearest = min(KINDS, key=lambda kind: len(missing[kind.title]) / len(kind.columns))
+    nearest = min(kinds, key=lambda kind: len(missing[kind.title]) / len(kind.columns))
     raise InputError(
         f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of "
         f"which it lacks {', '.join(missing[nearest.title])}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from inference_econ.calibration.measurements._inferencex import has_nominal_lengths
 from inference_econ.calibration.measurements._record import Pool
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 
@@ -50,14 +49,12 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     -----
     The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
     ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
-    Runs of vLLM with both repeat tp as ``attention_dp_size``, and have 64 as ``moe_ep_size``, with attention-DP and
-    without, which only their scripts tell.
     """
     tp = row.whole(f"{prefix}tp_size")
     if tp is None:
         raise UnusableRowError(f"{prefix}tp_size is blank")
     pp = row.whole(f"{prefix}pp_size") or 1
-    dp = recorded = row.whole(f"{prefix}attention_dp_size")
+    dp = row.whole(f"{prefix}attention_dp_size")
     moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
     width = moe_tp * (ep or 1)
     remarks: list[str] = []
@@ -68,9 +65,6 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and _started_with(row) != width:
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
-    if not prefix and recorded == tp == dp > 1 and ep == tp * dp and _has_nominal_lengths(row):
-        remarks.append(f"{ep} accelerators are {tp}: attention-DP, if there was any, and tp are the same ones")
-        dp, ep = 1, tp
     return Layout(tp, dp, pp, ep, tuple(remarks))
 
 
@@ -124,11 +118,6 @@ def _attention(tp: int, width: int, concurrency: float | None, batch: float | No
     if groups > 1 and groups == round(groups) and tp % round(groups) == 0:
         return tp // round(groups), round(groups)
     return tp, 1
-
-
-def _has_nominal_lengths(row: Row) -> bool:
-    """Whether a row is of InferenceX, whose runs are on one machine each."""
-    return has_nominal_lengths(row.text("source"), row.needed("isl"), row.needed("osl"), row.text("id"))
 
 
 def _started_with(row: Row) -> int | None:

@@ -52,17 +52,14 @@ def _is_model_file(text: str) -> bool:
         return False
 
 
-def hardware_name(text: str, source: str = "") -> str:
-    """The catalogue's name of a chip, as ``source`` uses the word.
+def hardware_name(text: str) -> str:
+    """The catalogue's name of a chip.
 
     Raises
     ------
     UnusableRowError
         If there is none, or none with the memory that the text names.
     """
-    for within, meant in catalog.measured_names().within_source.get(source, {}).items():
-        if plain(within) == plain(text):
-            return meant
     if text in catalog.names("hardware"):
         return text
     for spelling in dict.fromkeys((text, without_parentheses(text))):

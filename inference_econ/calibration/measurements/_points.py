@@ -9,7 +9,6 @@ from inference_econ.calibration.measurements._layouts import Degrees, degrees
 from inference_econ.calibration.measurements._names import chip_count, compiled, engine_name, format_name, prefill_first
 from inference_econ.calibration.measurements._record import Load
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError, first_number, positive
-from inference_econ.inputs import catalog
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 #: Words of a latency's name, those of the time between tokens before those of the first one, whose words turn up in
@@ -30,7 +29,6 @@ _LOADS: tuple[tuple[Load, tuple[str, ...]], ...] = (
 _PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
 _COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
-_LIMIT = r"{} *<= *(\d+(?:\.\d+)?) *(ms|s)\b"
 
 
 def fields(row: Row) -> dict[str, Any]:
@@ -50,16 +48,11 @@ def fields(row: Row) -> dict[str, Any]:
         "pp": layout.pp,
         "ep": layout.ep,
         "kv": format_name(row.text("kv_dtype")),
-        "isl": _isl(row),
+        "isl": row.number("isl"),
         "osl": row.number("osl"),
         "load": load,
-        "spread": 0.0 if row.text("source_id") in catalog.measured_names().equal_lengths else None,
         "prefill_first": prefill_first(name, version),
-        "compiled": compiled(name, version) or _built_ahead(row),
-        "eager": row.text("source_id") in catalog.measured_names().eager,
-        "even_routing": not {row.text("source_id"), row.text("id")}.isdisjoint(catalog.measured_names().even_routing),
-        "two_batch": row.text("source_id") in catalog.measured_names().two_batch,
-        "redundant_experts": catalog.measured_names().redundant_experts.get(row.text("source_id")),
+        "compiled": compiled(name, version),
         "speculation": speculation(row.words("spec_decode")),
         **_demand(row, load, layout),
     }
@@ -67,14 +60,7 @@ def fields(row: Row) -> dict[str, Any]:
     result["context"] = _context(row, result)
     if result["isl"] is None:
         raise UnusableRowError("isl is not recorded")
-    result |= _limits(row.text("notes"), load)
     return result
-
-
-def _built_ahead(row: Row) -> bool:
-    """Whether a submission to MLPerf says that its engine is TensorRT's, which is built ahead."""
-    said = row.text("engine") or row.text("notes")
-    return row.text("source_id").startswith("mlperf") and "tensorrt" in said.lower()
 
 
 def speculation(text: str) -> str:
@@ -107,7 +93,7 @@ def _demand(row: Row, load: Load, layout: Degrees) -> dict[str, float | None]:
     if load == "rate":
         if number is None:
             raise UnusableRowError(f"batch_or_concurrency {text!r} has no rate")
-        cap = _CAP.search(text) or _CAP.search(row.text("notes"))
+        cap = _CAP.search(text)
         most = None if cap is None else float(cap[1] or cap[2])
         return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
     each = _COUNT_PER_ACCELERATOR.search(text)
@@ -160,27 +146,10 @@ def _tokens(words: str, metric: str) -> str:
     raise UnusableRowError(f"metric {metric!r} does not say which tokens it counts")
 
 
-def _isl(row: Row) -> float | None:
-    """The input length, for want of one in its column that of the remarks ("mean input ... says 222")."""
-    recorded = row.number("isl")
-    said = re.search(r"mean input[^;]*says (\d+)", row.text("notes"))
-    return float(said[1]) if recorded is None and said is not None else recorded
-
-
 def _context(row: Row, result: dict[str, Any]) -> float | None:
     """Length of the cache, where the row gives that in the place of an input."""
     # Servers that only decode read no prompts.
-    says_so = "average KV length" in row.text("notes") or "PD disagg" in row.text("engine")
+    says_so = "PD disagg" in row.text("engine")
     decodes = "tpot_seconds" in result or "output_tokens_per_second_per_accelerator" in result
     isl: float | None = result["isl"]
     return isl if isl is not None and decodes and (says_so or result["osl"] is None) else None
-
-
-def _limits(notes: str, load: Load) -> dict[str, float | None]:
-    """Latencies that a limited load had to keep, from remarks like ``p99 TTFT<=2 s, TPOT<=200 ms``."""
-    limits: dict[str, float | None] = {}
-    for field in ("ttft", "tpot") if load == "limited" else ():
-        match = re.search(_LIMIT.format(field), notes, re.IGNORECASE)
-        if match is not None:
-            limits[f"{field}_limit_seconds"] = float(match[1]) * _SECONDS[match[2].lower()]
-    return limits

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 #: What people write for nothing.
 _BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
+_ZERO = ("0", "0.0")
 #: Larger degrees and counts of accelerators are typing errors [1].
 _MOST = 1e6
 #: Nothing is measured beyond these, and errors of it would overflow, in any unit.
@@ -22,23 +22,23 @@ class UnusableRowError(Exception):
 class Row:
     """The cells of one row by column; columns that are missing count as blank.
 
-    Parameters
+    Attributes
     ----------
-    cells : mapping of str to str
+    cells : dict of str to str
         As read from the file.
     """
 
-    def __init__(self, cells: Mapping[str, str]) -> None:
-        self._cells = cells
+    def __init__(self, cells: dict[str, str]) -> None:
+        self.cells = cells
 
     def text(self, column: str) -> str:
         """The text of a cell without surrounding space; empty if blank."""
-        text = self._cells.get(column, "").strip()
+        text = self.cells.get(column, "").strip()
         return "" if text.lower() in _BLANK else text
 
     def words(self, column: str) -> str:
         """The text of a cell as it is, where "none" says something."""
-        return self._cells.get(column, "").strip()
+        return self.cells.get(column, "").strip()
 
     def number(self, column: str) -> float | None:
         """A positive number; None if blank.
@@ -57,6 +57,23 @@ class Row:
         if value is None:
             raise UnusableRowError(f"{column} is blank")
         return value
+
+    def amount(self, column: str) -> float | None:
+        """A number of at least 0; None if blank. See :meth:`number` for the errors."""
+        return 0.0 if self.text(column) in _ZERO else self.number(column)
+
+    def switch(self, column: str) -> bool | None:
+        """Whether a cell says yes or no; None if blank.
+
+        Raises
+        ------
+        UnusableRowError
+            If it says neither.
+        """
+        text = self.text(column).lower()
+        if text not in ("", "yes", "no"):
+            raise UnusableRowError(f"{column} must be yes or no, got {text!r}")
+        return text == "yes" if text else None
 
     def whole(self, column: str) -> int | None:
         """A whole number of at least 1; see :meth:`number`."""

@@ -1,121 +1,32 @@
-"""Which runs of a collection speculated, with how many proposals, and what their rounds give."""
+"""Tokens that the rounds of a server give which is recorded to speculate."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
-from inference_econ.calibration.measurements import _inferencex
-from inference_econ.calibration.measurements._record import Measurement, Skipped
+from inference_econ.calibration.measurements._record import Measurement
 from inference_econ.inputs import catalog
-from inference_econ.inputs.speculating_runs import RunPoint, SpeculatingRuns
+from inference_econ.inputs.acceptance import Prompts
 
-#: What the facts of runs are asked about: a collection that says nothing, or too little.
-_OPEN = ("unrecorded", "suspected", "MTP", "mtp")
 #: A method, and the proposals of a round.
 _FIXED = re.compile(r"(?P<method>[A-Z][A-Za-z]*3?)(?P<drafts>\d)")
-_UNKNOWN = "runs with {} and without had this description"
-#: Two results of one run agree in the time between tokens within this [1].
-_SAME_RUN = 0.01
 
 
-def resolved(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Rows with their method and draft length where the facts of runs say so, and with the tokens of their rounds.
+def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
+    """Return a row with the published tokens of a round, if its method and draft length are recorded ("MTP3").
 
     Parameters
     ----------
-    rows : sequence of Measurement or Skipped
-        Rows of one file, those faster than others of the same description marked as suspected.
-
-    Returns
-    -------
-    list of Measurement or Skipped
-        ``speculation`` becomes the method and the draft length ("MTP3") of what only ran so, and of the faster one
-        of two; a single row that fits a run with speculation and one without stays, or becomes, suspected.
-    """
-    times: dict[tuple[object, ...], list[float]] = defaultdict(list)
-    for row in rows:
-        if isinstance(row, Measurement) and row.tpot_seconds is not None:
-            times[_point(row)].append(row.tpot_seconds)
-    named = [_named(row, times[_point(row)]) if isinstance(row, Measurement) else row for row in rows]
-    return [_with_tokens(row) if isinstance(row, Measurement) else row for row in named]
-
-
-def _named(row: Measurement, times: Sequence[float]) -> Measurement:
-    """A row with the speculation of the run that it fits; ``times`` between tokens are those of all like it [s]."""
-    if row.speculation not in _OPEN or row.decode is not None:
-        return row
-    for runs in _runs(row.model, row.hardware, row.engine, row.engine_version):
-        point = _fitting(row, runs, runs.speculating)
-        if point is not None:
-            name = f"{runs.method}{point.drafts}"
-            if row.speculation != "unrecorded" or _fitting(row, runs, runs.plain) is None:
-                return replace(row, speculation=name)
-            if not times or max(times) <= (1.0 + _SAME_RUN) * min(times):
-                return replace(row, speculation="suspected", remarks=(*row.remarks, _UNKNOWN.format(name)))
-    return _with_drafts(row)
-
-
-def _with_drafts(row: Measurement) -> Measurement:
-    """A row that is known to speculate, with the draft length of the scripts that it is a run of."""
-    if row.speculation.upper() != "MTP" or not _inferencex.is_run(row.source):
-        return row
-    dp, facts = row.dp or 1, catalog.speculation_facts()
-    drafts = facts.draft_length(row.model, row.engine, row.hardware, "MTP", attention_dp=dp > 1)
-    return row if drafts is None else replace(row, speculation=f"MTP{drafts}")
-
-
-def _with_tokens(row: Measurement) -> Measurement:
-    """A row with the published tokens of a round, on prompts like its own where these are known.
-
-    Engines that wait count rounds; steps are counted as if each gave one token.
+    row : Measurement
+        Its waits are in rounds: engines that wait count these. Those of the result are in steps of one token each.
+    prompts : str
+        On which its requests were; where nothing is published for such, the others stand for them.
     """
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:
         return row
-    prompts: Any = "random" if _inferencex.is_run(row.source) else "text"
     lengths = catalog.speculation_facts().lengths(row.model, fixed["method"], prompts)
     tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
     steps = tokens or 1.0
     return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)
-
-
-def _point(row: Measurement) -> tuple[object, ...]:
-    """What two runs share that differ in speculation alone, if the collection names no version."""
-    return (
-        row.model, row.hardware, row.engine, row.isl, row.osl, row.concurrency, row.tp, row.dp, row.pp, row.ep, row.kv,
-        row.weights, row.decode,
-    )  # fmt: skip
-
-
-def _fitting(row: Measurement, runs: SpeculatingRuns, points: Iterable[RunPoint]) -> RunPoint | None:
-    if runs.weights is not None and row.weights != runs.weights:
-        return None
-    return next((point for point in points if _fits(row, point)), None)
-
-
-def _fits(row: Measurement, point: RunPoint) -> bool:
-    """Whether a row has the traffic and the layout of a point."""
-    lengths = (_inferencex.MEAN_LENGTH * point.isl, _inferencex.MEAN_LENGTH * point.osl)
-    layout = (point.tp, point.dp, point.ep)
-    fewest, most = point.concurrency
-    return (
-        (row.isl, row.osl) == lengths
-        and (row.tp, row.dp or 1, row.ep or 1) == layout
-        and row.concurrency is not None
-        and fewest <= row.concurrency <= most
-    )
-
-
-@cache
-def _runs(model: str, hardware: str, engine: str, version: str) -> tuple[SpeculatingRuns, ...]:
-    """The runs that have facts for what a row was measured on."""
-    return tuple(
-        runs
-        for runs in catalog.speculation_facts().runs
-        if (runs.model, runs.hardware, runs.engine) == (model, hardware, engine) and version in runs.versions
-    )

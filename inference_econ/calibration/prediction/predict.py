@@ -16,7 +16,7 @@ import numpy as np
 from inference_econ.answers.disaggregated.load import closed_loop
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.run import played
-from inference_econ.calibration.measurements import FULL_LOADS, WORKERS_NOT_RECORDED, Measurement
+from inference_econ.calibration.measurements import FULL_LOADS, Measurement
 from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.calibration.prediction.speculating import assumed_rounds
 from inference_econ.errors import InputError, NothingFitsError
@@ -37,6 +37,8 @@ _MOST_PLAYED = 5000
 _MOST_LOOPED = 10_000
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
 _IDLE = 0.1
+#: Why a disaggregated server cannot be predicted.
+_WORKERS_NOT_RECORDED = "the numbers of workers are not recorded; give prefill_num_workers and decode_num_workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _unusable(row: Measurement) -> str:
     if row.decode is None and row.accelerators is None:
         return "the number of accelerators is not recorded"
     if row.decode is not None and row.accelerators is None:
-        return row.unknown or WORKERS_NOT_RECORDED
+        return row.unknown or _WORKERS_NOT_RECORDED
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
     if row.load == "rate" and row.requests_per_second is None:

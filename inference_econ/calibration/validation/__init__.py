@@ -21,7 +21,7 @@ class Dataset:
     Attributes
     ----------
     files : tuple of str
-        The files that come with the package, without their suffix.
+        The files that come with the package, below ``scenarios/measured`` and without their suffix.
     assumptions : tuple of str
         Presets or models of collectives that are compared if none are named.
     description : str
@@ -97,7 +97,7 @@ DATASETS = {
     ),
     "specdec": Dataset(("specdec",), ("deployable",), "speed-ups of speculative decoding", _report_specdec),
     "costs": Dataset(
-        ("serving_points", "inferencemax_aggregated"),
+        ("servers/serving_points", "servers/inferencemax_aggregated"),
         ("profile", "profile, levels left out"),
         "costs at the speed of the best measured servers",
         _report_costs,
@@ -158,5 +158,6 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
         If a name is unknown, or the file cannot be used.
     """
     measured = dataset(name)
-    paths = [catalog.measured_files()[name] for name in measured.files] if file is None else [Path(file)]
+    folder = catalog.folder("scenarios") / "measured"
+    paths = [folder / f"{name}.csv" for name in measured.files] if file is None else [Path(file)]
     return measured.report(paths, tuple(dict.fromkeys(assumptions)) or measured.assumptions)

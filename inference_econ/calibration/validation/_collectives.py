@@ -186,7 +186,7 @@ def _measured(line: Line) -> Measured:
     UnusableRowError
         If it cannot be compared.
     """
-    chip = catalog.hardware(hardware_name(line.text("hardware"), line.text("source_id")))
+    chip = catalog.hardware(hardware_name(line.text("hardware")))
     ranks, nodes = line.needed("n_gpus"), line.needed("n_nodes")
     if ranks < 2:
         raise UnusableRowError("a single rank sends nothing")

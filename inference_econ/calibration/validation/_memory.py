@@ -204,7 +204,7 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
     UnusableRowError
         If a name or layout is unknown.
     """
-    hardware = hardware_name(line.text("hardware"), line.text("source_id"))
+    hardware = hardware_name(line.text("hardware"))
     chip, base = _chip(line, hardware), model_name(line.text("model"))
     item = line.text("item")
     written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")

@@ -174,7 +174,7 @@ def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     """
     text = line.text("hardware")
     chips = chip_count(text) or 1
-    chip = hardware_name(_DEGREE.sub("", text).strip(), line.text("source_id"))
+    chip = hardware_name(_DEGREE.sub("", text).strip())
     written = line.text("target_model")
     name, weights = served(model_name(written), chip, written if "FP" in written.upper() else "")
     model, degree = catalog.model(name), _DEGREE.search(text)

@@ -79,16 +79,16 @@ class File:
 
     Attributes
     ----------
-    kind : str
-        Which columns it has, in words; empty for results of load generators.
-    cells : tuple of dict
-        Text by column.
+    unit : str
+        Of its latencies: ``ms`` or ``s``.
+    published : tuple
+        For each row the number that it is and its unit, as published; None if it is no single number.
     found : tuple of Measurement or Skipped
         What the rows say.
     """
 
-    kind: str
-    cells: tuple[dict[str, str], ...]
+    unit: Literal["ms", "s"]
+    published: tuple[tuple[str, str] | None, ...]
     found: tuple[Measurement | Skipped, ...]
 
 

@@ -6,7 +6,7 @@ import difflib
 import os
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -84,12 +84,21 @@ def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) ->
 
 
 def _file(source: str | Path, server: MeasuredServer | None) -> File:
-    path = catalog.measured_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-    rows = tuple(measurements.read(path, server))
+    path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
+    found = tuple(measurements.read(path, server))
     if path.suffix.lower() in RESULTS:
-        return File("", ({},) * len(rows), rows)
+        return File("ms", (None,) * len(found), found)
     kind, cells = measurements.cells(path)
-    return File(kind, tuple(cells), rows)
+    own = kind == "measurements"
+    published = tuple(_published(cell) if kind == "points" or (own and cell.get("value")) else None for cell in cells)
+    units = {_published(cell)[1] for cell, number in zip(cells, published, strict=True) if number is None}
+    seconds = kind == "InferenceMAX runs" or (own and bool(units) and units <= {"", "s"})
+    return File("s" if seconds else "ms", published, found)
+
+
+def _published(cell: Mapping[str, str]) -> tuple[str, str]:
+    """The number that a row is, and its unit."""
+    return cell.get("value", ""), cell.get("unit", "")
 
 
 def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import math
 import shutil
 from collections import Counter
 from functools import cache
@@ -14,6 +13,7 @@ import pytest
 
 from inference_econ.calibration import Measurement, Skipped, measurements
 from inference_econ.calibration.measurements import Pool
+from inference_econ.calibration.measurements._fields import columns
 from inference_econ.calibration.prediction import predict
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -42,6 +42,12 @@ POINT = {
     "spec_decode": "none",
     "engine": "vLLM 0.7.3 (CUDA)",
 }
+SERVED = {
+    "id": "s", "backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm",
+    "precision": "fp8", "mode": "agg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "200",
+    "silicon_tpot_ms": "10", "silicon_concurrency": "64", "batch_size": "64", "tp_size": "8.0", "pp_size": "1.0",
+    "attention_dp_size": "1.0", "moe_tp_size": "8.0", "moe_ep_size": "1.0",
+}  # fmt: skip
 
 
 def _read(path: Path, header: str, *rows: dict[str, str]) -> list[Measurement | Skipped]:
@@ -67,14 +73,8 @@ def _reason(tmp_path: Path, **changes: str) -> str:
 
 
 def _served(tmp_path: Path, **changes: str) -> Measurement:
-    row = {
-        "id": "s", "backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm",
-        "precision": "fp8", "mode": "agg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "200",
-        "silicon_tpot_ms": "10", "silicon_concurrency": "64", "batch_size": "64", "tp_size": "8.0", "pp_size": "1.0",
-        "attention_dp_size": "1.0", "moe_tp_size": "8.0", "moe_ep_size": "1.0",
-    }  # fmt: skip
-    further = "".join(f",{column}" for column in changes if column not in row and column != "source")
-    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", {**row, **changes})
+    further = "".join(f",{column}" for column in changes if column not in SERVED and column != "source")
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", SERVED | changes)
     assert isinstance(found, Measurement), found
     return found
 
@@ -113,13 +113,6 @@ def test_shipped_measurements_are_possible() -> None:
                 assert not isinstance(value, float) or least <= value < 1e7, (one.id, field.name, value)
             if one.tp is not None and one.dp is not None and one.pp is not None:
                 assert one.tp * one.dp * one.pp == one.accelerators
-
-
-def test_ids_are_those_of_the_files() -> None:
-    served = [one for one in _shipped() if one.dataset == "serving_points"]
-    with catalog.measured_files()["serving_points"].open(encoding="utf-8", newline="") as stream:
-        assert [one.id for one in served] == [row["id"] for row in csv.DictReader(stream)]
-    assert next(one for one in _shipped() if one.dataset == "poisson_load_a100").id == "row 1"
 
 
 def test_a_shipped_server_by_hand() -> None:
@@ -332,18 +325,6 @@ def test_loads(
     assert (one.load, one.concurrency, one.requests_per_second) == (load, concurrency, rate)
 
 
-def test_limits_that_a_load_had_to_keep(tmp_path: Path) -> None:
-    notes = "Server; p99 TTFT<=2 s, TPOT<=200 ms; best of 2"
-    one = _point(tmp_path, batch_kind="mlperf_server", batch_or_concurrency="", notes=notes)
-    assert (one.ttft_limit_seconds, one.tpot_limit_seconds) == (2.0, 0.2)
-
-
-def test_lengths_in_remarks(tmp_path: Path) -> None:
-    assert _point(tmp_path, isl="", notes="mean input not in logs (a summary says 222)").isl == 222.0
-    one = _point(tmp_path, isl="4989", osl="", notes="isl field = average KV length")
-    assert one.context == one.mean_context == 4989.0
-
-
 @pytest.mark.parametrize(
     ("written", "model", "hardware", "weights"),
     [
@@ -418,6 +399,82 @@ def test_columns_of_other_case_and_a_byte_order_mark(tmp_path: Path) -> None:
     path.write_text(f"{header}\n{','.join(cells)}\n\n", encoding="utf-8")
     (one,) = measurements.read(path)
     assert isinstance(one, Measurement)
+
+
+# Columns that are the fields of a measurement.
+
+OURS = {
+    "id": "a", "model": "meta-llama/Llama-3.1-8B", "hardware": "H100", "accelerators": "2", "tp": "2", "isl": "1000",
+    "osl": "200", "load": "concurrency", "concurrency": "8", "ttft_seconds": "0.05", "tpot_seconds": "0.0095",
+}  # fmt: skip
+
+
+def _ours(tmp_path: Path, **changes: str) -> Measurement | Skipped:
+    header = ",".join(OURS | changes)
+    (row,) = _read(tmp_path / "mine.csv", header, OURS | changes)
+    return row
+
+
+def test_columns_are_the_fields_of_a_measurement(tmp_path: Path) -> None:
+    least = _ours(tmp_path)
+    assert least == Measurement(
+        id="a", dataset="mine", source="", engine="", engine_version="", model="llama_3_8b", hardware="h100_sxm",
+        accelerators=2, tp=2, dp=1, pp=1, weights=None, isl=1000.0, osl=200.0, load="concurrency", concurrency=8.0,
+        ttft_seconds=0.05, tpot_seconds=0.0095,
+    )  # fmt: skip
+    row = _ours(
+        tmp_path, engine="vLLM 0.6.3", weights="fp8", kv="fp8", days="2025-03", spread="0", wait_steps="0",
+        warmed_up="yes", prefill_first="no", compiled="yes", statistic="mean", speculation="MTP3",
+        ttft_limit_seconds="2", remarks="one | two", load="limited", quality="A",
+    )  # fmt: skip
+    assert isinstance(row, Measurement)
+    assert (row.engine, row.engine_version, row.weights, row.kv) == ("vllm", "0.6.3", "fp8", "fp8")
+    assert (row.spread, row.wait_steps, row.warmed_up, row.prefill_first, row.compiled) == (0.0, 0.0, True, False, True)
+    assert (row.statistic, row.speculation, row.tokens_per_round, row.load) == ("mean", "MTP3", None, "limited")
+    assert (row.ttft_limit_seconds, row.remarks, row.quality) == (2.0, ("one", "two"), "A")
+    assert row.days is not None
+    # What is not said of the engine is as its version does.
+    unsaid = _ours(tmp_path, engine="vLLM 0.6.3")
+    assert isinstance(unsaid, Measurement) and unsaid.prefill_first
+
+
+def test_pools_have_columns_of_their_own(tmp_path: Path) -> None:
+    row = _ours(tmp_path, tp="", accelerators="16", prefill_workers="1", prefill_tp="8", decode_tp="1", decode_dp="8")
+    assert isinstance(row, Measurement)
+    assert row.prefill == Pool(workers=1, tp=8, dp=1, pp=1, ep=None)
+    assert (row.decode, row.tp) == (Pool(workers=None, tp=1, dp=8, pp=1, ep=None), None)
+
+
+def test_every_field_is_a_column() -> None:
+    fields = {field.name for field in dataclasses.fields(Measurement)} - {"prefill", "decode", "dataset"}
+    assert fields < set(columns())
+    for path in catalog.server_files().values():
+        assert tuple(path.read_text(encoding="utf-8").partition("\n")[0].split(",")) == columns()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"load": "heavy"}, "load must be batch, concurrency, rate, saturated, limited or unknown, got 'heavy'"),
+        ({"statistic": "mode"}, "statistic must be median or mean, got 'mode'"),
+        ({"eager": "maybe"}, "eager must be yes or no, got 'maybe'"),
+        ({"isl": ""}, "isl is blank"),
+        ({"spread": "-1"}, "spread must be positive and finite, got -1"),
+        ({"tpot_seconds": "0"}, "tpot_seconds must be positive and finite, got 0"),
+        ({"accelerators": "3"}, "3 accelerators are no multiple of tp 2 x dp 1 x pp 1"),
+        ({"accelerators": "", "tp": ""}, "the number of accelerators is not recorded"),
+        (
+            {"model": "GGUF/Llama-3.1-8B-GGUF"},
+            "the number format of the weights of 'GGUF/Llama-3.1-8B-GGUF' is not known",
+        ),
+        ({"unusable": "measured by ear"}, "measured by ear"),
+        ({"days": "yesterday"}, "'yesterday' is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"),
+    ],
+)
+def test_rows_of_fields_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    row = _ours(tmp_path, **changes)
+    assert isinstance(row, Skipped)
+    assert row.reason.startswith(reason)
 
 
 # Names.
@@ -507,7 +564,6 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
     assert set(names.models) | set(names.checkpoints) | set(names.formats) <= set(catalog.names("models"))
     assert {one for found in names.checkpoints.values() for one in found.values()} <= set(catalog.names("models"))
     assert set(names.hardware) <= set(catalog.names("hardware"))
-    assert {one for found in names.within_source.values() for one in found.values()} <= set(catalog.names("hardware"))
 
 
 # What cannot be used.
@@ -634,38 +690,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 # What is known of runs beyond their columns.
 
 
-def test_latencies_of_whole_servers_are_means_of_runs_of_ten_rounds(tmp_path: Path) -> None:
-    source = "aiconfigurator silicon_sample.csv, derived from public InferenceX runs"
-    one = _served(tmp_path, source=source)
-    assert (one.statistic, one.requests) == ("mean", 640.0)
-    assert one.spread == pytest.approx(0.2 / 0.9)
-    # Other lengths were run by the collectors, all requests alike.
-    other = _served(tmp_path, source=source, isl="1000")
-    assert (other.statistic, other.requests, other.spread) == ("mean", None, 0.0)
-    assert _served(tmp_path, source="mine").spread is None
-
-
-def test_the_means_of_whole_servers_are_the_means_of_the_nightly_runs() -> None:
-    """Where both have the same time between tokens, TTFT is the mean and not the median of the other collection."""
-    with catalog.measured_files()["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
-        runs = [row for row in csv.DictReader(stream) if row["hf_model"] == "openai/gpt-oss-120b"]
-    ratios = []
-    for run in runs:
-        demand = (float(run["tp"]), 0.9 * float(run["isl"]), 0.9 * float(run["osl"]), float(run["concurrency"]))
-        for one in _shipped():
-            if not isinstance(one, Measurement) or one.dataset != "serving_points" or one.engine != "vllm":
-                continue
-            same = (one.model, one.hardware[:4]) == ("gpt_oss_120b", run["hardware"][:4])
-            tpot, ttft = one.tpot_seconds or math.inf, one.ttft_seconds or math.inf
-            quick = abs(tpot / float(run["median_tpot_s"]) - 1.0) < 0.03
-            if same and quick and (one.tp, one.isl, one.osl, one.concurrency) == demand:
-                ratios.append([ttft / float(run[f"{which}_ttft_s"]) for which in ("mean", "median")])
-    assert len(ratios) > 60
-    means, medians = (sorted(column)[len(ratios) // 2] for column in zip(*ratios, strict=True))
-    assert means == pytest.approx(1.04, abs=0.02)
-    assert medians > 1.4
-
-
 def test_formats_of_the_cache_that_scripts_set() -> None:
     found = {
         (one.model, one.engine, one.hardware): one.kv
@@ -724,15 +748,3 @@ def test_the_kind_of_a_file_and_its_cells(tmp_path: Path) -> None:
     kind, cells = measurements.cells(path)
     assert kind == "points"
     assert [cell["id"] for cell in cells] == ["first", "second"]
-
-
-def test_poisson_runs_are_of_500_requests() -> None:
-    """Completions per second at 200 offered, times the longest latency and all arrivals."""
-    with catalog.measured_files()["poisson_load_a100"].open(encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if float(row["rps"]) == 200.0]
-    for row in rows:
-        rate = float(row["request_throughput"])
-        assert rate * float(row["e2el_p99_ms"]) / 1e3 / (1.0 - rate / 200.0) == pytest.approx(500, rel=0.02)
-    assert {
-        one.requests for one in _shipped() if one.dataset == "poisson_load_a100" and isinstance(one, Measurement)
-    } == {500.0}

@@ -29,7 +29,7 @@ APART = 3
 @cache
 def shipped() -> tuple[Measurement, ...]:
     """Rows of shipped deployments, each as one of an endless run."""
-    rows = [row for name in measurements.SHIPPED for row in measurements.read(catalog.measured_files()[name])]
+    rows = [row for name in measurements.SHIPPED for row in measurements.read(catalog.server_files()[name])]
     endless: dict[object, list[Measurement]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Measurement):

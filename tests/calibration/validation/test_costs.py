@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data.measurements.__main__ import TABLES
 from inference_econ.answers.market import Arrangement
 from inference_econ.answers.serving_frontier import frontier
 from inference_econ.calibration import CostPoint, Measurement, Servers, cost_score, measurements, validation
@@ -69,7 +70,7 @@ def test_the_bill_of_a_closed_loop_is_that_of_its_requests() -> None:
 
 def test_closed_loops_complete_what_their_times_say() -> None:
     """Where InferenceMAX gives both, throughput is 2 % below that of the times, as the notes say."""
-    path = catalog.measured_files()["inferencemax_aggregated"]
+    path = catalog.server_files()["inferencemax_aggregated"]
     rows = [row for row in measurements.read(path) if isinstance(row, Measurement)]
     ratios = [dollars_of(row) / dollars_of(replace(row, output_tokens_per_second_per_accelerator=None)) for row in rows]
     assert len(ratios) > 100
@@ -191,13 +192,17 @@ COMBINATIONS = (
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of serving_points.csv of few combinations."""
-    with catalog.measured_files()["serving_points"].open(encoding="utf-8", newline="") as stream:
-        lines = list(csv.DictReader(stream))
+    published, lines = (
+        list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        for path in (TABLES["serving_points"], catalog.server_files()["serving_points"])
+    )
     path = tmp_path_factory.mktemp("costs") / "few.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, lines[0])
         writer.writeheader()
-        writer.writerows(line for line in lines if (line["model_path"], line["system"], line["isl"]) in COMBINATIONS)
+        for line, its in zip(lines, published, strict=True):
+            if (its["model_path"], its["system"], its["isl"]) in COMBINATIONS:
+                writer.writerow(line)
     return path
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks import error_spreads
+from data.measurements.__main__ import TABLES
 from inference_econ.calibration import (
     CONSTANTS,
     QUANTITIES,
@@ -61,8 +62,8 @@ def _serving(path: Path, *rows: dict[str, object]) -> Path:
 
 
 def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
-    """The first rows of a shipped file that are to be kept."""
-    with catalog.measured_files()[name].open(encoding="utf-8", newline="") as stream:
+    """The first rows of a published table that are to be kept."""
+    with TABLES[name].open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
         chosen = [row for row in reader if keep(row)][:rows]
     with path.open("w", encoding="utf-8", newline="") as stream:

@@ -1,4 +1,4 @@
-"""Which recipe each row of a disaggregated server is a run of."""
+"""Pools of rows of disaggregated servers: those of another row of the run, or of the recipe that it is a run of."""
 
 from __future__ import annotations
 
@@ -7,20 +7,54 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
 
-from inference_econ.calibration.measurements._inferencex import MEAN_LENGTH, is_run
-from inference_econ.calibration.measurements._recipes import Recipe
-from inference_econ.calibration.measurements._record import Measurement, Pool, Skipped
+from data.measurements.inferencex import is_run
+from data.measurements.recipes import Recipe
+from inference_econ.calibration.measurements import Measurement, Pool, Skipped
+from inference_econ.calibration.measurements._tables import MEAN_LENGTH
 
-#: Runs of one recipe agree in the time between tokens better than this; see :data:`_collections._FASTER`.
+#: Runs of one recipe agree in the time between tokens better than this; see ``_collections._FASTER`` of the package.
 _APART = 1.1
+#: Two runs of one deployment agree in the time between tokens within this; other deployments hardly ever do.
+_SAME_RUN = 0.01
 #: More recipes than this for one layout and number of requests are not told apart by their results [1].
 _MOST = 6
 _OPEN = "the numbers of workers are not recorded"
 #: Why a row of a disaggregated server cannot be predicted.
-WORKERS_NOT_RECORDED = f"{_OPEN}; give prefill_num_workers and decode_num_workers"
 NO_RECIPE = f"{_OPEN}, and no recipe of InferenceX has this layout for this many requests at a time"
 SEVERAL_RECIPES = f"{_OPEN}, and recipes of InferenceX with other pools have this layout for this many requests"
 SPECULATION = f"{_OPEN}; the recipes of InferenceX with this layout and this many requests speculate or do not"
+
+
+def complete_pools(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
+    """Fill in the pools of disaggregated rows without numbers of workers from a row of the same run that has them.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement or Skipped
+        Rows of one file. One run is passed on several times there, with more and with less of its layout, and
+        measured again: with the same demand, the same time between tokens within 1 % means the same pools.
+    """
+    whole: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row, Measurement) and row.decode is not None and row.accelerators is not None:
+            whole[_traffic(row)].append(row)
+    return [_completed(row, whole.get(_traffic(row), ())) if isinstance(row, Measurement) else row for row in rows]
+
+
+def _completed(row: Measurement, others: Sequence[Measurement]) -> Measurement:
+    if row.decode is None or row.accelerators is not None or row.tpot_seconds is None:
+        return row
+    for other in others:
+        if other.tpot_seconds is not None and abs(row.tpot_seconds / other.tpot_seconds - 1) <= _SAME_RUN:
+            remarks = (*row.remarks, f"pools of {other.id}, which is as fast")
+            return replace(
+                row, prefill=other.prefill, decode=other.decode, accelerators=other.accelerators, remarks=remarks
+            )
+    return row
+
+
+def _traffic(row: Measurement) -> tuple[object, ...]:
+    return (row.model, row.hardware, row.engine, row.isl, row.osl, row.load, row.concurrency)
 
 
 def with_recipes(rows: Sequence[Measurement | Skipped], recipes: Sequence[Recipe]) -> list[Measurement | Skipped]:

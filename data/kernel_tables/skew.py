@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.kernel_tables import experts
-from benchmarks.kernel_tables.tables import FEWEST, Fitted, newest
+from data.kernel_tables import experts
+from data.kernel_tables.tables import FEWEST, Fitted, newest
 from inference_econ.formulas.experts import expected_largest
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Levels of measured servers over every fitted profile, again: scenarios/assumptions/levels; two minutes.
 
-Run it after profiles or measurements change (benchmarks/profiles.sh does). With ``--judge`` rows are predicted again
+Run it after profiles or measurements change (data/profiles.sh does). With ``--judge`` rows are predicted again
 with levels that have not seen them, into docs/levels.md: five minutes more.
 """
 

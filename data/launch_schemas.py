@@ -1,4 +1,4 @@
-"""Reduce published schemas to what files use: ``python -m benchmarks.launch_schemas SCHEMA FILE... > REDUCED``.
+"""Reduce published schemas to what files use: ``python -m data.launch_schemas SCHEMA FILE... > REDUCED``.
 
 SCHEMA is a JSON schema, a schema of values of a Helm chart, or a CustomResourceDefinition (YAML); FILES are what
 ``inference-econ launch`` writes. Every name that stands beside a used one is kept, so that an unknown one is still

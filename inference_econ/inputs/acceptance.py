@@ -1,4 +1,4 @@
-"""How servers that speculate were run, and how many tokens their rounds give: facts of scripts and papers."""
+"""Tokens that rounds of speculation give: facts of papers and measured servers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from inference_econ.inputs.source import Source
 Method = Literal["MTP", "EAGLE3", "DSpark"]
 #: On which prompts acceptance was measured: random tokens in the model's chat template, or texts of people.
 Prompts = Literal["random", "text"]
-Range = Annotated[tuple[Count, Count], Field(strict=False)]
-Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
 
 
 class AcceptanceLengths(Spec):
@@ -73,90 +71,13 @@ class UsualAcceptance(Spec):
         return self
 
 
-class RunPoint(Spec):
-    """Servers of one layout under one traffic, for some numbers of requests at a time."""
-
-    isl: Count
-    """Nominal input length [tokens]."""
-    osl: Count
-    """Nominal output length [tokens]."""
-    tp: Count
-    """Accelerators that share the attention weights [1]."""
-    dp: Count = 1
-    """Groups of them with sequences of their own [1]."""
-    ep: Count = 1
-    """Expert-parallel ranks [1]."""
-    concurrency: Range
-    """The fewest and the most requests at a time [1]."""
-    drafts: int = Field(default=0, ge=0)
-    """Proposals of a round [1]; 0 without speculation."""
-
-    @model_validator(mode="after")
-    def _ranges_ascend(self) -> Self:
-        if self.concurrency[0] > self.concurrency[1]:
-            raise ValueError(f"concurrency goes from the fewest to the most requests, got {list(self.concurrency)}")
-        return self
-
-
-class SpeculatingRuns(Spec):
-    """What the scripts of one benchmark ran on one engine and chip with speculation, and without."""
-
-    model: str = Field(min_length=1)
-    """Catalogue name."""
-    hardware: str = Field(min_length=1)
-    """Catalogue name."""
-    engine: str = Field(min_length=1)
-    """As measurements call it after reading."""
-    versions: Names
-    """Of the engine."""
-    weights: str | None = None
-    """Number format of the checkpoint as measurements name it; any if absent."""
-    method: Method
-    """Who proposed."""
-    speculating: Annotated[tuple[RunPoint, ...], Field(strict=False, min_length=1)]
-    """What ran with speculation."""
-    plain: Annotated[tuple[RunPoint, ...], Field(strict=False)] = ()
-    """What the same versions ran without it."""
-    source: Source
-    """The scripts, with their commits."""
-
-    @model_validator(mode="after")
-    def _drafts_belong_to_speculation(self) -> Self:
-        if any(point.drafts == 0 for point in self.speculating) or any(point.drafts > 0 for point in self.plain):
-            raise ValueError("drafts are given for every point under speculating, and for none under plain")
-        return self
-
-
-class DraftLength(Spec):
-    """How many tokens a round proposes in the scripts of one benchmark, whatever the version and the traffic."""
-
-    models: Names
-    """Catalogue names."""
-    engine: str = Field(min_length=1)
-    """As measurements call it after reading."""
-    hardware: Names
-    """Catalogue names."""
-    method: Method
-    """Who proposes."""
-    drafts: Count
-    """Proposals of a round [1]."""
-    drafts_of_attention_dp: Count | None = None
-    """The same where attention is data-parallel [1]; no other number if absent."""
-    source: Source
-    """The scripts, with a commit."""
-
-
 class SpeculationFacts(Spec):
-    """Facts of speculation in measured servers."""
+    """Acceptance of proposals in measured servers."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
     """What questions take where nobody says otherwise."""
-    drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
-    """Draft lengths of runs whose results say that they speculate, but not how far ahead."""
-    runs: Annotated[tuple[SpeculatingRuns, ...], Field(strict=False)]
-    """Runs of benchmarks whose results do not say whether they speculated."""
 
     @model_validator(mode="after")
     def _one_length_each(self) -> Self:
@@ -179,17 +100,6 @@ class SpeculationFacts(Spec):
         for entry in self.acceptance:
             for model in entry.models:
                 yield model, entry.method, entry.prompts
-
-    def draft_length(self, model: str, engine: str, hardware: str, method: str, *, attention_dp: bool) -> int | None:
-        """Proposals of a round in the scripts of InferenceX; None if they are not known [1]."""
-        for entry in self.drafts:
-            if (
-                (entry.engine, entry.method) == (engine, method)
-                and model in entry.models
-                and hardware in entry.hardware
-            ):
-                return (entry.drafts_of_attention_dp if attention_dp else None) or entry.drafts
-        return None
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
         """The published acceptance of a model on such prompts, else on others; None if there is none."""

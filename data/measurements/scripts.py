@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from data.measurements.facts import PUBLISHED
 from inference_econ.inputs import _yaml, csv_table
 from inference_econ.inputs._base import Count, Date, Fraction, Spec
 
@@ -133,3 +135,9 @@ def _value(column: str, text: str) -> object:
     if column in _LISTS:
         return [part if column in _TEXTS else _yaml.scalar(part) for part in text.split()]
     return text if column in _TEXTS else _yaml.scalar(text)
+
+
+@cache
+def measured_runs() -> tuple[MeasuredRun, ...]:
+    """Return the lines of ``data/published/runs.csv``, in their order."""
+    return read(PUBLISHED / "runs.csv")

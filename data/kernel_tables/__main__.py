@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
-from benchmarks.kernel_tables import experts, products, scores, skew, tables
-from benchmarks.kernel_tables.tables import CALLED, FAMILIES, WHEEL, Fitted
+from data.kernel_tables import experts, products, scores, skew, tables
+from data.kernel_tables.tables import CALLED, FAMILIES, WHEEL, Fitted
 from inference_econ.inputs import catalog
 
 if TYPE_CHECKING:

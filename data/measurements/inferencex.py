@@ -10,16 +10,10 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from inference_econ.calibration.measurements._dates import Days
-from inference_econ.inputs import MeasuredRun, catalog
+from data.measurements.scripts import MeasuredRun, measured_runs
+from inference_econ.calibration.measurements import Days
+from inference_econ.inputs import catalog
 
-#: Request lengths are uniform between 0.8 and 1.0 of what rows say.
-MEAN_LENGTH = 0.9
-SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
-#: Longest less shortest length over the mean [1].
-SPREAD = 0.2 / MEAN_LENGTH
-#: Runs are so many times as many requests as there are at a time [1].
-ROUNDS = 10
 #: There are no other lengths than multiples of this [tokens].
 _NOMINAL = 1024
 #: Share of the days of some scripts on which what most of them say held [1].
@@ -208,7 +202,7 @@ def _published() -> dict[str, str]:
 def _scripts() -> dict[tuple[str, str, str, str], tuple[MeasuredRun, ...]]:
     """Lines of the table by model, engine, chip and precision."""
     scripts: dict[tuple[str, str, str, str], list[MeasuredRun]] = defaultdict(list)
-    for run in catalog.measured_runs():
+    for run in measured_runs():
         scripts[run.model, run.engine, run.chip, run.precision].append(run)
     return {key: tuple(runs) for key, runs in scripts.items()}
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from benchmarks.kernel_tables.tables import FEWEST, MOST, Fitted, chips, newest, overlapped, peak, read, solve
+from data.kernel_tables.tables import FEWEST, MOST, Fitted, chips, newest, overlapped, peak, read, solve
 from inference_econ._types import Array
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import BYTES_PER_ELEMENT

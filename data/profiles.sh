@@ -91,4 +91,4 @@ fit atom atom_points --base profiles/servers --where hardware=mi355x --target tp
     --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch,experts.kernel_efficiency,host.request_overhead
 wait "$engines"
 # What measured servers differ by from these, over the files above.
-.venv/bin/python -m benchmarks.levels
+.venv/bin/python -m data.levels

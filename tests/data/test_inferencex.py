@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import Measurement, Skipped, measurements
+from data.measurements.tables import collected
+from inference_econ.calibration import Measurement, Skipped
 from inference_econ.calibration.measurements import engine_name
 
 SERVING = {
@@ -29,7 +30,7 @@ def _read(path: Path, *rows: dict[str, str]) -> list[Measurement | Skipped]:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return measurements.read(path)
+    return collected(path)
 
 
 def _one(tmp_path: Path, row: dict[str, str], **changes: str) -> Measurement:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from data.measurements.facts import SpeculationOfRuns, speculation_of_runs
+from data.measurements.speculation import resolved
 from inference_econ.calibration import Measurement, measurements
-from inference_econ.calibration.measurements._speculation import resolved
+from inference_econ.errors import SpecError
+from inference_econ.inputs import _yaml, catalog
 
 #: DeepSeek-R1 on eight B200s, SGLang 0.5.9: 1,024 and 1,024 tokens, of which both kinds ran up to 64 requests.
 ROW: dict[str, Any] = {
@@ -95,3 +99,60 @@ def test_shipped_rows_of_versions_that_only_speculated_all_say_how() -> None:
 def test_few_shipped_rows_stay_suspected() -> None:
     suspected = [row for row in _shipped() if row.speculation == "suspected"]
     assert len(suspected) <= 9
+
+
+# Facts of runs.
+
+
+def test_every_fact_names_models_chips_and_references_that_exist() -> None:
+    facts = speculation_of_runs()
+    models, chips = catalog.names("models"), catalog.names("hardware")
+    cited = {entry.source.ref for entry in facts.drafts} | {runs.source.ref for runs in facts.runs}
+    assert cited <= set(catalog.references())
+    assert {model for entry in facts.drafts for model in entry.models} <= set(models)
+    assert {chip for entry in facts.drafts for chip in entry.hardware} <= set(chips)
+    assert {runs.model for runs in facts.runs} <= set(models)
+    assert {runs.hardware for runs in facts.runs} <= set(chips)
+
+
+def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
+    facts = speculation_of_runs()
+    asked = [("trtllm", "b200", False), ("trtllm", "b200", True), ("sglang", "b200", True), ("sglang", "mi355x", False)]
+    lengths = [
+        facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=apart) for engine, chip, apart in asked
+    ]
+    assert lengths == [3, 1, 2, 3]
+    assert facts.draft_length("deepseek_v3", "vllm", "b200", "MTP", attention_dp=False) is None
+    assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None
+
+
+RUNS = """\
+runs:
+  - model: deepseek_v3
+    hardware: b200
+    engine: trtllm
+    versions: [1.2.0]
+    method: MTP
+    speculating:
+      - {isl: 1024, osl: 1024, tp: 8, concurrency: [4, 64], drafts: 3}
+    plain:
+      - {isl: 1024, osl: 1024, tp: 8, ep: 8, concurrency: [4, 64]}
+    source: {ref: nobody, where: nowhere, kind: published}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("drafts: 3", "draft: 3", r"mine\.yaml:8: unknown key 'runs\.0\.speculating\.0\.draft'; did you mean 'drafts'"),
+        (", drafts: 3", "", "drafts are given for every point under speculating, and for none under plain"),
+        ("ep: 8", "ep: 8, drafts: 1", "drafts are given for every point under speculating, and for none under pl"),
+        ("[4, 64], drafts", "[64, 4], drafts", r"concurrency goes from the fewest to the most .*, got \[64, 4\]"),
+    ],
+)
+def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in RUNS
+    path = tmp_path / "mine.yaml"
+    path.write_text(RUNS.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(SpecError, match=message):
+        SpeculationOfRuns.from_document(_yaml.read(path))

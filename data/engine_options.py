@@ -1,8 +1,8 @@
-"""Record the options of serving commands as data: ``python -m benchmarks.engine_options ENGINE FOLDER VERSION``.
+"""Record the options of serving commands as data: ``python -m data.engine_options ENGINE FOLDER VERSION``.
 
 FOLDER is an unpacked wheel or a source tree of vLLM, SGLang, GuideLLM or TensorRT-LLM; none needs to be installed.
 The parsers of the first are built with empty modules in the place of what is missing
-(:mod:`benchmarks.missing_modules`; msgspec and pydantic-settings are needed); the decorators and annotations of the
+(:mod:`data.missing_modules`; msgspec and pydantic-settings are needed); the decorators and annotations of the
 last are read as text. Names, types, choices and defaults go into
 ``scenarios/engines/options/ENGINE_VERSION.yaml``; texts of help do not.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.missing_modules import forgive
+from data.missing_modules import forgive
 
 #: Options by the command that has them: what :class:`inference_econ.inputs.engine_options.Option` reads.
 Commands = dict[str, list[dict[str, Any]]]

@@ -1,4 +1,4 @@
-"""Facts of servers that speculate: what is shipped, what is looked up, and what a file must say."""
+"""Acceptance of proposals: what is shipped, what is looked up, and what a file must say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import ProposerName, _yaml, catalog
-from inference_econ.inputs.speculating_runs import SpeculationFacts
+from inference_econ.inputs.acceptance import SpeculationFacts
 
 FILE = """\
 acceptance:
@@ -23,38 +23,21 @@ acceptance:
     text: MT-Bench
     tokens: {1: 1.9, 3: 2.8}
     source: {ref: nobody, where: nowhere, kind: measured}
-runs:
-  - model: deepseek_v3
-    hardware: b200
-    engine: trtllm
-    versions: [1.2.0]
-    method: MTP
-    speculating:
-      - {isl: 1024, osl: 1024, tp: 8, concurrency: [4, 64], drafts: 3}
-    plain:
-      - {isl: 1024, osl: 1024, tp: 8, ep: 8, concurrency: [4, 64]}
-    source: {ref: nobody, where: nowhere, kind: published}
 """
 
 
-def _facts(tmp_path: Path, old: str = "", new: str = "") -> SpeculationFacts:
+def _facts(tmp_path: Path, old: str = "", new: str = "", added: str = "") -> SpeculationFacts:
     assert old in FILE
     path = tmp_path / "mine.yaml"
-    path.write_text(FILE.replace(old, new, 1), encoding="utf-8")
+    path.write_text(FILE.replace(old, new, 1) + added, encoding="utf-8")
     return SpeculationFacts.from_document(_yaml.read(path))
 
 
-def test_every_shipped_fact_names_models_chips_and_references_that_exist() -> None:
+def test_every_shipped_fact_names_models_and_references_that_exist() -> None:
     facts, references = catalog.speculation_facts(), catalog.references()
-    models, chips = catalog.names("models"), catalog.names("hardware")
-    cited = {entry.source.ref for entry in facts.acceptance} | {entry.source.ref for entry in facts.drafts}
-    cited |= {runs.source.ref for runs in facts.runs}
-    assert cited <= set(references)
-    assert {model for entry in facts.drafts for model in entry.models} <= set(models)
-    assert {chip for entry in facts.drafts for chip in entry.hardware} <= set(chips)
+    models = catalog.names("models")
+    assert {entry.source.ref for entry in facts.acceptance} <= set(references)
     assert {model for entry in facts.acceptance for model in entry.models} <= set(models)
-    assert {runs.model for runs in facts.runs} <= set(models)
-    assert {runs.hardware for runs in facts.runs} <= set(chips)
 
 
 def test_more_proposals_give_about_as_many_tokens_or_more() -> None:
@@ -72,17 +55,6 @@ def test_acceptance_on_random_tokens_of_one_and_two_proposals_follows_from_that_
     share = (2.50 - 1.0) / (text.tokens[3] - 1.0)
     for length in (1, 2, 3):
         assert random.tokens[length] == pytest.approx(1.0 + share * (text.tokens[length] - 1.0), abs=0.005)
-
-
-def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
-    facts = catalog.speculation_facts()
-    asked = [("trtllm", "b200", False), ("trtllm", "b200", True), ("sglang", "b200", True), ("sglang", "mi355x", False)]
-    lengths = [
-        facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=apart) for engine, chip, apart in asked
-    ]
-    assert lengths == [3, 1, 2, 3]
-    assert facts.draft_length("deepseek_v3", "vllm", "b200", "MTP", attention_dp=False) is None
-    assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None
 
 
 def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:
@@ -106,14 +78,6 @@ def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:
             "method: Medusa",
             r"mine\.yaml:4: acceptance\.0\.method: got 'Medusa'; allowed: 'MTP', 'EAGLE3' or 'DSpark'",
         ),
-        (
-            "drafts: 3",
-            "draft: 3",
-            r"mine\.yaml:16: unknown key 'runs\.0\.speculating\.0\.draft'; did you mean 'drafts'",
-        ),
-        (", drafts: 3", "", "drafts are given for every point under speculating, and for none under plain"),
-        ("ep: 8", "ep: 8, drafts: 1", "drafts are given for every point under speculating, and for none under pl"),
-        ("[4, 64], drafts", "[64, 4], drafts", r"concurrency goes from the fewest to the most .*, got \[64, 4\]"),
         (
             "[deepseek_v3]",
             "[deepseek_v3, deepseek_v3]",
@@ -196,7 +160,6 @@ usual:
     acceptance: [0.9, 0.6]
     longest: 2
     source: {ref: nobody, where: nowhere, kind: derived}
-runs:
 """
 
 
@@ -211,17 +174,17 @@ runs:
 )
 def test_usual_acceptance_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
-        _facts(tmp_path, "runs:\n", USUAL.replace(old, new))
+        _facts(tmp_path, added=USUAL.replace(old, new))
 
 
 def test_a_usual_acceptance_is_given_once(tmp_path: Path) -> None:
-    entry = USUAL.partition("\n")[2].removesuffix("runs:\n")
+    entry = USUAL.partition("\n")[2]
     with pytest.raises(SpecError, match="the usual acceptance of mtp for deepseek_v3 is given twice"):
-        _facts(tmp_path, "runs:\n", f"usual:\n{entry}{entry}runs:\n")
+        _facts(tmp_path, added=USUAL + entry)
 
 
 def test_what_nobody_published_is_said(tmp_path: Path) -> None:
-    facts = _facts(tmp_path, "runs:\n", USUAL)
+    facts = _facts(tmp_path, added=USUAL)
     assert facts.usually("mtp", lambda names: "deepseek_v3" in names).longest == 2
     with pytest.raises(InputError, match="nothing is published of how often mtp is accepted; give --acceptance"):
         facts.usually("mtp", lambda names: "glm_4_5" in names)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from data.measurements import scripts
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import catalog, measured_runs
+from inference_econ.inputs import catalog
 
 COLUMNS = (
     "model,engine,chip,precision,versions,since,until,lengths,concurrency,checkpoint,attention_groups,expert_ranks,"
@@ -39,11 +40,11 @@ def _file(tmp_path: Path, **changes: str) -> Path:
 
 
 def test_a_line(tmp_path: Path) -> None:
-    (run,) = measured_runs.read(_file(tmp_path, concurrency=""))
+    (run,) = scripts.read(_file(tmp_path, concurrency=""))
     assert run.versions == ("0.11.2", "0.13.0")
     assert run.lengths == ("1024/1024", "8192/1024")
     assert (run.concurrency, run.memory, run.kv, run.step_tokens) == (None, 0.9, "fp8", None)
-    (run,) = measured_runs.read(_file(tmp_path))
+    (run,) = scripts.read(_file(tmp_path))
     assert run.concurrency == (4, 64)
 
 
@@ -62,26 +63,26 @@ def test_a_line(tmp_path: Path) -> None:
 )
 def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        measured_runs.read(_file(tmp_path, **changes))
+        scripts.read(_file(tmp_path, **changes))
 
 
 def test_files_that_are_no_such_table(tmp_path: Path) -> None:
     path = _file(tmp_path)
     path.write_text(path.read_text().replace("memory", "memories"))
     with pytest.raises(SpecError, match=r"runs\.csv:2: unknown key 'runs\.0\.memories'; did you mean 'memory'"):
-        measured_runs.read(path)
+        scripts.read(path)
     path.write_text(f"{COLUMNS}\ngpt_oss_120b,vllm\n")
     with pytest.raises(SpecError, match=r"runs\.csv:2: 15 cells are needed"):
-        measured_runs.read(path)
+        scripts.read(path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match="not a CSV file in UTF-8"):
-        measured_runs.read(path)
+        scripts.read(path)
     with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
-        measured_runs.read(tmp_path / "none.csv")
+        scripts.read(tmp_path / "none.csv")
 
 
 def test_every_shipped_line_names_what_the_catalogue_has() -> None:
-    runs = catalog.measured_runs()
+    runs = scripts.measured_runs()
     assert len(runs) > 400
     assert {run.model for run in runs} <= set(catalog.names("models"))
     assert {run.chip for run in runs} <= set(catalog.names("hardware"))
@@ -95,7 +96,7 @@ def test_a_few_lines_as_the_scripts_have_them() -> None:
     """Read by hand in the scripts of the commits that the lines name."""
     lines = {
         (run.model, run.engine, run.chip, run.precision, version, run.concurrency, run.speculation): run
-        for run in catalog.measured_runs()
+        for run in scripts.measured_runs()
         for version in run.versions
     }
     busy = lines["deepseek_v3", "sglang", "b200", "fp4", "0.5.6", (16, 128), "none"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.kernel_tables.tables import (
+from data.kernel_tables.tables import (
     FEWEST,
     MOST,
     MOVED,

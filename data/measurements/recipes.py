@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from inference_econ.calibration.measurements._names import hardware_name, model_name, served
-from inference_econ.calibration.measurements._record import Pool
-from inference_econ.calibration.measurements._rows import Row, UnusableRowError, positive
+from inference_econ.calibration.measurements import Pool, Row, UnusableRowError, hardware_name, model_name, served
+from inference_econ.calibration.measurements._rows import positive
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 
@@ -73,7 +71,7 @@ class Recipe:
 
 @cache
 def recipes() -> tuple[Recipe, ...]:
-    """Those that come with the package."""
+    """Those of ``scenarios/measured/recipes.csv``."""
     return read(catalog.measured_files()["recipes"])
 
 
@@ -94,7 +92,7 @@ def read(path: Path) -> tuple[Recipe, ...]:
         return tuple(_recipe(cells, f"{path}:{reader.line_num}") for cells in reader)
 
 
-def _recipe(cells: Mapping[str, str], place: str) -> Recipe:
+def _recipe(cells: dict[str, str], place: str) -> Recipe:
     row = Row(cells)
     try:
         model, hardware, weights = _subject(*(row.text(name) for name in ("model", "hardware", "precision")))

@@ -1,0 +1,78 @@
+"""Write the tables of measured servers that come with the package again: ``sh run.sh measurements``; seconds.
+
+Every published table becomes one of ``scenarios/measured/servers`` under the same name, row by row, whose columns are
+the fields of a measurement. Run it after a table, a fact of its source, a spelling or a script changed; what a profile
+rests on changes with it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import fields
+from pathlib import Path
+
+from data.measurements.facts import PUBLISHED
+from data.measurements.tables import collected
+from inference_econ.calibration.measurements import Days, Measurement, Pool, Skipped, cells
+from inference_econ.calibration.measurements._fields import BETWEEN, POOLS, columns
+from inference_econ.inputs import catalog
+
+#: Published tables of servers: name of the dataset to its file. That under Poisson load comes with the package as well:
+#: closed forms of load are held against percentiles and costs in it.
+TABLES = {
+    name: PUBLISHED / f"{name}.csv"
+    for name in (
+        *("serving_points", "inferencemax_aggregated", "decode_points", "throughput_points", "ttft_points"),
+        *("atom_points", "rocm_points"),
+    )
+} | {"poisson_load_a100": catalog.measured_files()["poisson_load_a100"]}
+#: Units of the latencies of a kind of table.
+_UNITS = {"whole servers": "ms", "InferenceMAX runs": "s", "Poisson load": "ms"}
+
+
+def table(path: Path) -> str:
+    """Return the text of the table that a published one becomes."""
+    kind, published = cells(path)
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns(), lineterminator="\n")
+    writer.writeheader()
+    for row, its in zip(collected(path), published, strict=True):
+        beside = {"value": its.get("value", ""), "unit": _UNITS.get(kind) or its.get("unit", "")}
+        writer.writerow(_line(row) | beside)
+    return stream.getvalue()
+
+
+def _line(row: Measurement | Skipped) -> dict[str, str]:
+    if isinstance(row, Skipped):
+        return {"id": row.id, "unusable": row.reason}
+    line: dict[str, str] = {}
+    for field in fields(row):
+        value = getattr(row, field.name)
+        if isinstance(value, Pool):
+            line |= {f"{field.name}_{part.name}": _text(getattr(value, part.name)) for part in fields(value)}
+        elif field.name not in (*POOLS, "dataset"):
+            line[field.name] = _text(value)
+    return line
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, Days):
+        return f"{value.since}" if value.since == value.until else f"{value.since}..{value.until}"
+    return "" if value is None else BETWEEN.join(value) if isinstance(value, tuple) else str(value)
+
+
+def main() -> None:
+    """Write every table to where it is read."""
+    folder = catalog.folder("scenarios") / "measured" / "servers"
+    folder.mkdir(exist_ok=True)
+    for name, path in TABLES.items():
+        (folder / f"{name}.csv").write_text(table(path), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

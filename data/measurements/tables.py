@@ -1,0 +1,269 @@
+"""Rows of the published tables, each with what is known of its collection, its source and its script."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from data.measurements import inferencex
+from data.measurements.facts import OwnRuns, source_facts
+from data.measurements.matches import complete_pools, with_recipes
+from data.measurements.recipes import recipes
+from data.measurements.speculation import resolved
+from inference_econ.calibration.measurements import Measurement, Row, Skipped, UnusableRowError, is_number
+from inference_econ.calibration.measurements._collections import mark_spoilt, suspect_speculation
+from inference_econ.calibration.measurements._files import rows
+from inference_econ.calibration.measurements._names import written_format
+from inference_econ.calibration.measurements._points import load_of
+from inference_econ.calibration.measurements._tables import KINDS, MEAN_LENGTH, ROUNDS, SHORTER, SPREAD, Kind
+from inference_econ.engine import has_experts
+from inference_econ.inputs import catalog, version_order
+
+#: Racks whose runs across machines are all disaggregated, and the largest aggregated server [1].
+_TOTALS, _OF_ONE_MACHINE = re.compile(r"gb[23]00.*", re.IGNORECASE), 8
+_SECONDS = {"s": 1.0, "ms": 1e-3}
+_LIMIT = r"{} *<= *(\d+(?:\.\d+)?) *(ms|s)\b"
+_CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
+_LENGTH = re.compile(r"mean input[^;]*says (\d+)")
+
+Read = Callable[[Row, Mapping[str, Any]], Measurement]
+
+
+def collected(path: Path) -> list[Measurement | Skipped]:
+    """Return every row of a published table, with all that is known of it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or its columns are those of no kind.
+    """
+    _, measured = rows(path, _COLLECTED)
+    return mark_spoilt(resolved(suspect_speculation(with_recipes(complete_pools(measured), recipes()))))
+
+
+# Whole servers: InferenceX as aiconfigurator passes it on, and its collectors' own runs.
+
+
+def _serving(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+    """A whole server with what follows from who collected it, and from whose scripts it is."""
+    measured = read(row, common)
+    source, written = row.text("source"), row.text("precision") or row.text("gemm_quant_mode")
+    nominal = _lengths(measured)
+    if not inferencex.has_nominal_lengths(source, *nominal, measured.id):
+        measured = _of_one_machine(row, measured)
+        # The collectors' own runs have requests of equal length.
+        return (
+            replace(measured, spread=0.0, **_own_settings(measured)) if "aiconfigurator" in source.lower() else measured
+        )
+    recorded = row.whole("attention_dp_size") or 1
+    measured = _of_one_machine(row, _same_accelerators(measured, recorded))
+    either = measured.dp == 1 and recorded > 1
+    run = replace(
+        measured,
+        isl=MEAN_LENGTH * nominal[0],
+        osl=MEAN_LENGTH * nominal[1],
+        requests=None if measured.concurrency is None else ROUNDS * measured.concurrency,
+        spread=SPREAD,
+        remarks=(*measured.remarks, SHORTER),
+    )
+    if run.decode is not None:
+        precision = written_format(written, run.model, run.hardware)
+        return replace(run, kv=inferencex.usual_cache(run.model, run.engine, run.hardware, precision))
+    return replace(run, **_scripted(run, written, nominal, either=either))
+
+
+def _lengths(row: Measurement) -> tuple[float, float]:
+    """Input and output length, which all tables of whole servers have [tokens]."""
+    assert row.isl is not None
+    assert row.osl is not None
+    return row.isl, row.osl
+
+
+def _same_accelerators(row: Measurement, recorded: int) -> Measurement:
+    """A run without what tp, attention-DP as recorded, and their product as ep repeat.
+
+    Runs of vLLM with both tp and ep repeat tp as ``attention_dp_size``, and have 64 as ``moe_ep_size``, with
+    attention-DP and without, which only their scripts tell.
+    """
+    tp, ep = row.tp, row.ep
+    if not (recorded == tp == row.dp and recorded > 1 and ep == recorded**2):
+        return row
+    remark = f"{ep} accelerators are {tp}: attention-DP, if there was any, and tp are the same ones"
+    accelerators = recorded * (row.pp or 1)
+    return replace(row, dp=1, ep=recorded, accelerators=accelerators, remarks=(*row.remarks, remark))
+
+
+def _of_one_machine(row: Row, measured: Measurement) -> Measurement:
+    """A row that is no total of the workers of a disaggregated server.
+
+    Raises
+    ------
+    UnusableRowError
+        If it is one.
+    """
+    if _TOTALS.fullmatch(row.text("system")) and (measured.tp or 1) > _OF_ONE_MACHINE:
+        raise UnusableRowError(
+            f"tp {measured.tp} of an aggregated server on {row.text('system')} is the total of a disaggregated one, "
+            "whose workers are not recorded; such rows say mode 'disagg'"
+        )
+    return measured
+
+
+def _own_settings(row: Measurement) -> dict[str, Any]:
+    """Settings of the collectors' own runs, which they do not record: launch files are made for a version.
+
+    SGLang begins prompts until they are as many tokens as it was told.
+    """
+    cache = {"kv": source_facts().kv_formats.get(row.model, {}).get(f"{row.engine} {row.hardware}")}
+    launched, isl = _own_runs(row.engine, row.engine_version), _lengths(row)[0]
+    if launched is None:
+        return cache
+    if launched.single_prompts and not has_experts(catalog.model(row.model)):
+        tokens = isl
+    else:
+        limit = isl + launched.step_room
+        whole = math.ceil(limit / isl) * isl
+        tokens = float(whole if row.engine == "sglang" else limit + (row.concurrency or 0.0))
+    return cache | {"step_tokens": tokens, "prefill_first": launched.prefill_first}
+
+
+def _own_runs(engine: str, version: str) -> OwnRuns | None:
+    """How runs with a version of an engine were launched; the newest way where no number is recorded."""
+    ways = [entry for entry in source_facts().own_runs if entry.engine == engine]
+    if is_number(version):
+        ways = [entry for entry in ways if version_order(entry.version or "0") <= version_order(version)]
+    return ways[-1] if ways else None
+
+
+def _scripted(row: Measurement, written: str, lengths: tuple[float, float], *, either: bool = False) -> dict[str, Any]:
+    """Settings that the scripts of InferenceX gave the engine of an instance, and how they laid it out.
+
+    ``either``: whether attention was data-parallel is not recorded.
+    """
+    assert row.tp is not None
+    assert row.dp is not None
+    assert row.concurrency is not None
+    script = inferencex.script(
+        inferencex.Server(
+            model=row.model,
+            hardware=row.hardware,
+            engine=row.engine,
+            version=row.engine_version,
+            precision=written_format(written, row.model, row.hardware),
+            days=row.days,
+            lengths=lengths,
+            accelerators=row.tp * row.dp,
+            groups=None if either else row.dp,
+            ep=row.ep or 1,
+            concurrency=row.concurrency,
+        )
+    )
+    degrees = _really(row, row.tp * row.dp, script)
+    groups = degrees.get("dp", row.dp)
+    return degrees | {
+        "ran": "" if row.engine_version else script.version,
+        "kv": script.told("kv"),
+        "speculation": (script.speculation or "unrecorded") if row.speculation == "unrecorded" else row.speculation,
+        "wait_steps": inferencex.wait_steps(script, groups),
+        "step_tokens": inferencex.step_tokens(script, lengths[0], groups),
+        "most_sequences": inferencex.most_sequences(script, groups),
+        "memory": script.told("memory"),
+        "captured_tokens": script.told("captured_tokens"),
+        "held_steps": float(script.told("balance_steps") or 0.0) if groups > 1 else 0.0,
+        "eager": bool(script.told("eager")),
+        "warmed_up": bool(script.told("warm_up")),
+    }
+
+
+def _really(row: Measurement, ranks: int, script: inferencex.Script) -> dict[str, Any]:
+    """Degrees that a script gave the engine, which rows record as they were asked for."""
+    groups, ep = script.told("attention_groups"), script.told("expert_ranks")
+    remarks = [*row.remarks, *script.remarks]
+    degrees: dict[str, Any] = {}
+    if script.exact and groups and ranks % groups == 0 and groups != row.dp:
+        degrees |= {"tp": ranks // groups, "dp": groups}
+        remarks.append(f"attention-DP is {groups}: so the script of that version")
+    if script.exact and ep and ep <= ranks and ep != (row.ep or 1):
+        degrees["ep"] = ep
+        remarks.append(f"ep is {ep}: so the script of that version")
+    return degrees | {"remarks": tuple(remarks)}
+
+
+# Other tables.
+
+
+def _inferencemax(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+    """A nightly run with what its script told the engine."""
+    measured = read(row, common)
+    if not inferencex.is_run(row.text("source")):
+        return measured
+    lengths = (row.needed("isl"), row.needed("osl"))
+    return replace(measured, **_scripted(measured, row.text("precision"), lengths))
+
+
+def _poisson(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+    """A server under random arrivals with the requests of its run."""
+    sizes = (size for name, size in source_facts().run_sizes.items() if name in row.text("source"))
+    return replace(read(row, common), requests=next(sizes, None))
+
+
+def _point(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+    """A collected point with what its notes say, and what is known of its source."""
+    facts, source, notes = source_facts(), row.text("source_id"), row.text("notes")
+    hardware, length = facts.within_source.get(source, {}).get(row.text("hardware")), _LENGTH.search(notes)
+    changes: dict[str, str] = {} if hardware is None else {"hardware": hardware}
+    if length is not None and not row.text("isl"):
+        changes["isl"] = length[1]
+    measured = read(Row(row.cells | changes), common)
+    cap = _CAP.search(notes) if measured.load == "rate" and measured.concurrency is None else None
+    if "average KV length" in notes and (measured.tpot_seconds or measured.output_tokens_per_second_per_accelerator):
+        measured = replace(measured, context=measured.isl)
+    known: dict[str, Any] = {} if cap is None else {"concurrency": float(cap[1] or cap[2])}
+    return replace(
+        measured,
+        spread=0.0 if source in facts.equal_lengths else None,
+        compiled=measured.compiled or _built_ahead(row),
+        eager=source in facts.eager,
+        even_routing=not {source, row.text("id")}.isdisjoint(facts.even_routing),
+        two_batch=source in facts.two_batch,
+        redundant_experts=facts.redundant_experts.get(source),
+        **known,
+        **_limits(row),
+    )
+
+
+def _built_ahead(row: Row) -> bool:
+    """Whether a submission to MLPerf says that its engine is TensorRT's, which is built ahead."""
+    text = row.text("engine") or row.text("notes")
+    return row.text("source_id").startswith("mlperf") and "tensorrt" in text.lower()
+
+
+def _limits(row: Row) -> dict[str, Any]:
+    """Latencies that a limited load had to keep, from notes like ``p99 TTFT<=2 s, TPOT<=200 ms`` [s]."""
+    limits: dict[str, Any] = {}
+    for name in ("ttft", "tpot") if load_of(row.text("batch_kind")) == "limited" else ():
+        match = re.search(_LIMIT.format(name), row.text("notes"), re.IGNORECASE)
+        if match is not None:
+            limits[f"{name}_limit_seconds"] = float(match[1]) * _SECONDS[match[2].lower()]
+    return limits
+
+
+_WITH_FACTS: Mapping[str, Callable[[Read, Row, Mapping[str, Any]], Measurement]] = {
+    "whole servers": _serving,
+    "InferenceMAX runs": _inferencemax,
+    "Poisson load": _poisson,
+    "points": _point,
+}
+
+
+def _kind(kind: Kind) -> Kind:
+    """A kind of table whose rows get the facts of their collection."""
+    with_facts = _WITH_FACTS[kind.title]
+    return replace(kind, read=lambda row, common: with_facts(kind.read, row, common))
+
+
+_COLLECTED: Sequence[Kind] = tuple(_kind(kind) for kind in KINDS if kind.title in _WITH_FACTS)
