@@ -241,14 +241,11 @@ def _engine_kernel(line: Line) -> bool:
 
 
 def _size(line: Line) -> float:
-    """Bytes of the message: of its own column, or as the metric names it, ``busbw (16 GiB)`` [B]."""
+    """Bytes of the message [B]."""
     size = line.number("message_bytes")
-    if size is not None:
-        return size
-    named = re.search(r"\((\d[^)]*)\)", line.text("metric"))
-    if named is None:
+    if size is None:
         raise UnusableRowError("no size is recorded, so that no time follows from the bandwidth")
-    return _quantity(line, named[1], "B")
+    return size
 
 
 def _exchanged(line: Line) -> float:
@@ -258,20 +255,18 @@ def _exchanged(line: Line) -> float:
 
 
 def _width(line: Line) -> float:
-    """Bytes of an element: of the part of ``fp8 dispatch / bf16 combine`` that names the operation [B]."""
-    way = line.text("op").removeprefix("moe_").split(" ")[0]
-    words = re.search(rf"(\w+) {way}", line.text("dtype"))
-    name = words[1] if words is not None else line.text("dtype")
+    """Bytes of an element [B]."""
+    name = line.text("dtype")
     if name not in BYTES_PER_ELEMENT:
-        raise UnusableRowError(f"unknown number format {line.text('dtype')!r}")
+        raise UnusableRowError(f"unknown number format {name!r}")
     return BYTES_PER_ELEMENT[name]
 
 
 def _reached(line: Line, parts: float) -> float:
     """Of ``parts`` equal domains or ranks, those with experts of a token, as far as its routing allows [1]."""
     reached = parts * float(touched_fraction(parts, line.needed("topk")))
-    groups = re.search(r"top-(\d+) groups", line.text("notes"))
-    return reached if groups is None or parts == line.number("n_gpus") else min(reached, float(groups[1]))
+    groups = line.number("groups")
+    return reached if groups is None or parts == line.number("n_gpus") else min(reached, groups)
 
 
 def _seconds(line: Line, ranks: float, domains: float) -> float:

@@ -66,6 +66,8 @@ class StatedDeployment:
     def bytes_per_sequence(self) -> float:
         """Cache of one sequence at the context [B]."""
         setup = self.setup
+        if not setup.context:
+            raise UnusableRowError("no length of its requests is stated")
         return kv_bytes_per_sequence(setup.model, setup.precision, setup.context, setup.assumptions)
 
     @property
@@ -102,8 +104,6 @@ class StatedDeployment:
 
     def requests(self) -> float:
         """Sequences that fit a chip [1]."""
-        if not self.setup.context:
-            raise UnusableRowError("no length of its requests is stated")
         return self.free() / self.bytes_per_sequence
 
     def tokens(self) -> float:
@@ -216,7 +216,7 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
     if "MoE" in line.text("weight_dtype"):
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
-    setup = Setup(model, chip, precision, _context(line, lines), _told(line, chip, assumed))
+    setup = Setup(model, chip, precision, line.number("context") or 0.0, _told(line, chip, assumed))
     return StatedDeployment(line, setup, _plans(line), lines, _speculation(line, setup))
 
 
@@ -257,19 +257,6 @@ def _told(line: Line, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
     return assumed.changed({**capacity, "capacity.vision_tower": line.text("tower") != "no"})
 
 
-def _context(line: Line, lines: Sequence[Line]) -> float:
-    """Tokens of a request that a row states, or of ``1K/2K``, here or in others of its server; or none [tokens]."""
-    told = line.number("context")
-    if told is not None:
-        return told
-    same = ("source_id", "parallelism")
-    for stated in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
-        lengths = re.search(r"(\d+)K/(\d+)K", stated.text("item"))
-        if lengths is not None:
-            return 1024.0 * (int(lengths[1]) + int(lengths[2]))
-    return 0.0
-
-
 def _plans(line: Line) -> Plans:
     """The layout that a text names: degrees written ``TP8``, ``DP8`` and ``EP8``; a bare ``EP`` is all chips."""
     chips, text = line.needed("n_gpus"), line.text("parallelism")
@@ -283,8 +270,7 @@ def _plans(line: Line) -> Plans:
     if tp * apart * pp != chips:
         raise UnusableRowError(f"the layout {text!r} is not one of {chips:g} chips")
     ones = np.ones(1)
-    batch = re.search(r"max batch (\d+)", line.text("notes"))
-    sequences = apart * (float(batch[1]) if batch else 1.0)
+    sequences = apart * (line.number("batch") or 1.0)
     ep = degrees.get("ep", ranks if spread else 1.0)
     return Plans(ones * chips, ones * sequences, ones * pp, ones * tp, ones * ep, whole=True)
 

@@ -19,7 +19,19 @@ PER_TOKEN = 61 * (512 + 64)
 B200 = {"model": "DeepSeek-R1", "hardware": "B200-180GB SXM", "n_gpus": "8", "parallelism": "attention DP8, EP8"}
 ROW = {**B200, "weight_dtype": "nvfp4", "item": "checkpoint FP4", "value": "400", "unit": "GB"}
 #: What a column can be blank for.
-NAMED = ("id", *COLUMNS, "source_id", "notes", "memory", "proposer", "tower", "engine", "engine_version", "context")
+NAMED = (
+    "id",
+    *COLUMNS,
+    "source_id",
+    "notes",
+    "memory",
+    "proposer",
+    "tower",
+    "engine",
+    "engine_version",
+    "context",
+    "batch",
+)
 
 
 def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployable") -> list[ComparedPoint]:
@@ -108,7 +120,7 @@ def test_a_dense_model_under_tensor_parallelism(tmp_path: Path) -> None:
     rows = [
         {**llama, "item": "checkpoint BF16", "value": "141", "unit": "GB"},
         {**llama, "item": "KV bytes per token", "value": "320", "unit": "kB", "kv_dtype": "bf16"},
-        {**llama, "item": "KV per request at 1K/1K", "value": "640", "unit": "MB", "kv_dtype": "fp8"},
+        {**llama, "item": "KV per request", "value": "640", "unit": "MB", "kv_dtype": "fp8", "context": "2048"},
     ]
     weights, token, request = _compare(tmp_path, *rows)
     assert weights.predicted == pytest.approx(2 * catalog.model("llama_3_70b").total_parameters / 1e9, rel=1e-12)
@@ -135,6 +147,7 @@ def test_a_dense_model_under_tensor_parallelism(tmp_path: Path) -> None:
         ),
         ({"item": "KV cache max_tokens", "unit": "tokens"}, "the memory of this cache is not in the file"),
         ({"item": "max concurrency per GPU", "unit": "requests"}, "no length of its requests is stated"),
+        ({"item": "KV per request", "unit": "MB"}, "no length of its requests is stated"),
     ],
 )
 def test_a_row_that_cannot_be_compared(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
