@@ -193,11 +193,12 @@ def test_speculating_servers_are_a_class_of_their_own() -> None:
 
 
 def test_spoilt_runs_are_predicted_but_do_not_count(tmp_path: Path) -> None:
-    """No script for gpt-oss speculates, so that the quicker of two runs has nothing that the slower one lacks."""
-    line = "{id},vllm,0.11.2,openai/gpt-oss-120b,b200_sxm,fp4,agg,1024,1024,50,{tpot},4,4,1,1,1,1,1,InferenceX"
-    lines = [line.format(id="good", tpot=4), line.format(id="slow", tpot=8)]
+    """Neither speculates, so that the quicker of two runs has nothing that the slower one lacks."""
+    head = "id,hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s"
+    line = "{id},openai/gpt-oss-120b,b200,vllm 0.11.2,fp4,none,1024,1024,1,4,0.05,{tpot}"
+    lines = [line.format(id="good", tpot=0.004), line.format(id="slow", tpot=0.008)]
     path = tmp_path / "mine.csv"
-    path.write_text("\n".join([f"{SERVING},source", *lines]) + "\n", encoding="utf-8")
+    path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     report = servers.servers([path])
     assert report.coverage().spoilt == 1
     assert [row.id for row in report.counted()] == ["good"]
