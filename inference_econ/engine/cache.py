@@ -81,7 +81,7 @@ def held_cache(
             # Ranks beyond the heads hold copies, or other tokens of the same sequence.
             apart = _apart(block.attention, assumptions.attention) * (plans.dcp if block.attention.caches else 1.0)
             kept = kept * (ranks / np.minimum(ranks, apart))
-        if block.attention.cache.state_elements:
+        if block.attention.cache.has_state:
             held["state"] += kept * assumptions.capacity.states_held
         else:
             held["kv_cache"] += kept
@@ -96,7 +96,7 @@ def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptio
     if not assumptions.capacity.state_pages:
         return None
     specs, assumed = [block.attention for block in model.blocks], assumptions.attention
-    states = [spec for spec in specs if spec.cache.state_elements]
+    states = [spec for spec in specs if spec.cache.has_state]
     caches = [spec for spec in specs if spec.caches]
     if not states or not caches:
         return None
@@ -136,4 +136,4 @@ def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
     """Heads whose cache or state can lie on chips of their own."""
-    return spec.heads if spec.cache.state_elements or _decompressed(spec, assumed) else spec.cache.heads
+    return spec.heads if spec.cache.has_state or _decompressed(spec, assumed) else spec.cache.heads

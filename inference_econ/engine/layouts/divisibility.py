@@ -153,7 +153,7 @@ def _without_expert(experts: int, ranks: Array, assumed: ExpertAssumptions) -> n
 def _indivisible_heads(spec: Attention, ranks: Array) -> list[Problem]:
     if spec.absent:
         return []
-    code: ProblemCode = "state_heads" if spec.cache.state_elements else "query_heads"
+    code: ProblemCode = "state_heads" if spec.cache.has_state else "query_heads"
     problems = [Problem(code, (spec.heads,), _uneven(spec.heads, ranks))]
     heads = spec.cache.heads
     if heads > 1:

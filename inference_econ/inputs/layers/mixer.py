@@ -41,6 +41,11 @@ class Cache(NamedTuple):
     convolution_elements: int = 0
     """Of the state of a convolution, which has the format of the activations [1]."""
 
+    @property
+    def has_state(self) -> bool:
+        """Something of fixed size is kept, whatever the length."""
+        return self.state_elements + self.convolution_elements > 0
+
     def state_bytes(self, activation_width: float) -> float:
         """Bytes of both states beside activations of a width [B]."""
         state = self.state_elements * BYTES_PER_ELEMENT[self.state_dtype]
@@ -99,7 +104,7 @@ class Mixer(Spec):
     @property
     def caches(self) -> bool:
         """Something is kept of every token, not a state of fixed size alone."""
-        return not (self.absent or self.cache.state_elements)
+        return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
         """A layer with ``ratio`` times as many query heads, in whole numbers that split over chips as before."""
@@ -113,9 +118,8 @@ class Mixer(Spec):
         InputError
             If the study has no layers of this kind.
         """
-        raise InputError(
-            f"layers of the kind {self.kind!r} have no rule to be scaled by; grouped_query and latent have"
-        )
+        rules = "no rule to be scaled by; grouped_query and latent have"
+        raise InputError(f"layers of the kind {self.kind!r} have {rules}")
 
 
 class NoAttention(Mixer):
