@@ -323,7 +323,7 @@ def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: f
     if not assumed.experts.redundant or ranks is None:
         return ""
     bare = replace(setup, assumptions=assumed.changed({"experts.redundant": 0}))
-    experts = max(block.feed_forward.experts for block in setup.model.blocks if block.feed_forward.kind == "experts")
+    experts = max(mixture.experts for mixture in setup.model.mixtures)
     held, fewest = (float(plans.expert_slots(experts, ranks, each.assumptions.experts)[0]) for each in (setup, bare))
     least = bare.memory(deployment).of_one_plan()[0]
     if held == fewest or room < least:

@@ -87,8 +87,8 @@ def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
             curves.append("kernel_efficiency" if setup.kernel(precision.experts, "experts") else share)
         return tuple(f"{group}.{name}" for group, name in zip(("chip", "experts"), curves, strict=False))
     if part == "kv_cache":
-        assumed, latent = setup.assumptions.attention, any(b.attention.kind == "latent" for b in setup.model.blocks)
-        known = assumed.kernel("latent" if latent else "grouped", setup.precision.kv)
+        kernel = setup.assumptions.attention.kernel
+        known = kernel("latent" if setup.model.has_latents else "grouped", setup.precision.kv)
         return ("attention.kv_hbm_efficiency" if known is None else "attention.score_efficiency",)
     return CONSTANTS.get(part, _NETWORK)
 

@@ -41,9 +41,9 @@ from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds
 from .mixed import saved_seconds as saved_seconds
 from .operator_costs import OperatorCosts as OperatorCosts
-from .operators.attention import mixer as mixer
-from .operators.feed_forward import expert_thresholds as expert_thresholds
-from .operators.feed_forward import largest_sparsity as largest_sparsity
+from .operators.experts import expert_thresholds as expert_thresholds
+from .operators.experts import largest_sparsity as largest_sparsity
+from .operators.kinds import mixer as mixer
 from .operators.mixture import Contexts as Contexts
 from .operators.mixture import mean_context as mean_context
 from .operators.table import Collective as Collective

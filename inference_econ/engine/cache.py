@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts.divisibility import kv_heads
 from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.engine.layouts.stages import fullest_over_mean
-from inference_econ.formulas.attention import decompressed_elements, eight_bit_key_bytes
+from inference_econ.formulas.attention import eight_bit_key_bytes
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
@@ -17,7 +16,6 @@ from inference_econ.inputs import (
     CapacityAssumptions,
     ModelSpec,
     Precision,
-    counting,
 )
 
 
@@ -44,24 +42,20 @@ def _kept(
     """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
     if assumptions is not None and assumptions.capacity.kv_block > 1:
         context = np.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
-    width = BYTES_PER_ELEMENT[precision.kv]
-    if spec.kind == "recurrent":
-        state = counting.recurrent_state_elements(spec)
-        convolution = counting.state_elements(spec) - state
-        return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
-    limit = counting.window(spec)
-    cached = _elements(spec, None if assumptions is None else assumptions.attention) * (
-        context if limit is None else np.minimum(context, float(limit))
-    )
-    if spec.kind == "compressed":
-        cached += counting.window_elements(spec) * np.minimum(context, float(spec.window))
-    keys = index_key_bytes(spec, precision, None if assumptions is None else assumptions.attention)
-    return cached * width + keys * context
+    assumed = None if assumptions is None else assumptions.attention
+    cache = spec.cache
+    if _decompressed(spec, assumed):
+        cached: Array | float = cache.decompressed_elements * context
+    else:
+        cached = cache.elements * context + cache.window_elements * np.minimum(context, cache.window_tokens)
+    keys = index_key_bytes(spec, precision, assumed) * context
+    state = cache.state_bytes(BYTES_PER_ELEMENT[precision.activations])
+    return cached * BYTES_PER_ELEMENT[precision.kv] + keys + state
 
 
 def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
     """Bytes of index keys that one layer caches per token of context [B]."""
-    elements = counting.index_elements(spec)
+    elements = spec.cache.index_elements
     if assumed is not None and assumed.index_keys == "eight_bit":
         return eight_bit_key_bytes(elements)
     return elements * BYTES_PER_ELEMENT[precision.kv]
@@ -80,15 +74,14 @@ def held_cache(
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout) * _held_share(model, assumptions)
     for block in model.blocks:
         kept: Array | float = block.layers * _kept(block.attention, precision, paged, assumptions) * fullest
-        if block.attention.kind == "compressed":
+        if block.attention.compressed:
             kept = kept * assumptions.capacity.compressed_padding
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            apart = _apart(block.attention, assumptions.attention)
             # Ranks beyond the heads hold copies, or other tokens of the same sequence.
-            apart = apart if block.attention.kind == "recurrent" else apart * plans.dcp
+            apart = _apart(block.attention, assumptions.attention) * (plans.dcp if block.attention.caches else 1.0)
             kept = kept * (ranks / np.minimum(ranks, apart))
-        if block.attention.kind == "recurrent":
+        if block.attention.cache.has_state:
             held["state"] += kept * assumptions.capacity.states_held
         else:
             held["kv_cache"] += kept
@@ -103,8 +96,8 @@ def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptio
     if not assumptions.capacity.state_pages:
         return None
     specs, assumed = [block.attention for block in model.blocks], assumptions.attention
-    states = [spec for spec in specs if spec.kind == "recurrent"]
-    caches = [spec for spec in specs if spec.kind not in ("recurrent", "none")]
+    states = [spec for spec in specs if spec.cache.has_state]
+    caches = [spec for spec in specs if spec.caches]
     if not states or not caches:
         return None
     block = float(assumptions.capacity.kv_block)
@@ -138,19 +131,9 @@ def held_prefix(
 
 
 def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:
-    return assumed is not None and spec.kind == "latent" and assumed.latent == "decompressed"
-
-
-def _elements(spec: Attention, assumed: AttentionAssumptions | None) -> float:
-    """Elements that one layer caches per token."""
-    if spec.kind == "latent" and _decompressed(spec, assumed):
-        widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
-        return decompressed_elements(spec.query_heads, *widths)
-    return counting.cached_elements(spec)
+    return assumed is not None and assumed.latent == "decompressed" and spec.cache.decompressed_elements > 0
 
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
     """Heads whose cache or state can lie on chips of their own."""
-    if spec.kind == "latent" and _decompressed(spec, assumed):
-        return float(spec.query_heads)
-    return float(spec.value_heads) if spec.kind == "recurrent" else kv_heads(spec)
+    return spec.heads if spec.cache.has_state or _decompressed(spec, assumed) else spec.cache.heads

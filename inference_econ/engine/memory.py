@@ -20,18 +20,15 @@ from inference_econ.engine.layouts.plans import (
     fullest_group,
 )
 from inference_econ.engine.layouts.stages import fullest_over_mean
-from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
     AttentionAssumptions,
     CapacityAssumptions,
     ExpertAssumptions,
-    FeedForward,
     ModelSpec,
     Precision,
     TensorLayout,
-    counting,
 )
 
 #: Reasons by code; 0 means that a plan fits.
@@ -113,12 +110,10 @@ def _weight_groups(
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = output = 0.0
     for block in model.blocks:
-        output += block.layers * counting.attention_output(block.attention, hidden)
-        spec = block.feed_forward
-        if spec.kind == "experts":
-            routed += block.layers * spec.experts * counting.expert(spec, hidden)
-            if spec.shared_intermediate_size is not None:
-                shared += block.layers * counting.shared_expert(spec, hidden)
+        feed_forward = block.feed_forward.parameters(hidden)
+        output += block.layers * block.attention.parameters(hidden).output
+        routed += block.layers * feed_forward.routed
+        shared += block.layers * feed_forward.shared
     other = sum(parts.values()) - parts["embeddings"] - parts["attention"] - routed - shared
     width = BYTES_PER_ELEMENT
     embeddings = parts["embeddings"]
@@ -181,27 +176,24 @@ def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array
     """Experts that are held over those that there are [1]; every layer of a model has equally many."""
     if assumed.redundant is None or plans.ep is None:
         return 1.0
-    experts = max(block.feed_forward.experts for block in model.blocks if block.feed_forward.kind == "experts")
+    experts = max(mixture.experts for mixture in model.mixtures)
     return expert_slots(experts, plans.ep, assumed) / experts
 
 
 def _replicated_bytes(model: ModelSpec, precision: Precision, assumed: AttentionAssumptions) -> float:
     """Weights of attention of which every attention rank holds a copy, once [B]."""
-    elements = sum(
-        block.layers * counting.replicated(block.attention, model.hidden_size, assumed) for block in model.blocks
-    )
-    return elements * BYTES_PER_ELEMENT[precision.attention]
+    hidden, total = model.hidden_size, 0.0
+    for block in model.blocks:
+        parameters = block.attention.parameters(hidden)
+        matrices = parameters.indexer if assumed.indexer == "replicated" else ()
+        matrices += parameters.shared if assumed.latent_down == "replicated" else ()
+        total += block.layers * sum(rows * columns for rows, columns in matrices)
+    return total * BYTES_PER_ELEMENT[precision.attention]
 
 
 def _whole_matrices(model: ModelSpec) -> float:
     """Weights of routers and of projections into the experts' space, which are never cut [1]."""
-    total = 0.0
-    for block in model.blocks:
-        spec = block.feed_forward
-        if spec.kind == "experts":
-            width = spec.router * spec.experts + 2.0 * (spec.latent_size or 0.0)
-            total += block.layers * width * model.hidden_size
-    return total
+    return sum(block.layers * block.feed_forward.parameters(model.hidden_size).whole for block in model.blocks)
 
 
 def workspace_bytes(
@@ -219,7 +211,8 @@ def workspace_bytes(
     expanded = expanded * fullest_group(plans, assumptions.layout)
     if tokens == 0:
         return expanded
-    widest = max(_between(block.feed_forward) for block in model.blocks)
+    between = (block.feed_forward.activated.values() for block in model.blocks)
+    widest = max(sum(matrices * width for width, matrices in rows) for rows in between)
     own = plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(own, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
@@ -253,22 +246,9 @@ def _decompressed_bytes(
 ) -> Array:
     """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
     widest = 0.0
-    for block in model.blocks:
-        spec = block.attention
-        if spec.kind == "latent" and assumed.latent == "decompressed_per_step":
-            widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
-            widest = max(widest, decompressed_elements(spec.query_heads, *widths))
+    if assumed.latent == "decompressed_per_step":
+        widest = max(block.attention.cache.decompressed_elements for block in model.blocks)
     return np.asarray(plans.micro_batch * (context * widest * BYTES_PER_ELEMENT[precision.activations]) / plans.stage)
-
-
-def _between(spec: FeedForward) -> float:
-    """Elements of a token between the two sides of a feed-forward block."""
-    if spec.kind == "none":
-        return 0.0
-    width = float(spec.input_matrices * spec.intermediate_size)
-    if spec.kind == "dense":
-        return width
-    return spec.active_experts * width + spec.input_matrices * float(spec.shared_intermediate_size or 0.0)
 
 
 def need(

@@ -18,7 +18,7 @@ from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns
-from inference_econ.inputs import BYTES_PER_ELEMENT, counting
+from inference_econ.inputs import BYTES_PER_ELEMENT
 
 #: Tokens of a step that nothing limits [tokens].
 _NO_LIMIT = 2.0**17
@@ -167,7 +167,7 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
     network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
     width = BYTES_PER_ELEMENT[setup.precision.kv]
     for block in setup.model.blocks:
-        entry = counting.cached_elements(block.attention) * width
+        entry = block.attention.cache.gathered_elements * width
         entry += index_key_bytes(block.attention, setup.precision, setup.assumptions.attention)
         gather = Collective("all_to_all", groups, spread, np.full((), entry))
         total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))

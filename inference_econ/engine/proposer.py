@@ -205,9 +205,9 @@ def head(target: ModelSpec) -> ModelSpec:
     Of models whose layers differ, the last block with attention (or, without one, with a recurrent state), and the last
     with a feed-forward part. The projection stands as a block of two square matrices.
     """
-    mixing = [block for block in target.blocks if block.attention.kind != "none"]
-    attending = [block for block in mixing if block.attention.kind != "recurrent"]
-    feeding = [block for block in target.blocks if block.feed_forward.kind != "none"]
+    mixing = [block for block in target.blocks if not block.attention.absent]
+    attending = [block for block in mixing if block.attention.caches]
+    feeding = [block for block in target.blocks if not block.feed_forward.absent]
     base = (attending or mixing or list(target.blocks))[-1]
     layer = base.replace(layers=1, feed_forward=(feeding or [base])[-1].feed_forward)
     square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)

@@ -13,7 +13,7 @@ from inference_econ._types import Array
 from inference_econ.engine.cache import held_cache
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.attention import mixer
+from inference_econ.engine.operators.kinds import mixer
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.engine.operators.work import Work, after_layers
 from inference_econ.engine.prefill import prefill

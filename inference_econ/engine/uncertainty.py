@@ -361,5 +361,4 @@ def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
 def formats(model: ModelSpec, weights: str | None) -> str:
     """The number format of the weights that take most room: of experts where there are some."""
     precision = Precision.of(model, weights)
-    experts = any(block.feed_forward.kind == "experts" for block in model.blocks)
-    return precision.experts if experts else precision.weights
+    return precision.experts if model.mixtures else precision.weights

@@ -129,35 +129,6 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
     return 2 * query_heads * (kv_rank + rope_head_dim) + 2 * query_heads * kv_rank
 
 
-def decompressed_elements(
-    query_heads: float, nope_head_dim: float, rope_head_dim: float, value_head_dim: float
-) -> float:
-    """Keys and values of all heads of multi-head latent attention, per token and layer.
-
-    Parameters
-    ----------
-    query_heads : float
-        Query heads [1].
-    nope_head_dim, rope_head_dim, value_head_dim : float
-        Widths of a key without and with position, and of a value [1].
-
-    Returns
-    -------
-    float
-        [1]
-
-    Notes
-    -----
-    Section 2.1 of DeepSeek-AI, arXiv:2405.04434: 128 heads of 128 + 64 + 128 elements, 81.92 kB in 16 bits.
-
-    Examples
-    --------
-    >>> 2 * decompressed_elements(128, 128, 64, 128)
-    81920
-    """
-    return query_heads * (nope_head_dim + rope_head_dim + value_head_dim)
-
-
 def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float, value_head_dim: float) -> float:
     """Arithmetic to decompress the latent of one cached token of one layer.
 

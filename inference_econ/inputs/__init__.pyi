@@ -1,7 +1,6 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import catalog as catalog
-from . import counting as counting
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
@@ -120,14 +119,14 @@ from .kernels import GroupedKernel as GroupedKernel
 from .kernels import ScoresKernel as ScoresKernel
 from .layers import Attention as Attention
 from .layers import Block as Block
-from .layers import CompressedAttention as CompressedAttention
-from .layers import DenseFeedForward as DenseFeedForward
-from .layers import ExpertFeedForward as ExpertFeedForward
 from .layers import FeedForward as FeedForward
-from .layers import GroupedQueryAttention as GroupedQueryAttention
-from .layers import LatentAttention as LatentAttention
-from .layers import NoAttention as NoAttention
-from .layers import RecurrentMixer as RecurrentMixer
+from .layers.compressed import CompressedAttention as CompressedAttention
+from .layers.feed_forward import DenseFeedForward as DenseFeedForward
+from .layers.feed_forward import ExpertFeedForward as ExpertFeedForward
+from .layers.grouped_query import GroupedQueryAttention as GroupedQueryAttention
+from .layers.latent import LatentAttention as LatentAttention
+from .layers.mixer import NoAttention as NoAttention
+from .layers.recurrent import RecurrentMixer as RecurrentMixer
 from .measured_levels import LEVELS_FORM as LEVELS_FORM
 from .measured_levels import LevelSpreads as LevelSpreads
 from .measured_levels import MeasuredDeployment as MeasuredDeployment

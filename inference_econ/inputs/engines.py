@@ -25,6 +25,7 @@ from inference_econ.inputs.engine_support import (
     EngineMemory,
     ModelSupport,
 )
+from inference_econ.inputs.layers import MixerKind
 
 Phase = Literal["prefill", "decode", "both"]
 #: Formats of activations on the wire.
@@ -40,8 +41,6 @@ KernelPart = Literal[
     "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
     "ff out", "output embedding", "sampling",
 ]  # fmt: skip
-#: What mixes tokens in a layer: :attr:`Block.attention.kind`.
-MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"]
 #: Generations of chips that engines pick kernels by, and kernels of routed experts: compiled by Triton; CUTLASS's
 #: grouped products; DeepGEMM's; those that TensorRT-LLM generates, which FlashInfer hands to others; Marlin's, which
 #: widen weights on the way.

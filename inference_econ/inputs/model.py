@@ -6,10 +6,12 @@ import math
 
 from pydantic import Field
 
-from inference_econ.inputs import counting
 from inference_econ.inputs._base import Count, Size, SourcedSpec, Spec
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.layers import Block, Whole
+from inference_econ.inputs.layers import Block
+from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
+from inference_econ.inputs.layers.latent import LatentAttention
+from inference_econ.inputs.layers.mixer import Whole
 from inference_econ.inputs.repository import Repository
 
 
@@ -108,19 +110,13 @@ class ModelSpec(SourcedSpec):
     @property
     def active_parameters(self) -> int:
         """Parameters that one token goes through, both embeddings included."""
-        idle = math.fsum(block.layers * counting.idle(block, self.hidden_size) for block in self.blocks)
+        idle = math.fsum(block.layers * block.feed_forward.parameters(self.hidden_size).idle for block in self.blocks)
         return round(math.fsum(self.parameter_parts().values()) - idle)
 
     @property
     def kv_elements_per_token(self) -> int:
         """Elements cached per token of context, over all layers without a window."""
-        return round(
-            math.fsum(
-                block.layers * counting.cached_elements(block.attention)
-                for block in self.blocks
-                if counting.window(block.attention) is None
-            )
-        )
+        return round(math.fsum(block.layers * block.attention.cache.elements for block in self.blocks))
 
     @property
     def active_parameters_without_input_embedding(self) -> int:
@@ -130,17 +126,29 @@ class ModelSpec(SourcedSpec):
     @property
     def index_elements_per_token(self) -> int:
         """Elements that indexers of sparse attention cache per token of context, over all layers."""
-        return round(math.fsum(block.layers * counting.index_elements(block.attention) for block in self.blocks))
+        return round(math.fsum(block.layers * block.attention.cache.index_elements for block in self.blocks))
 
     @property
     def window_elements_per_token(self) -> int:
         """Elements cached per token inside a sliding window, over all layers that have one."""
-        return round(math.fsum(block.layers * counting.window_elements(block.attention) for block in self.blocks))
+        return round(math.fsum(block.layers * block.attention.cache.window_elements for block in self.blocks))
 
     @property
     def state_elements_per_sequence(self) -> int:
         """Elements of the state that recurrent layers keep for each sequence, whatever its length."""
-        return round(math.fsum(block.layers * counting.state_elements(block.attention) for block in self.blocks))
+        caches = ((block.layers, block.attention.cache) for block in self.blocks)
+        return sum(layers * (cache.state_elements + cache.convolution_elements) for layers, cache in caches)
+
+    @property
+    def mixtures(self) -> tuple[ExpertFeedForward, ...]:
+        """Mixtures of experts, one per block of layers that has one."""
+        parts = (block.feed_forward for block in self.blocks)
+        return tuple(part for part in parts if isinstance(part, ExpertFeedForward))
+
+    @property
+    def has_latents(self) -> bool:
+        """Some layers have latent attention, for which engines have kernels of their own."""
+        return any(isinstance(block.attention, LatentAttention) for block in self.blocks)
 
     def parameter_parts(self) -> dict[str, float]:
         """Parameters by part; the parts add up to :attr:`total_parameters`."""
@@ -150,11 +158,21 @@ class ModelSpec(SourcedSpec):
             "embeddings": self.embedding_parameters
             + self.learned_positions * hidden
             + self.vocab_size * self.output_bias,
-            "attention": math.fsum(b.layers * counting.attention(b.attention, hidden) for b in self.blocks),
-            "feed_forward": math.fsum(b.layers * counting.feed_forward(b.feed_forward, hidden) for b in self.blocks),
+            "attention": math.fsum(b.layers * b.attention.parameters(hidden).total for b in self.blocks),
+            "feed_forward": math.fsum(b.layers * b.feed_forward.parameters(hidden).total for b in self.blocks),
             "norms": math.fsum(b.layers * b.norms * hidden * (1 + b.norm_bias) for b in self.blocks)
             + self.final_norm * vectors * hidden,
         }
         if self.residual_streams > 1:
-            parts["residual_streams"] = counting.residual_streams(self.residual_streams, self.layers, hidden)
+            parts["residual_streams"] = _residual_streams(self.residual_streams, self.layers, hidden)
         return parts
+
+
+def _residual_streams(streams: int, layers: int, hidden: float) -> float:
+    """Parameters that mix the copies of the residual stream, twice per layer and once at the end.
+
+    Each mixing reads all copies and makes two vectors and a matrix over them, with a bias each
+    and three scales; the last one makes a single vector.
+    """
+    rows, width = streams * (streams + 2), streams * hidden
+    return layers * 2 * (rows * (width + 1) + 3) + streams * (width + 1) + 1

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
     from inference_econ.inputs.model import ModelSpec
 
-#: What a short key changes: a part of each block, a field of it, and the kinds of that part that have the field.
-_FIELDS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "query_heads": ("attention", "query_heads", ("grouped_query", "latent", "compressed")),
-    "kv_heads": ("attention", "kv_heads", ("grouped_query",)),
-    "head_dim": ("attention", "head_dim", ("grouped_query", "compressed")),
-    "experts": ("feed_forward", "experts", ("experts",)),
-    "active_experts": ("feed_forward", "active_experts", ("experts",)),
-    "expert_size": ("feed_forward", "intermediate_size", ("experts",)),
+#: What a short key changes: a part of each block, a field of it, and one that the kinds have which are meant.
+_FIELDS: Mapping[str, tuple[str, str, str]] = {
+    "query_heads": ("attention", "query_heads", "query_heads"),
+    "kv_heads": ("attention", "kv_heads", "kv_heads"),
+    "head_dim": ("attention", "head_dim", "head_dim"),
+    "experts": ("feed_forward", "experts", "experts"),
+    "active_experts": ("feed_forward", "active_experts", "experts"),
+    "expert_size": ("feed_forward", "intermediate_size", "experts"),
 }
 #: All short keys.
 SHORT_KEYS = ("layers", *_FIELDS, "attention")
@@ -63,8 +63,8 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
         counts = [_whole(cast("Value", block["layers"]), origin) for block in blocks]
         yield from ((("blocks", str(at), "layers"), count) for at, count in enumerate(_spread(counts, number, origin)))
         return
-    part, field, kinds = _FIELDS[key]
-    places = [at for at, block in enumerate(blocks) if block[part].get("kind") in kinds]
+    part, field, marker = _FIELDS[key]
+    places = [at for at, block in enumerate(blocks) if marker in block[part]]
     if not places:
         there = ", ".join(sorted({str(block[part].get("kind")) for block in blocks}))
         raise InputError(f"{origin}: no layer has {field}; its layers are of the kind {there}")
@@ -84,9 +84,9 @@ def value_of(model: ModelSpec, key: str) -> float | None:
         return float(model.layers)
     if key not in _FIELDS:
         return None
-    part, field, kinds = _FIELDS[key]
+    part, field, marker = _FIELDS[key]
     parts = (getattr(block, part) for block in model.blocks)
-    values = {float(getattr(one, field)) for one in parts if one.kind in kinds}
+    values = {float(getattr(spec, field)) for spec in parts if hasattr(spec, marker)}
     return values.pop() if len(values) == 1 else None
 
 

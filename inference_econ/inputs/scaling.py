@@ -7,7 +7,7 @@ import math
 from inference_econ.errors import InputError
 from inference_econ.inputs import whole_sizes
 from inference_econ.inputs.asks import GridName
-from inference_econ.inputs.layers import Attention, Block, FeedForward, GroupedQueryAttention, LatentAttention
+from inference_econ.inputs.layers import Block
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.source import Source
 
@@ -91,40 +91,7 @@ def _block(block: Block, ratio: float, depth: float) -> Block:
     return block.model_copy(
         update={
             "layers": count,
-            "attention": _attention(block.attention, math.sqrt(ratio)),
-            "feed_forward": _feed_forward(block.feed_forward, ratio),
+            "attention": block.attention.scaled(math.sqrt(ratio)),
+            "feed_forward": block.feed_forward.widened(lambda width: width * ratio),
         }
     )
-
-
-def _attention(spec: Attention, root: float) -> Attention:
-    if not isinstance(spec, (GroupedQueryAttention, LatentAttention)):
-        raise InputError(
-            f"layers of the kind {spec.kind!r} have no rule to be scaled by; grouped_query and latent have"
-        )
-    heads = math.ceil(spec.query_heads * root)
-    if isinstance(spec, GroupedQueryAttention):
-        changes = {"query_heads": heads, "head_dim": spec.head_dim * root}
-        if spec.value_head_dim is not None:
-            changes["value_head_dim"] = spec.value_head_dim * root
-        return spec.model_copy(update=changes)
-    return spec.model_copy(
-        update={
-            "query_heads": heads,
-            "nope_head_dim": spec.nope_head_dim * root,
-            "value_head_dim": spec.value_head_dim * root,
-            "kv_rank": spec.kv_rank * root**2,
-            "query_rank": None if spec.query_rank is None else spec.query_rank * root**2,
-        }
-    )
-
-
-def _feed_forward(spec: FeedForward, ratio: float) -> FeedForward:
-    if spec.kind == "none":
-        return spec
-    changes = {"intermediate_size": spec.intermediate_size * ratio}
-    if spec.kind == "experts" and spec.shared_intermediate_size is not None:
-        changes["shared_intermediate_size"] = spec.shared_intermediate_size * ratio
-    if spec.kind == "experts" and spec.latent_size is not None:
-        changes["latent_size"] = spec.latent_size * ratio
-    return spec.model_copy(update=changes)

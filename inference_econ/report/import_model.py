@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.inputs import Block, ModelSpec, counting
+from inference_econ.inputs import Block, ModelSpec
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -74,7 +74,9 @@ def model_table(model: ModelSpec) -> Table:
     ):
         if count:
             rows.append((name, f"{count:,}"))
-    rows += [(_layers(block.layers), f"{_attention(block)} + {_feed_forward(block)}") for block in model.blocks]
+    rows += [
+        (_layers(block.layers), f"{block.attention.summary} + {block.feed_forward.summary}") for block in model.blocks
+    ]
     if model.mtp_layers:
         rows.append((_layers(model.mtp_layers), "multi-token prediction (not counted)"))
     if model.max_context is not None:
@@ -89,47 +91,13 @@ def _layers(count: int) -> str:
 
 def _parts(model: ModelSpec) -> list[tuple[str, float]]:
     """The parts of the count, with the experts of the feed-forward part apart."""
-    experts = [block for block in model.blocks if block.feed_forward.kind == "experts"]
+    experts = [block for block in model.blocks if block.feed_forward.routed_experts]
     parts: list[tuple[str, float]] = []
     for part, count in model.parameter_parts().items():
         if part != "feed_forward" or not experts:
             parts.append((part, count))
             continue
-        apart = sum(block.layers * counting.feed_forward(block.feed_forward, model.hidden_size) for block in experts)
+        apart = sum(block.layers * block.feed_forward.parameters(model.hidden_size).total for block in experts)
         parts += [("dense feed-forward", count - apart)] if count > apart else []
         parts.append(("experts", apart))
     return parts
-
-
-def _attention(block: Block) -> str:
-    """What mixes the tokens of a layer, in a few words."""
-    spec = block.attention
-    if spec.kind == "grouped_query":
-        text = f"attention, {spec.query_heads} query and {spec.kv_heads} KV heads of {spec.head_dim}"
-        if spec.window is not None:
-            text += f", window {spec.window:,}"
-        return text + (f", chunks of {spec.chunk:,}" if spec.chunk is not None else "")
-    if spec.kind == "latent":
-        text = f"latent attention, {spec.query_heads} heads, {spec.kv_rank} + {spec.rope_head_dim} cached"
-        return text + (f", top {spec.index_top_k:,}" if spec.index_top_k is not None else "")
-    if spec.kind == "compressed":
-        text = f"compressed attention, {spec.query_heads} heads of {spec.head_dim}, window {spec.window:,}"
-        text += f", 1 entry per {spec.stride}" if spec.stride is not None else ""
-        return text + (f", top {spec.index_top_k:,}" if spec.index_top_k is not None else "")
-    if spec.kind == "recurrent":
-        return f"{spec.variant}, {spec.value_heads} heads, state {spec.value_head_dim} x {spec.key_head_dim}"
-    return "no attention"
-
-
-def _feed_forward(block: Block) -> str:
-    """What follows, in a few words."""
-    spec = block.feed_forward
-    if spec.kind == "none":
-        return "no feed-forward"
-    if spec.kind == "dense":
-        return f"feed-forward of {spec.intermediate_size:,}"
-    text = f"{spec.active_experts} of {spec.experts} experts of {spec.intermediate_size:,}"
-    if spec.routing_groups is not None:
-        text += f" in {spec.active_groups} of {spec.routing_groups} groups"
-    shared = spec.shared_intermediate_size
-    return text + (f", shared {shared:,}" if shared is not None else "")

@@ -10,7 +10,7 @@ import numpy as np
 from inference_econ.engine import Operator, OperatorTable, Plans, Setup, memory, mixer
 from inference_econ.engine.operator_costs import costs_of
 from inference_econ.errors import InputError
-from inference_econ.inputs import BYTES_PER_ELEMENT, Implementation, LatentAttention, LatentVariant, ModelSpec, counting
+from inference_econ.inputs import BYTES_PER_ELEMENT, Implementation, LatentAttention, LatentVariant, ModelSpec
 
 #: The variant of ``Assumptions.attention.latent`` that a way to compute latent attention departs from.
 VARIANTS: Mapping[Implementation, LatentVariant] = {
@@ -122,10 +122,10 @@ def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> O
     """The key side is one matrix with the query projection, the value side one with the output projection."""
     if row.name == "latent up":
         rows, columns = _queries_multiplied(spec)
-        return replace(table.projection(row.name, 1, [(rows, columns)], launches=2.0), latent=True)
+        return replace(table.projection(row.name, [(rows, columns)], launches=2.0), latent=True)
     if row.name == "attention output":
         shape = (table.hidden, float(spec.query_heads * spec.kv_rank))
-        return replace(table.projection(row.name, 1, [shape], output=True), latent=True)
+        return replace(table.projection(row.name, [shape], output=True), latent=True)
     return row
 
 
@@ -154,7 +154,7 @@ def _larger_weights(setup: Setup) -> float:
     """What multiplied projections take more than those that follow each other, in all layers [B]."""
     spec, hidden = latent(setup.model), float(setup.model.hidden_size)
     rows, columns = _queries_multiplied(spec)
-    _, up, output = counting.latent_weights(spec, hidden)
+    _, up, output = spec.projections(hidden)
     added = rows * columns + spec.query_heads * spec.kv_rank * hidden - up - output
     return setup.model.layers * added * BYTES_PER_ELEMENT[setup.precision.attention]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from inference_econ.engine import PROPOSERS, Setup
 from inference_econ.errors import InputError
-from inference_econ.inputs import ExpertFeedForward, Free, GroupedQueryAttention, Settings, model_keys
-from inference_econ.inputs.whole_sizes import heads, nearest
+from inference_econ.inputs import Free, GroupedQueryAttention, Settings, model_keys
+from inference_econ.inputs.rounding import heads, nearest
 from inference_econ.studies.numbers import number, with_numbers
 from inference_econ.studies.settings import setup_of
 
@@ -208,7 +208,6 @@ def _possible(key: str, setup: Setup, wanted: float) -> float:
     """The number nearest to a wanted one that layers, heads or experts of the model can have."""
     model, now = setup.model, model_keys.value_of(setup.model, key)
     grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
-    mixed = [block.feed_forward for block in model.blocks if isinstance(block.feed_forward, ExpertFeedForward)]
     if key == "layers":
         return float(max(len(model.blocks), nearest(wanted, math.gcd(model.layers, _STAGES))))
     if key == "query_heads" and now is not None:
@@ -218,6 +217,6 @@ def _possible(key: str, setup: Setup, wanted: float) -> float:
         divisors = (count for count in range(1, queries + 1) if queries % count == 0)
         return float(min(divisors, key=lambda count: abs(math.log(count / wanted))))
     if key == "experts":
-        groups = (spec.routing_groups or 1 for spec in mixed)
-        return float(nearest(wanted, math.lcm(*(math.gcd(spec.experts, _EXPERTS) for spec in mixed), *groups)))
+        groups = (spec.routing_groups or 1 for spec in model.mixtures)
+        return float(nearest(wanted, math.lcm(*(math.gcd(spec.experts, _EXPERTS) for spec in model.mixtures), *groups)))
     return float(max(1, round(wanted)))

@@ -25,7 +25,7 @@ from inference_econ.engine import (
 )
 from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError
-from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog, counting
+from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
 from inference_econ.search._bounds import lower_bound
 from inference_econ.search.fastest import fastest, token_seconds
 
@@ -346,11 +346,7 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
         narrow, wide = BYTES_PER_ELEMENT[model.weights], BYTES_PER_ELEMENT[model.embedding_weights]
         assert found == pytest.approx(embedded * wide + (model.total_parameters - embedded) * narrow, rel=1e-9)
     else:
-        routed = sum(
-            block.layers * block.feed_forward.experts * counting.expert(block.feed_forward, model.hidden_size)
-            for block in model.blocks
-            if block.feed_forward.kind == "experts"
-        )
+        routed = sum(block.layers * block.feed_forward.parameters(model.hidden_size).routed for block in model.blocks)
         narrow, wide = BYTES_PER_ELEMENT[model.expert_weights], BYTES_PER_ELEMENT[model.weights]
         assert found == pytest.approx(routed * narrow + (model.total_parameters - routed) * wide, rel=1e-9)
 

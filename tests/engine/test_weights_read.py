@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference_econ.engine import Operator, Plans, Setup, has_experts, memory
-from inference_econ.inputs import BYTES_PER_ELEMENT, Attention, Block, ModelSpec, Precision, catalog, counting
+from inference_econ.inputs import BYTES_PER_ELEMENT, Attention, Block, ModelSpec, Precision, catalog
 
 MODELS = sorted(
     path.relative_to(catalog.folder("models")).with_suffix("").as_posix()
@@ -227,4 +227,4 @@ def test_the_indexer_of_compressed_attention_by_hand() -> None:
     # 4096 to 1024 + 512 everywhere, to two strides of values and gates of 512 in 21 layers and to one in 20.
     shared = 4096 * (43 * (1024 + 512) + 21 * 2 * 2 * 512 + 20 * 2 * 512)
     assert _total(down, "flop_per_token") == 2 * shared
-    assert counting.indexer_shapes(model.blocks[0].attention, 4096.0) == ()
+    assert model.blocks[0].attention.parameters(4096.0).indexer == ()

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.formulas.attention import (
-    decompressed_elements,
     decompression_flop,
     eight_bit_key_bytes,
     grouped_query_flop,
@@ -19,6 +18,7 @@ from inference_econ.formulas.attention import (
     mean_attended_in_chunks,
     recurrence_flop,
 )
+from inference_econ.inputs import LatentAttention
 
 #: Heads, rank of the latent, and widths of keys without and with position and of values: a small MLA.
 HEADS, RANK, NOPE, ROPE, VALUE = 4, 24, 8, 6, 10
@@ -89,11 +89,18 @@ def test_an_index_key_of_deepseek_in_eight_bits() -> None:
     assert eight_bit_key_bytes(256) == 264.0
 
 
+def _decompressed(heads: int, nope: int, rope: int, value: int) -> float:
+    spec = LatentAttention(
+        kind="latent", query_heads=heads, kv_rank=RANK, nope_head_dim=nope, rope_head_dim=rope, value_head_dim=value
+    )
+    return spec.cache.decompressed_elements
+
+
 def test_decompressed_attention_is_that_of_as_many_heads_with_keys_and_values() -> None:
     # Each element of a cached key or value is multiplied and added once per new token.
-    elements = decompressed_elements(HEADS, NOPE, ROPE, VALUE)
+    elements = _decompressed(HEADS, NOPE, ROPE, VALUE)
     assert elements == HEADS * (NOPE + ROPE) + HEADS * VALUE
-    assert 2 * decompressed_elements(64, 128, 0, 128) == grouped_query_flop(64, 128)
+    assert 2 * _decompressed(64, 128, 0, 128) == grouped_query_flop(64, 128)
 
 
 def test_decompression_is_two_matrix_products_from_the_latent() -> None:
@@ -116,13 +123,13 @@ def test_absorbed_and_decompressed_attention_give_the_same_output_at_their_costs
     assert np.allclose(np.einsum("hl,lhd->hd", scores, values), np.einsum("hc,hdc->hd", scores @ latent, up_value))
     # Per cached token: both variants' products, counted from those shapes.
     assert latent_flop(HEADS, RANK, ROPE) == 2 * HEADS * (RANK + ROPE + RANK)
-    assert 2 * decompressed_elements(HEADS, NOPE, ROPE, VALUE) == 2 * (keys[0].size + HEADS * ROPE + values[0].size)
+    assert 2 * _decompressed(HEADS, NOPE, ROPE, VALUE) == 2 * (keys[0].size + HEADS * ROPE + values[0].size)
     assert decompression_flop(HEADS, RANK, NOPE, VALUE) == 2 * (up_key.size + up_value.size)
 
 
 def test_the_published_notes_on_deepseek_v2() -> None:
     # 128 heads, latent 512, heads of 128 + 64 + 128: 0.28, 0.08 and 33.64 MFLOP per token and layer.
-    cached = 2 * decompressed_elements(128, 128, 64, 128)
+    cached = 2 * _decompressed(128, 128, 64, 128)
     assert (latent_flop(128, 512, 64), cached) == (278_528, 81_920)
     assert decompression_flop(128, 512, 128, 128) + cached == 33_636_352
 

@@ -12,14 +12,12 @@ import pytest
 from inference_econ.errors import SpecError
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
-    Block,
     DenseFeedForward,
     ExpertFeedForward,
     GroupedQueryAttention,
     LatentAttention,
     ModelSpec,
     catalog,
-    counting,
 )
 from inference_econ.inputs.scaling import scaled
 from tests.reading import fixture_table
@@ -76,8 +74,8 @@ def test_cached_elements_per_token(facts_models_row: dict[str, str]) -> None:
     if expected:
         model = _fact_model(facts_models_row)
         assert model.kv_elements_per_token == int(expected)
-        windowed = [block for block in model.blocks if counting.window(block.attention) is not None]
-        elements = sum(block.layers * counting.cached_elements(block.attention) for block in windowed)
+        grouped = [block for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
+        elements = sum(block.layers * block.attention.cache.window_elements for block in grouped)
         assert elements == int(facts_models_row["window_elems"])
 
 
@@ -203,12 +201,12 @@ def test_active_parameters_of_the_studys_models(models_row: dict[str, str]) -> N
 def test_biases_norms_and_sinks_are_counted() -> None:
     plain = GroupedQueryAttention(kind="grouped_query", query_heads=8, kv_heads=2, head_dim=16)
     count = 64 * (128 + 2 * 32) + 128 * 64
-    assert counting.attention(plain, 64) == count
-    assert counting.attention(plain.replace(qkv_bias=True), 64) == count + 128 + 2 * 32
-    assert counting.attention(plain.replace(output_bias=True), 64) == count + 64
-    assert counting.attention(plain.replace(qk_norm="per_head"), 64) == count + 2 * 16
-    assert counting.attention(plain.replace(qk_norm="full"), 64) == count + 128 + 32
-    assert counting.attention(plain.replace(sinks=True), 64) == count + 8
+    assert plain.parameters(64).total == count
+    assert plain.replace(qkv_bias=True).parameters(64).total == count + 128 + 2 * 32
+    assert plain.replace(output_bias=True).parameters(64).total == count + 64
+    assert plain.replace(qk_norm="per_head").parameters(64).total == count + 2 * 16
+    assert plain.replace(qk_norm="full").parameters(64).total == count + 128 + 32
+    assert plain.replace(sinks=True).parameters(64).total == count + 8
 
 
 def test_latent_attention_with_and_without_compressed_queries() -> None:
@@ -216,28 +214,27 @@ def test_latent_attention_with_and_without_compressed_queries() -> None:
         kind="latent", query_heads=4, kv_rank=32, nope_head_dim=16, rope_head_dim=8, value_head_dim=24
     )
     shared = 64 * (32 + 8) + 32 * 4 * (16 + 24) + 4 * 24 * 64 + 32
-    assert counting.attention(spec, 64) == shared + 64 * 4 * (16 + 8)
-    assert counting.attention(spec.replace(query_rank=48), 64) == shared + 64 * 48 + 48 * 4 * (16 + 8) + 48
-    assert counting.cached_elements(spec) == 32 + 8
+    assert spec.parameters(64).total == shared + 64 * 4 * (16 + 8)
+    assert spec.replace(query_rank=48).parameters(64).total == shared + 64 * 48 + 48 * 4 * (16 + 8) + 48
+    assert spec.cache.elements == 32 + 8
 
 
 def test_experts_shared_ones_gates_and_routers_are_counted() -> None:
     spec = ExpertFeedForward(kind="experts", experts=8, active_experts=2, intermediate_size=32)
     expert = 3 * 64 * 32
-    assert counting.feed_forward(spec, 64) == 8 * expert + 8 * 64
-    assert counting.feed_forward(spec.replace(router=False), 64) == 8 * expert
-    assert counting.feed_forward(spec.replace(router_bias=True), 64) == 8 * expert + 8 * 64 + 8
-    assert counting.feed_forward(spec.replace(bias=True), 64) == 8 * (expert + 2 * 32 + 64) + 8 * 64
+    assert spec.parameters(64).total == 8 * expert + 8 * 64
+    assert spec.replace(router=False).parameters(64).total == 8 * expert
+    assert spec.replace(router_bias=True).parameters(64).total == 8 * expert + 8 * 64 + 8
+    assert spec.replace(bias=True).parameters(64).total == 8 * (expert + 2 * 32 + 64) + 8 * 64
     shared = spec.replace(shared_intermediate_size=96, shared_gate=True)
-    assert counting.feed_forward(shared, 64) == 8 * expert + 8 * 64 + 3 * 64 * 96 + 64
-    attention = GroupedQueryAttention(kind="grouped_query", query_heads=4, kv_heads=4, head_dim=16)
-    assert counting.idle(Block(layers=1, attention=attention, feed_forward=shared), 64) == 6 * expert
+    assert shared.parameters(64).total == 8 * expert + 8 * 64 + 3 * 64 * 96 + 64
+    assert shared.parameters(64).idle == 6 * expert
 
 
 def test_groups_of_experts_are_whole_and_change_no_count() -> None:
     spec = ExpertFeedForward(kind="experts", experts=16, active_experts=4, intermediate_size=32)
     grouped = spec.replace(routing_groups=8, active_groups=2)
-    assert counting.feed_forward(grouped, 64) == counting.feed_forward(spec, 64)
+    assert grouped.parameters(64).total == spec.parameters(64).total
     for changes, problem in (
         ({"routing_groups": 8}, "routing_groups and active_groups go together; give both or none"),
         ({"routing_groups": 2, "active_groups": 3}, r"active_groups must be at most routing_groups \(2\), got 3"),
@@ -259,9 +256,8 @@ def test_groups_of_experts_of_shipped_models(name: str, groups: tuple[int | None
 
 def test_a_dense_block_leaves_nothing_idle() -> None:
     dense = DenseFeedForward(kind="dense", intermediate_size=128, input_matrices=1)
-    attention = GroupedQueryAttention(kind="grouped_query", query_heads=4, kv_heads=4, head_dim=16)
-    assert counting.feed_forward(dense, 64) == 2 * 64 * 128
-    assert counting.idle(Block(layers=3, attention=attention, feed_forward=dense), 64) == 0
+    assert dense.parameters(64).total == 2 * 64 * 128
+    assert dense.parameters(64).idle == 0
 
 
 def test_scaling_by_one_is_the_identity() -> None:

@@ -20,7 +20,6 @@ from inference_econ.inputs import (
     ModelSpec,
     Traffic,
     catalog,
-    counting,
 )
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.assumptions import GROUPS, field_names
@@ -63,11 +62,15 @@ def test_whole_sizes_split_over_chips_as_those_that_they_are_made_from(name: str
         assert (after.attention.kind, after.feed_forward.kind) == (before.attention.kind, before.feed_forward.kind)
         for degree in usual:
             assert not _splits(before, degree) or _splits(after, degree)
-        assert counting.cached_elements(after.attention) == counting.cached_elements(before.attention) or (
+        assert _cached(after) == _cached(before) or (
             isinstance(before.attention, GroupedQueryAttention)
             and before.attention.kv_heads == before.attention.query_heads
         )
     assert scaled(model, 1.0) == model
+
+
+def _cached(block: Block) -> tuple[float, float]:
+    return block.attention.cache.elements, block.attention.cache.window_elements
 
 
 def _splits(block: Block, degree: float) -> bool:

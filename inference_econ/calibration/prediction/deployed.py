@@ -294,8 +294,8 @@ def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assump
         return row.captured_tokens
     if facts is None or facts.prompt_graphs is None:
         return 0.0
-    latent = any(block.attention.kind == "latent" for block in _model(row.model).blocks)
-    return facts.prompt_graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=latent)
+    step = row.step_tokens or assumptions.serving.prefill_chunk
+    return facts.prompt_graphs.tokens(step, latent=_model(row.model).has_latents)
 
 
 def facts_of(row: Measurement) -> EngineVersion | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from inference_econ.engine.layouts.divisibility import indivisible_context, kv_heads
+from inference_econ.engine.layouts.divisibility import indivisible_context
 from inference_econ.engine.layouts.pins import Pins, divisors, nearest
 from inference_econ.errors import InputError
 from inference_econ.inputs import Attention, ModelSpec
@@ -49,7 +49,7 @@ def _check_context(model: ModelSpec, dcp: int, tp: int) -> None:
     possible = [degree for degree in divisors(tp) if degree == 1 or _can_share(specs, degree, tp)]
     if dcp in possible:
         return
-    heads = max(kv_heads(spec) for spec in specs)
+    heads = max(spec.cache.heads for spec in specs)
     copies = max(tp // heads, 1.0)
     raise InputError(
         f"dcp={dcp} on tp={tp}: {model.name} has {heads:g} KV head{'' if heads == 1 else 's'}, so that its ranks hold "

@@ -14,9 +14,8 @@ from inference_econ.engine.layouts.plans import Plans, copied_by_groups, expert_
 from inference_econ.inputs import (
     Assumptions,
     Attention,
-    DenseFeedForward,
     ExpertAssumptions,
-    ExpertFeedForward,
+    FeedForward,
     LayoutAssumptions,
     ModelSpec,
     TensorLayout,
@@ -108,8 +107,8 @@ def indivisible(
         problems += _indivisible_heads(block.attention, ranks)
         if plans.dcp > 1:
             problems += indivisible_context(block.attention, ranks, plans.dcp)
-        if block.feed_forward.kind != "none":
-            dense = block.feed_forward.kind == "dense" and copied_by_groups(model, assumed.layout)
+        if not block.feed_forward.absent:
+            dense = not block.feed_forward.routed_experts and copied_by_groups(model, assumed.layout)
             cut = replace(plans, accelerators=ranks * plans.pp) if dense else plans
             problems += _indivisible_feed_forward(
                 block.feed_forward, cut, assumed.experts, blocks, mixture=has_experts(model)
@@ -125,7 +124,7 @@ def _unfilled_stages(layers: int, depth: Array, assumed: LayoutAssumptions) -> P
 
 
 def _indivisible_feed_forward(
-    spec: DenseFeedForward | ExpertFeedForward,
+    spec: FeedForward,
     plans: Plans,
     assumed: ExpertAssumptions,
     blocks: tuple[int, int],
@@ -133,13 +132,13 @@ def _indivisible_feed_forward(
     mixture: bool,
 ) -> list[Problem]:
     """What a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
-    problems, ranks, unit = [], plans.stage, blocks[spec.kind == "experts"]
-    if spec.kind == "experts" and plans.ep is not None:
-        problems.append(Problem("experts", (spec.experts,), _without_expert(spec.experts, plans.ep, assumed)))
+    problems, ranks, experts = [], plans.stage, spec.routed_experts
+    if experts and plans.ep is not None:
+        problems.append(Problem("experts", (experts,), _without_expert(experts, plans.ep, assumed)))
         problems.append(Problem("expert_ranks", (), _uneven(ranks, plans.ep)))
         ranks = ranks / plans.ep
-    width = float(spec.intermediate_size)
-    if unit > 1 and not width % unit and not (spec.kind == "dense" and mixture):
+    width, unit = spec.cut_width, blocks[bool(experts)]
+    if unit > 1 and not width % unit and not (mixture and not experts):
         return [*problems, Problem("blocks", (width, unit), _uneven(width / unit, ranks))]
     return [*problems, Problem("width", (width,), _uneven(width, ranks))]
 
@@ -151,21 +150,14 @@ def _without_expert(experts: int, ranks: Array, assumed: ExpertAssumptions) -> n
     return np.asarray((np.mod(ranks, 1) != 0) | (ranks > experts + assumed.redundant))
 
 
-def _heads(spec: Attention) -> float:
-    if spec.kind == "none":
-        return 1.0
-    return float(spec.value_heads if spec.kind == "recurrent" else spec.query_heads)
-
-
 def _indivisible_heads(spec: Attention, ranks: Array) -> list[Problem]:
-    if spec.kind == "none":
+    if spec.absent:
         return []
-    heads = _heads(spec)
-    code: ProblemCode = "state_heads" if spec.kind == "recurrent" else "query_heads"
-    problems = [Problem(code, (heads,), _uneven(heads, ranks))]
-    if spec.kind == "grouped_query":
-        uneven = _uneven(spec.kv_heads, ranks) & _uneven(ranks, spec.kv_heads)
-        problems.append(Problem("kv_heads", (spec.kv_heads,), uneven))
+    code: ProblemCode = "state_heads" if spec.cache.has_state else "query_heads"
+    problems = [Problem(code, (spec.heads,), _uneven(spec.heads, ranks))]
+    heads = spec.cache.heads
+    if heads > 1:
+        problems.append(Problem("kv_heads", (heads,), _uneven(heads, ranks) & _uneven(ranks, heads)))
     return problems
 
 
@@ -174,16 +166,11 @@ def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[Probl
 
     It takes the place of copies of the cache, of which there are as many as ranks for each KV head.
     """
-    if spec.kind in ("none", "recurrent"):
+    if not spec.caches:
         return []
-    heads, queries = kv_heads(spec), _heads(spec)
-    wrong = _uneven(ranks, dcp) | (np.asarray(ranks) < dcp * heads) | bool(queries / heads % dcp)
+    heads = spec.cache.heads
+    wrong = _uneven(ranks, dcp) | (np.asarray(ranks) < dcp * heads) | bool(spec.heads / heads % dcp)
     return [Problem("context_ranks", (dcp, dcp * heads), wrong)]
-
-
-def kv_heads(spec: Attention) -> float:
-    """Heads whose cache can lie on ranks of their own; a latent is one [1]."""
-    return float(spec.kv_heads) if spec.kind == "grouped_query" else 1.0
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -193,8 +180,8 @@ def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]
 
 def attention_degrees(model: ModelSpec) -> Array:
     """Numbers of chips that the heads of all layers split over, 1 at least [1], shape (n,)."""
-    specs = [block.attention for block in model.blocks if block.attention.kind != "none"]
-    most = max((_heads(spec) for spec in specs), default=1.0)
+    specs = [block.attention for block in model.blocks]
+    most = max(1.0, *(spec.heads for spec in specs))
     return _even([where for spec in specs for _, _, where in _indivisible_heads(spec, _up_to(most))], most)
 
 
@@ -203,7 +190,7 @@ def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
 
     Where copies are held, also whole machines that need few of them: 72 ranks hold 288 of 256 experts.
     """
-    experts = [block.feed_forward.experts for block in model.blocks if block.feed_forward.kind == "experts"]
+    experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)
     return _even([_uneven(count, _up_to(most)) & ~_few_copies(count, _up_to(most), assumed) for count in experts], most)
 

@@ -234,7 +234,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
 def has_experts(model: ModelSpec) -> bool:
     """Whether any layer is a mixture of experts."""
-    return any(block.feed_forward.kind == "experts" for block in model.blocks)
+    return bool(model.mixtures)
 
 
 def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:

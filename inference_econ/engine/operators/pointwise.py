@@ -6,25 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from inference_econ.engine.operators.table import Operator, OperatorTable
+from inference_econ.engine.operators.table import Operator, OperatorTable, repeated
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
 
 def pointwise(table: OperatorTable) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of."""
     for block in table.model.blocks:
-        parts = (block.attention.kind != "none") + (block.feed_forward.kind != "none")
-        yield _norms(table, block.layers, 1 if block.parallel else parts, block.attention.kind)
-        spec = block.feed_forward
-        if spec.kind == "none":
-            continue
-        width, matrices = float(spec.intermediate_size), spec.input_matrices
-        if spec.kind != "experts":
-            yield _activation(table, "activation function", block.layers, width, matrices)
-            continue
-        yield _activation(table, "expert activation", block.layers, spec.active_experts * width, matrices)
-        if spec.shared_intermediate_size:
-            yield _activation(table, "shared activation", block.layers, float(spec.shared_intermediate_size), matrices)
+        rows = [_norms(table, 1 if block.parallel else block.parts, block.attention.kind)]
+        rows += (_activation(table, name, *sizes) for name, sizes in block.feed_forward.activated.items())
+        yield from repeated(rows, block.layers)
     streams = table.model.residual_streams
     if streams > 1:
         # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
@@ -33,14 +24,13 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
         yield _mixing(table, 1.0, streams, outputs=streams)
 
 
-def _norms(table: OperatorTable, layers: int, count: int, mixer: str) -> Operator:
+def _norms(table: OperatorTable, count: int, mixer: str) -> Operator:
     """A norm before each part, fused with the residual sum: two vectors read, two written.
 
     Every rank of a group works on all of the group's tokens, or on its part of them.
     """
     return Operator(
         "norms",
-        float(layers),
         table.precision.activations,
         activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.stream_owners,
         launches=float(count),
@@ -60,8 +50,8 @@ def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) ->
     parts = table.ranks if table.copied else table.stage
     return Operator(
         "residual streams",
-        repeats,
         dtype,
+        repeats=repeats,
         flop_per_token=2.0 * count / table.stage,
         weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[dtype] / parts),
         activation_bytes_per_token=2.0 * (streams - 1) * table.hidden * table.activation_width / table.stream_owners,
@@ -69,7 +59,7 @@ def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) ->
     )
 
 
-def _activation(table: OperatorTable, name: str, layers: int, width: float, matrices: int) -> Operator:
+def _activation(table: OperatorTable, name: str, width: float, matrices: int) -> Operator:
     """What comes out of the input matrices is read, gated and written once; of a shared expert apart."""
     moved = (matrices + 1.0) * width * table.activation_width / table.stage
-    return Operator(name, float(layers), table.precision.activations, activation_bytes_per_token=moved)
+    return Operator(name, table.precision.activations, activation_bytes_per_token=moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -88,12 +88,12 @@ class Operator:
     ----------
     name : str
         For people.
-    repeats : ndarray or float
-        Occurrences that a token waits for, one after the other [1].
     dtype : str
         Format of the weights, which picks the maths unit.
     kind : str
         dense, experts or scores: assumptions may give each its own efficiencies.
+    repeats : ndarray or float
+        Occurrences that a token waits for, one after the other [1].
     flop_per_token, flop_per_sequence : ndarray
         [FLOP]
     weight_bytes : ndarray
@@ -126,9 +126,9 @@ class Operator:
     """
 
     name: str
-    repeats: Array | float
     dtype: str
     kind: OperatorKind = "dense"
+    repeats: Array | float = 1.0
     flop_per_token: Array | float = 0.0
     flop_per_sequence: Array | float = 0.0
     weight_bytes: Array | float = 0.0
@@ -151,6 +151,11 @@ class Operator:
         """The part of a layer that it is, as engines' kernels are counted: its name without what is in brackets."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.latent and name == "attention" else name
+
+
+def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
+    """Rows that a token waits for so many times one after the other, as those of equal layers."""
+    return [replace(row, repeats=row.repeats * times) for row in rows]
 
 
 class OperatorTable:
@@ -201,7 +206,6 @@ class OperatorTable:
     def projection(
         self,
         name: str,
-        layers: int,
         shapes: Iterable[tuple[float, float]],
         *,
         count: float | None = None,
@@ -223,12 +227,10 @@ class OperatorTable:
         elements = math.fsum(rows * columns for rows, columns in read)
         traffic: Array | float = 0.0
         for rows, columns in read:
-            moved = activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
-            traffic = traffic + moved
+            traffic = traffic + self.moved_elements(rows, columns, ranks)
         owners = ranks * self.groups
         return Operator(
             name,
-            float(layers),
             dtype,
             flop_per_token=2.0 * (elements if count is None else count) / owners,
             weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / ranks,
@@ -238,6 +240,10 @@ class OperatorTable:
             launches=launches,
             grouped=True,
         )
+
+    def moved_elements(self, rows: float, columns: float, ranks: Array) -> Array:
+        """Elements per token that a matrix moves on all ranks that cut it [1]."""
+        return activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
 
     def all_reduces(
         self, ranks: Array, owners: Array, elements: Array | float, *, only_2d: bool, stride: Array | float = 1.0

@@ -7,7 +7,6 @@ so that they stay on the small axes until the engine multiplies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +15,9 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, fullest_group
 from inference_econ.engine.layouts.stages import fullest_over_mean
-from inference_econ.engine.operators.attention import mixer
-from inference_econ.engine.operators.feed_forward import feed_forward
+from inference_econ.engine.operators.kinds import feed_forward, mixer
 from inference_econ.engine.operators.pointwise import pointwise
-from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable, repeated
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision
 
 
@@ -126,9 +124,9 @@ def decode_work(
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
     embedding, *sampling = after_layers(table)
-    operators = [*_paced(layers, pace), embedding, _pipeline(table)]
+    operators = [*repeated(layers, pace), embedding, _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
-        operators += _paced(pointwise(table), pace)
+        operators += repeated(pointwise(table), pace)
     operators += sampling
     # A step with prompt tokens beside its sequences is launched as one that reads prompts.
     prefill = plans.prefill or bool(np.any(plans.riding))
@@ -139,13 +137,6 @@ def decode_work(
     sequences, waited = plans.micro_batch, model.layers * pace
     summed = (table.ranks == table.stage) & (table.stage > 1)
     return Work(tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens, summed)
-
-
-def _paced(rows: Iterable[Operator], pace: Array | float) -> Iterable[Operator]:
-    """Rows of layers, as often as they are waited for while the fullest stage of a pipeline sets the pace."""
-    if isinstance(pace, float):
-        return rows
-    return [replace(row, repeats=row.repeats * pace) for row in rows]
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
@@ -163,7 +154,6 @@ def _output_embedding(table: OperatorTable) -> Operator:
     apart = plans.prefill or bool(np.any(plans.riding))
     return Operator(
         "output embedding",
-        1.0,
         table.precision.embeddings,
         flop_per_token=0.0 if apart else flop,
         flop_per_sequence=flop * (1.0 if plans.prefill else plans.new_tokens) if apart else 0.0,
@@ -180,9 +170,7 @@ def _sampling(table: OperatorTable) -> Operator:
     share: Array | float = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
     if np.any(table.plans.riding):
         share = 1.0 - table.plans.riding / table.tokens
-    return Operator(
-        "sampling", 1.0, table.precision.activations, activation_bytes_per_token=moved * share, grouped=True
-    )
+    return Operator("sampling", table.precision.activations, activation_bytes_per_token=moved * share, grouped=True)
 
 
 def _pipeline(table: OperatorTable) -> Operator:
@@ -193,5 +181,5 @@ def _pipeline(table: OperatorTable) -> Operator:
     hop = Collective("point_to_point", np.full((), 2.0), domains, table.hidden * table.activation_width / table.stage)
     repeats = table.plans.pp - 1.0
     return Operator(
-        "pipeline hand-off", repeats, table.precision.weights, collectives=table.waited_for(hop), launches=0.0
+        "pipeline hand-off", table.precision.weights, repeats=repeats, collectives=table.waited_for(hop), launches=0.0
     )

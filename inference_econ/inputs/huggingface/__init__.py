@@ -20,6 +20,7 @@ from inference_econ.inputs.huggingface._file import find_config, parsed_json, qu
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import Reader, without_shape
+from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
@@ -240,7 +241,8 @@ def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: 
 
 def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
     """Formats that differ from that of the weights, for the groups that the model has."""
-    mixtures = [layer.feed_forward for layer in architecture.layers if layer.feed_forward.kind == "experts"]
+    parts = (layer.feed_forward for layer in architecture.layers)
+    mixtures = [part for part in parts if isinstance(part, ExpertFeedForward)]
     shared = any(mixture.shared_intermediate_size is not None for mixture in mixtures)
     weights = stated.weights
     if mixtures and len(mixtures) == len(architecture.layers):
@@ -251,7 +253,7 @@ def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
         "attention_weights": stated.attention,
         "embedding_weights": stated.embeddings,
     }
-    attends = any(layer.attention.kind in ("grouped_query", "latent") for layer in architecture.layers)
+    attends = any(layer.attention.parameters(1.0).output for layer in architecture.layers)
     output = stated.attention_output if attends and stated.attention_output != stated.attention else None
     return {
         "weights": weights,

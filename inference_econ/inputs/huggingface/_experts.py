@@ -18,7 +18,8 @@ from inference_econ.inputs.huggingface._layers import (
     windows,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import ExpertFeedForward, FeedForward
+from inference_econ.inputs.layers import FeedForward
+from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 
 _ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 

@@ -20,7 +20,10 @@ from inference_econ.inputs.huggingface._layers import (
     whole_groups,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import Attention, FeedForward, NoAttention, NoFeedForward, RecurrentMixer
+from inference_econ.inputs.layers import Attention, FeedForward
+from inference_econ.inputs.layers.feed_forward import NoFeedForward
+from inference_econ.inputs.layers.mixer import NoAttention
+from inference_econ.inputs.layers.recurrent import RecurrentMixer
 
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -220,7 +223,7 @@ def _searched(c: Reader, index: int, block: Any) -> Layer:
     inner = Reader(block["attention"], c.file, f"{c.family}, {place}.attention")
     outer = Reader(block["ffn"], c.file, f"{c.family}, {place}.ffn")
     attention, feed_forward = _searched_attention(c, inner), _searched_feed_forward(c, outer)
-    norms = (attention.kind != "none") + (feed_forward.kind != "none")
+    norms = (not attention.absent) + (not feed_forward.absent)
     for reader in (inner, outer):
         reader.only("replace_with_linear", False)
         reader.only("sparsify")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from inference_econ.inputs.huggingface._experts import dense_first
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import CompressedAttention, LatentAttention
+from inference_econ.inputs.layers.compressed import CompressedAttention
+from inference_econ.inputs.layers.latent import LatentAttention
 
 _STRIDES = (0, 4, 128)
 _KIND_OF_STRIDE = {

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import (
-    Attention,
-    DenseFeedForward,
-    ExpertFeedForward,
-    FeedForward,
-    GroupedQueryAttention,
-)
+from inference_econ.inputs.layers import Attention, FeedForward
+from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
+from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
 
 QkNorm = Literal["none", "per_head", "full"]
 

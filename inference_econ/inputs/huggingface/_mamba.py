@@ -12,7 +12,9 @@ from inference_econ.inputs.huggingface._layers import (
     hidden_size,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import FeedForward, NoFeedForward, RecurrentMixer
+from inference_econ.inputs.layers import FeedForward
+from inference_econ.inputs.layers.feed_forward import NoFeedForward
+from inference_econ.inputs.layers.recurrent import RecurrentMixer
 
 _FULL = ("attention", "full_attention")
 _KINDS = (*_FULL, "mamba", "linear_attention")

@@ -16,7 +16,7 @@ from inference_econ.inputs.huggingface._layers import (
     windows,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import GroupedQueryAttention
+from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
 
 
 def olmo3(c: Reader) -> Architecture:

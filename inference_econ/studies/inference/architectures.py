@@ -56,7 +56,7 @@ def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
     InputError
         If the model has no experts, or more work on a token than there would be.
     """
-    mixtures = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    mixtures = model.mixtures
     if not mixtures:
         raise InputError(f"{model.name} has no experts; leave 'experts' out, or name a mixture")
     active = max(part.active_experts for part in mixtures)
@@ -66,7 +66,7 @@ def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
         return model
     blocks = tuple(
         block.model_copy(update={"feed_forward": block.feed_forward.model_copy(update={"experts": experts})})
-        if block.feed_forward.kind == "experts"
+        if block.feed_forward.routed_experts
         else block
         for block in model.blocks
     )

@@ -1,4 +1,4 @@
-"""Rows of feed-forward blocks: dense matrices, experts, routers."""
+"""Rows of mixtures of experts: routers, shared and routed experts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import expert_ranks, expert_slots
-from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable, Rates
+from inference_econ.engine.operators.dense import both_sides, sides
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable, Rates
 from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.grouped_matmul import padded_share
-from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     WIRE_BYTES_PER_ELEMENT,
-    Block,
-    DenseFeedForward,
     ExpertAssumptions,
     ExpertFeedForward,
     ExpertKernel,
     GroupedKernel,
     ModelSpec,
-    TensorLayout,
     WireFormat,
 )
 
@@ -34,32 +31,26 @@ from inference_econ.inputs import (
 _WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_g128", "nvfp4": "nvfp4"}
 
 
-def feed_forward(table: OperatorTable, block: Block) -> Iterator[Operator]:
-    """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
-    spec = block.feed_forward
-    if spec.kind == "dense":
-        width, dtype = float(spec.intermediate_size), table.precision.weights
-        cut = table.ranks if table.copied else table.stage
-        yield from _dense(table, block.layers, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
-    elif spec.kind == "experts":
-        if spec.router:
-            # The matrix, then the choice of experts.
-            yield _shared_matrix(table, "router", block.layers, spec.experts, launches=2.0)
-        if spec.latent_size is not None:
-            yield _shared_matrix(table, "expert latent", block.layers, 2.0 * spec.latent_size)
-        if table.assumptions.experts.shared == "apart" and spec.shared_intermediate_size is not None:
-            width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
-            # It works where attention does: groups with sequences of their own hold a copy each.
-            together = table.assumptions.layout.attention_groups == "idle"
-            ranks = table.stage if together else table.ranks
-            # Its sum rides along with that of the experts where there is one.
-            summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
-            apart = not together
-            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks, summing, grouped=apart)
-        yield from _experts(table, block.layers, spec)
+def rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
+    """Router, shared expert, and routed experts over what expert parallelism leaves of the stage."""
+    if spec.router:
+        # The matrix, then the choice of experts.
+        yield _shared_matrix(table, "router", spec.experts, launches=2.0)
+    if spec.latent_size is not None:
+        yield _shared_matrix(table, "expert latent", 2.0 * spec.latent_size)
+    if table.assumptions.experts.shared == "apart" and spec.shared_intermediate_size is not None:
+        width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
+        # It works where attention does: groups with sequences of their own hold a copy each.
+        together = table.assumptions.layout.attention_groups == "idle"
+        ranks = table.stage if together else table.ranks
+        # Its sum rides along with that of the experts where there is one.
+        summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
+        apart = not together
+        yield from both_sides(table, "shared expert", spec, width, dtype, ranks, summing, grouped=apart)
+    yield from _routed_experts(table, spec)
 
 
-def _shared_matrix(table: OperatorTable, name: str, layers: int, width: float, launches: float = 1.0) -> Operator:
+def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
     """A small matrix from the residual stream: every chip of a stage holds a part of it, or the whole.
 
     Where it is whole, each rank of a group multiplies all of the group's tokens.
@@ -68,7 +59,6 @@ def _shared_matrix(table: OperatorTable, name: str, layers: int, width: float, l
     parts, work = (1.0, table.groups) if table.copied else (table.stage, table.stage)
     return Operator(
         name,
-        float(layers),
         table.precision.weights,
         flop_per_token=2.0 * count / work,
         weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[table.precision.weights] / parts),
@@ -78,39 +68,7 @@ def _shared_matrix(table: OperatorTable, name: str, layers: int, width: float, l
     )
 
 
-def _dense(
-    table: OperatorTable,
-    layers: int,
-    name: str,
-    spec: DenseFeedForward | ExpertFeedForward,
-    width: float,
-    dtype: str,
-    ranks: Array,
-    summing: Array,
-    *,
-    grouped: bool,
-) -> Iterator[Operator]:
-    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage.
-
-    ``summing`` of them sum the output, all of them but where another operator does it. ``grouped`` if each group of
-    attention ranks holds a copy for its own tokens.
-    """
-    for side, matrices, output in _sides(spec, width, table.hidden):
-        weights = matrices * table.hidden * width
-        yield _side(
-            table,
-            f"{name} {side}",
-            layers,
-            dtype,
-            weights=weights * (table.stage / ranks),
-            worked=weights,
-            activations=matrices * _traffic(table, table.hidden, width, ranks),
-            collectives=table.all_reduces(summing, table.stage, output * matrices, only_2d=side == "in"),
-            grouped=grouped,
-        )
-
-
-def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
+def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
     """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
     assumptions = table.assumptions
     different, active, kept = _routed(spec, assumptions.experts)
@@ -134,11 +92,12 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
     stride = _strides(table, ranks, spread)
     copies = _summed_copies(table, active, exchanging)
-    kernel = assumptions.experts.kernel(table.precision.experts)
+    dtype = table.precision.experts
+    kernel = assumptions.experts.kernel(dtype)
     curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
     each = np.maximum(table.tokens * active * busiest, 1.0) / touched
     vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
-    for side, matrices, output in _sides(spec, width, hidden):
+    for side, matrices, output in sides(spec, width, hidden):
         collectives = table.all_reduces(
             summing, table.stage, copies * output * matrices, only_2d=side == "in", stride=stride[0]
         )
@@ -148,19 +107,17 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         for layout in assumptions.layout.tensor_layouts:
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
-        traffic = matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity * busiest)
+        traffic = matrices * table.moved_elements(hidden, width, ranks) * (moved / sparsity * busiest)
         shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
         if curve is not None:
-            yield _moved(table, f"expert tokens {side}", layers, np.asarray(curve.passes * traffic))
-        yield _side(
-            table,
+            yield _moved(table, f"expert tokens {side}", np.asarray(curve.passes * traffic))
+        yield Operator(
             f"experts {side}",
-            layers,
-            table.precision.experts,
+            dtype,
             "experts",
-            weights=elements * touched,
-            worked=elements * (routed / sparsity) * busiest,
-            activations=traffic if curve is None else np.zeros(()),
+            flop_per_token=2.0 * (elements * (routed / sparsity) * busiest) / table.stage,
+            weight_bytes=elements * touched * (BYTES_PER_ELEMENT[dtype] / table.stage),
+            activation_bytes_per_token=0.0 if curve is not None else traffic * (table.activation_width / table.stage),
             collectives=collectives,
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
             launches=2.0 if curve is None else 1.0,
@@ -204,10 +161,10 @@ def _dispatched_width(table: OperatorTable) -> float:
     return table.activation_width
 
 
-def _moved(table: OperatorTable, name: str, layers: int, traffic: Array) -> Operator:
+def _moved(table: OperatorTable, name: str, traffic: Array) -> Operator:
     """Tokens that are gathered by expert and quantised, or added up, by kernels beside the products."""
     moved = traffic * (table.activation_width / table.stage)
-    return Operator(name, float(layers), table.precision.activations, activation_bytes_per_token=moved)
+    return Operator(name, table.precision.activations, activation_bytes_per_token=moved)
 
 
 class _Curve(NamedTuple):
@@ -274,17 +231,6 @@ def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, 
     return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
 
 
-def _sides(
-    spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
-) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
-    """Both sides of a block: name, matrices, and the width of what comes out."""
-    return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
-
-
-def _traffic(table: OperatorTable, hidden: float, width: float, ranks: Array) -> Array:
-    return activation_elements_per_token(hidden, width, ranks, table.assumptions.chip.activation_traffic)
-
-
 def _exchange(
     table: OperatorTable,
     spec: ExpertFeedForward,
@@ -331,39 +277,6 @@ def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> 
     return np.minimum(reached, most)
 
 
-def _side(
-    table: OperatorTable,
-    name: str,
-    layers: int,
-    dtype: str,
-    kind: OperatorKind = "dense",
-    *,
-    weights: Array | float,
-    worked: Array | float,
-    activations: Array,
-    collectives: Mapping[TensorLayout, tuple[Collective, ...]],
-    launches: float = 1.0,
-    padding: Array | float = 1.0,
-    rates: Rates | None = None,
-    grouped: bool = False,
-) -> Operator:
-    """One side of a block: weights read (copies included), multiplied per token, and elements moved per token."""
-    return Operator(
-        name,
-        float(layers),
-        dtype,
-        kind,
-        flop_per_token=2.0 * worked / table.stage,
-        weight_bytes=weights * (BYTES_PER_ELEMENT[dtype] / table.stage),
-        activation_bytes_per_token=activations * (table.activation_width / table.stage),
-        collectives=collectives,
-        launches=launches,
-        padding=padding,
-        rates=rates,
-        grouped=grouped,
-    )
-
-
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
     """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
     return max([1.0, *_sparsities(model, assumed)])
@@ -376,8 +289,7 @@ def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[floa
 
 
 def _sparsities(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
-    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
-    return [_routed(spec, assumed)[2] for spec in experts]
+    return [_routed(spec, assumed)[2] for spec in model.mixtures]
 
 
 def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:
