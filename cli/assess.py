@@ -91,7 +91,10 @@ def _traffic(choices: options.Choices) -> Traffic | Requests:
         context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
         return Traffic.build({"context": context}, origin="command line")
     if choices["context"] is not None:
-        raise InputError("give either --context, or --isl and --osl, not both")
+        raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if "isl" not in given and "osl" not in given:
-        raise InputError(f"--{next(iter(given)).replace('_', '-')} says something of prompts; give --isl and --osl too")
+        raise InputError(
+            f"--{next(iter(given)).replace('_', '-')} says something of prompts; give --isl and --osl too",
+            option=next(iter(given)),
+        )
     return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **given})

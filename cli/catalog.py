@@ -76,7 +76,7 @@ def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | No
     from inference_econ.report.recipes import RecipesPage
 
     if weights is not None and recipes is None:
-        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well")
+        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
     if recipes is not None:
         show.emit(RecipesPage(*recipes, weights, name), output)
     else:

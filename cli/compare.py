@@ -133,12 +133,14 @@ def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
     for text in texts:
         label, colon, rest = (part.strip() for part in text.partition(":"))
         if label in series:
-            raise InputError(f"--series {text!r}: the label {label!r} is taken")
+            raise InputError(f"--series {text!r}: the label {label!r} is taken", option="series")
         pairs: dict[str, str] = {}
         for part in re.split(r",(?![^\[{]*[\]}])", rest):
             key, sign, value = (piece.strip() for piece in part.partition("="))
             if not (label and colon and key and sign and value) or key in pairs:
-                raise InputError(f"--series {text!r}: write 'LABEL: KEY=VALUE, KEY=VALUE', each key once")
+                raise InputError(
+                    f"--series {text!r}: write 'LABEL: KEY=VALUE, KEY=VALUE', each key once", option="series"
+                )
             pairs[key] = value
         series[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
     return series

@@ -51,10 +51,12 @@ def decode_steps(choices: options.Choices) -> bool:
             which = "--decode-only" if choices["decode_only"] else "--grid paper"
             raise InputError(
                 f"--{stray[0].replace('_', '-')} is said of services, and {which} counts decode steps alone; leave one "
-                "of them out"
+                "of them out",
+                option=stray[0],
             )
         return True
     stray = [typed for name, typed in _DECODE_ONLY.items() if choices.get(name) not in (None, False)]
     if stray:
-        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only")
+        option = stray[0].removeprefix("--").replace("-", "_")
+        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only", option=option)
     return False

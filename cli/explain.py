@@ -93,6 +93,8 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
         stray = next((name for name in ("context", "isl", "osl", "batch") if choices[name] is not None), None)
         stray = "prefill" if prefill is not None else stray
         if stray is not None:
-            raise InputError(f"--contexts says the context of every sequence that decodes; leave --{stray} out")
+            raise InputError(
+                f"--contexts says the context of every sequence that decodes; leave --{stray} out", option="contexts"
+            )
         return 0.0, 0.0
     return options.step_contexts(choices, prefill)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from inference_econ.errors import InputError, TooMuchError
+from inference_econ.errors import TooMuchError
 
 from . import bounded, places
 
@@ -104,7 +104,7 @@ class Command(click.Command):
             return super().invoke(ctx)
         except TooMuchError as error:
             names = [name for param in self.params for name in param.opts]
-            raise InputError(bounded.refusal(error, names)) from error
+            raise bounded.refusal(error, names) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them: first those that only this command has."""

@@ -75,5 +75,5 @@ def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tu
         return options.step_contexts(choices, 1.0 if over == "prompt" else prefill)
     stray = next((name for name in ("context", "isl", "osl") if choices[name] is not None), None)
     if stray is not None:
-        raise InputError(f"--{stray} says what --over context varies; leave one of them out")
+        raise InputError(f"--{stray} says what --over context varies; leave one of them out", option=stray)
     return None, 0.0

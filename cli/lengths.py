@@ -58,7 +58,7 @@ def context_or_lengths(choices: Choices) -> dict[str, float]:
     """
     context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
     if context is not None and (isl is not None or osl is not None):
-        raise InputError("give either --context, or --isl and --osl, not both")
+        raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if context is not None:
         return {"context": context}
     return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
@@ -84,7 +84,9 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
         return traffic.mean_context, traffic.spread
     stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
     if stray is not None:
-        raise InputError(f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself")
+        raise InputError(
+            f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself", option=stray
+        )
     return choices["context"], 0.0
 
 

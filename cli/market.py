@@ -58,12 +58,15 @@ def arrangement(choices: options.Choices) -> Arrangement:
     """
     together, apart = bool(choices.get("together")), bool(choices.get("apart"))
     if together and apart:
-        raise InputError("give either --together or --apart; without them the better of the two answers")
+        raise InputError(
+            "give either --together or --apart; without them the better of the two answers", option="together"
+        )
     pinned = next((name for name in _OF_ONE_LAYOUT if choices.get(name) is not None), None)
     if apart and pinned is not None:
         given = degrees.as_option(pinned, choices[pinned])
         raise InputError(
-            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out"
+            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out",
+            option="apart",
         )
     return "together" if together else "apart" if apart else "both"
 

@@ -217,7 +217,7 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
         if value is None:
             continue
         if any(change.partition("=")[0].strip() == key for change in changes):
-            raise InputError(f"give either --{option.replace('_', '-')} or --set {key}, not both")
+            raise InputError(f"give either --{option.replace('_', '-')} or --set {key}, not both", option=option)
         changes = (*changes, f"{key}={value}")
     return changes
 
@@ -253,7 +253,7 @@ def engine(choices: Choices) -> str | tuple[str, ...] | None:
 
     named = choices["engine"] or ()
     if choices["any_layout"] and named:
-        raise InputError("give either --engine or --any-layout, not both")
+        raise InputError("give either --engine or --any-layout, not both", option="engine")
     if choices["any_layout"]:
         return ANY_LAYOUT
     names = (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
@@ -270,7 +270,10 @@ def one_engine(choices: Choices) -> str | None:
     """
     named = engine(choices)
     if isinstance(named, tuple):
-        raise InputError(f"give --engine once here, got {', '.join(named)}; 'compare' holds several against each other")
+        raise InputError(
+            f"give --engine once here, got {', '.join(named)}; 'compare' holds several against each other",
+            option="engine",
+        )
     return named
 
 
@@ -314,7 +317,7 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     if choices["throughput"] is None:
         return rate
     if rate is not None:
-        raise InputError("give either --request-rate or --throughput, not both")
+        raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)
 
 
@@ -330,7 +333,8 @@ def check_sizes(choices: Choices) -> None:
     if len(named) > 1 and {"--gpus", "--budget"} & set(named):
         raise InputError(
             f"give only one of {', '.join(named)}: a rate asks for the cheapest fleet, chips or a budget ask for the "
-            "most traffic"
+            "most traffic",
+            option=named[0].removeprefix("--").replace("-", "_"),
         )
 
 

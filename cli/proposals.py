@@ -111,20 +111,22 @@ def _only_proposer(choices: options.Choices) -> ProposerName | None:
     named = [name for name in _PROPOSERS if choices[name]]
     if len(named) > 1:
         listed = " and ".join(f"--{name}" for name in named)
-        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}")
+        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}", option="draft")
     if named and choices.get("no_speculation"):
-        raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out")
+        raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
     stray = next((name for name in _DETAILS if choices[name] is not None), None)
     if not named and stray is not None:
         text = stray.replace("_", "-")
-        raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
+        raise InputError(
+            f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well", option=stray
+        )
     return named[0] if named else None
 
 
 def _acceptance(choices: options.Choices) -> float | list[float] | None:
     """The probabilities that were given, or that a file tells."""
     if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
-        raise InputError("give either --acceptance or --acceptance-file, not both")
+        raise InputError("give either --acceptance or --acceptance-file, not both", option="acceptance")
     if choices["acceptance_file"] is not None:
         from inference_econ.answers import speculate
 
@@ -144,7 +146,8 @@ def _longest(choices: options.Choices) -> int | None:
         return cast("int | None", choices["max_draft"])
     if choices["max_draft"] is not None:
         raise InputError(
-            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have"
+            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have",
+            option="max_draft",
         )
     return cast("int", choices["draft_length"])
 
@@ -154,6 +157,7 @@ def _rates(text: str) -> float | list[float]:
         rates = [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
-            f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7"
+            f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7",
+            option="acceptance",
         ) from None
     return rates[0] if len(rates) == 1 else rates

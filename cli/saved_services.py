@@ -27,7 +27,7 @@ def check_alone(path: str, free: Collection[str]) -> None:
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name not in free
-        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+        and context.get_parameter_source(str(parameter.name)) is not click.core.ParameterSource.DEFAULT
     ]
     if given:
         raise InputError(

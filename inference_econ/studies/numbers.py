@@ -104,7 +104,7 @@ def _of_specification(filled: Settings, name: str) -> float:
         for part in path.split("."):
             value = _part(value, part)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{name}: no such number; name a field that holds one, as in --set {name}=VALUE")
+        raise InputError(f"{name}: no such number; name a field that holds one, as in --set {name}=VALUE", option="set")
     return float(value)
 
 

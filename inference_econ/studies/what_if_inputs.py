@@ -125,9 +125,13 @@ def _any_number(settings: Settings, key: str, known: Mapping[str, Input]) -> Inp
     try:
         value = number(settings, key)
     except InputError as error:
-        raise InputError(f"--input {key}: no input of this question; inputs: {', '.join(known)}; {error}") from error
+        raise InputError(
+            f"--input {key}: no input of this question; inputs: {', '.join(known)}; {error}", option="input"
+        ) from error
     if value <= 0.0:
-        raise InputError(f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'")
+        raise InputError(
+            f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'", option="input"
+        )
     return Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))
 
 
