@@ -32,18 +32,13 @@ Examples:
 @click.command(cls=Command, epilog=_EXAMPLES)
 @click.argument("models", nargs=-1, type=Name("models"), metavar="[MODEL]...")
 @click.option("--on", "--hardware", "hardware", multiple=True, type=Name("hardware"), help="Chip; repeatable.")
-@options.number_format("--weights", multiple=True, help="Format of the weights; repeatable.")
-@options.number_format("--activations", multiple=True, help="Of activations; repeatable.")
-@options.number_format("--kv", multiple=True, help="Of the KV cache; repeatable.")
-@click.option(
-    "--assumptions",
-    multiple=True,
-    type=Name("assumptions"),
-    help="Preset; repeatable; by default each chip's own, as in 'frontier'.",
-)
-@click.option("--engine", multiple=True, metavar="NAME[@VERSION]", help="Whose layouts, as in 'frontier'; repeatable.")
-@click.option("--any-layout", is_flag=True, help="A series of layouts that no engine can start, too: the bound.")
-@prices.option
+@options.option("weights", multiple=True, help="Format of the weights; repeatable.")
+@options.option("activations", multiple=True, help="Of activations; repeatable.")
+@options.option("kv", multiple=True, help="Of the KV cache; repeatable.")
+@options.option("assumptions", multiple=True, help="Preset; repeatable; by default each chip's own, as in 'frontier'.")
+@options.option("engine", help="Whose layouts, as in 'frontier'; repeatable.")
+@options.option("any_layout", help="A series of layouts that no engine can start, too: the bound.")
+@options.option("price")
 @click.option(
     "--series",
     "listed",
@@ -53,12 +48,8 @@ Examples:
     "(hardware.hbm_bytes_per_second=6.7 TB/s).",
 )
 @click.option("--speed", "speeds", multiple=True, type=POSITIVE, help="Column of the table [tokens/s per user].")
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.",
+@options.option(
+    "changes", help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE."
 )
 @options.domain
 @options.workload

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import degrees, options, proposals
@@ -19,10 +17,7 @@ if TYPE_CHECKING:
 #: Options that say how every instance is laid out or filled, which pools are not.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
 #: Who competes where that is left open; see :func:`candidates`.
-competing = options.apply(
-    click.option("--together", is_flag=True, help="Only instances that read prompts and decode, no pools."),
-    click.option("--apart", is_flag=True, help="Only pools that prefill and decode apart."),
-)
+competing = options.options("together", "apart")
 
 
 def candidates(

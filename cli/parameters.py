@@ -11,6 +11,8 @@ from click.shell_completion import CompletionItem
 from inference_econ.inputs import catalog
 from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
+#: What stands for a number format, of which there are many.
+FORMAT = "FORMAT"
 #: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
 _SMALLEST, _LARGEST = 1e-15, 1e15
 _BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."

@@ -26,7 +26,7 @@ from .parameters import COUNT
 @click.option(
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
 )
-@click.option("--any-speed", is_flag=True, help="Promise nothing: the cheapest tokens, however slow.")
+@options.option("any_speed")
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output

@@ -93,13 +93,3 @@ def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -
         except InputError as error:
             raise click.BadParameter(f"{error}.", param=param, ctx=ctx) from error
     return POSITIVE.convert(text, param, ctx)
-
-
-option = click.option(
-    "--price",
-    multiple=True,
-    callback=parsed,
-    metavar="[HARDWARE=]USD[/node]|KIND",
-    help="USD per GPU-hour, 23.60/node of a whole node, or a kind: on_demand, reserved, index, spot (those that files "
-    "list), owned; by chip where there are several (repeat). By default a dated, verified one, of one kind for all.",
-)

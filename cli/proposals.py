@@ -4,49 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import click
-
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import GROUPS
 
 from . import options
-from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
     from inference_econ.engine import Speculation
     from inference_econ.inputs import ProposerName
 
-proposer = options.apply(
-    click.option("--draft", type=Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
-    click.option("--mtp", is_flag=True, help="Propose with the target's multi-token-prediction layers."),
-    click.option("--eagle", is_flag=True, help="Propose with an EAGLE head: one more layer of the target."),
-    click.option("--ngram", is_flag=True, help="Propose what followed the last tokens before, at no cost."),
-    options.number_format("--draft-weights", help="Format of the draft model or head."),
-    click.option(
-        "--acceptance",
-        metavar="P|P,P,...",
-        help="Share of proposals accepted: of all, or by position 0.9,0.8,0.7 [as published of proposer and model].",
-    ),
-    click.option(
-        "--acceptance-file", type=click.Path(), help="CSV with target_logprob, draft_logprob and, if known, position."
-    ),
-    click.option(
-        "--max-draft",
-        type=click.IntRange(1, 64),
-        help="Longest draft, of which each batch has the best [as many as have a probability, or as in the recipe of "
-        "the engine, or as published].",
-    ),
-    click.option(
-        "--no-speculation",
-        is_flag=True,
-        help="Nobody proposes tokens [in 'frontier', 'recommend' and 'price' recipes of engines say who does].",
-    ),
-    click.option(
-        "--draft-length", type=click.IntRange(1, 64), help="Proposals of every round, as engines run it, pay or not."
-    ),
+proposer = options.options(
+    *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
+    *("no_speculation", "draft_length"),
 )
 _PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
-_DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft", "draft_length")
+_DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 
 
 def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:

@@ -31,7 +31,8 @@ def check_alone(path: str, free: Collection[str]) -> None:
     ]
     if given:
         raise InputError(
-            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
+            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            option=given[0].removeprefix("--").replace("-", "_"),
         )
 
 

@@ -5,6 +5,7 @@ from . import counting as counting
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
+from . import options as options
 from . import percentiles as percentiles
 from . import prices as prices
 from . import profiles as profiles

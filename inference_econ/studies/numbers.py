@@ -7,10 +7,11 @@ from typing import cast
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys
+from inference_econ.inputs.options import OPTIONS
 from inference_econ.studies.settings import setup_of, with_defaults
 
 #: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
-SETTINGS = ("price", "isl", "osl", "context", "cached", "shared_prefix", "acceptance", "ttft", "tpot", "e2e")
+SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)
 #: What such a setting is where nothing is said.
 _ABSENT = {"cached": 0.0, "shared_prefix": 0.0}
 
