@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, market, options, prices, proposals, provenance, show
 from .help import Command
@@ -96,7 +97,7 @@ def settings(choices: options.Choices) -> dict[str, Any]:
 
     options.context_or_lengths(choices)
     steps = counted.decode_steps(choices)
-    apart = ("domain", "any_layout", "token_budget", "together", "apart", *(() if steps else ("decode_only",)))
+    apart = (*WHAT_IFS, "any_layout", "together", "apart", *(() if steps else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }

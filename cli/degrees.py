@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .decorators import Choices, apply, option, options
-
-if TYPE_CHECKING:
-    from inference_econ.engine import Pins, Space
+from .decorators import apply, option, options
 
 instance_gpus = option("instance_gpus")
 
@@ -32,30 +27,3 @@ layout = apply(open_degrees, instance_gpus, largest)
 def as_option(name: str, value: object) -> str:
     """An option as it is typed."""
     return f"--{name.replace('_', '-')} {value}"
-
-
-def pins(choices: Choices) -> Pins:
-    """The degrees that are fixed, as far as a command has options for them.
-
-    Raises
-    ------
-    InputError
-        If they contradict the size of the instance.
-    """
-    from inference_econ.engine import instance_pins
-
-    return instance_pins(
-        {name: choices.get(name) for name in ("tp", "pp", "dp", "ep")},
-        choices.get("instance_gpus"),
-        batch=choices.get("batch"),
-        dcp=choices.get("dcp"),
-        write=as_option,
-    )
-
-
-def space(choices: Choices) -> Space:
-    """Which instances the options of a command allow."""
-    from inference_econ.engine import Space
-
-    largest, pipeline = choices.get("max_instance_gpus"), choices.get("pipeline", True)
-    return Space(pins(choices), largest, pipeline, choices.get("grid", "whole"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
 
-from . import degrees, options, proposals
+from . import options, proposals
 
 if TYPE_CHECKING:
     from inference_econ.answers.candidates import Candidate
@@ -58,7 +58,7 @@ def arrangement(choices: options.Choices) -> Arrangement:
         )
     pinned = next((name for name in _OF_ONE_LAYOUT if choices.get(name) is not None), None)
     if apart and pinned is not None:
-        given = degrees.as_option(pinned, choices[pinned])
+        given = options.as_option(pinned, choices[pinned])
         raise InputError(
             f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out",
             option="apart",

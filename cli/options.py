@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.options import OPTIONS, WHAT_IFS
+from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 
 from . import prices
 from .bounded import yes as yes
@@ -17,13 +17,12 @@ from .decorators import Choices as Choices
 from .decorators import apply as apply
 from .decorators import option as option
 from .decorators import options as options
+from .degrees import as_option as as_option
 from .degrees import degrees as degrees
 from .degrees import instance_gpus as instance_gpus
 from .degrees import largest as largest
 from .degrees import layout as layout
 from .degrees import open_degrees as open_degrees
-from .degrees import pins as pins
-from .degrees import space as space
 from .lengths import context_or_lengths as context_or_lengths
 from .lengths import lengths as lengths
 from .lengths import mean_lengths as mean_lengths
@@ -42,8 +41,8 @@ from .parameters import COUNT, Name
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
     from inference_econ.answers.promises import Targets
-    from inference_econ.engine import Setup, Speculation
-    from inference_econ.inputs import Requests
+    from inference_econ.engine import Pins, Setup, Space, Speculation
+    from inference_econ.inputs import Requests, Settings
     from inference_econ.serving import Services
 
 Answer = TypeVar("Answer")
@@ -103,6 +102,8 @@ means = options("gpus", "budget")
 
 traffic = apply(lengths, options("request_rate", "throughput"), burstiness, promises, option("percentile"))
 
+#: Options that one setup, its layouts and its proposer are made of.
+_RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "gpus", "budget")
 
@@ -126,23 +127,55 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
     return changes
 
 
-def setup(choices: Choices, hardware: str | None = None) -> Setup:
-    """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
-    from inference_econ.engine import Setup
-    from inference_econ.inputs import profiles
+def settings(choices: Choices, hardware: str | None = None) -> Settings:
+    """Return what options say of what is served, its layout and who proposes; engines are :func:`engine`.
+
+    Each value is checked already, by the type of its option.
+
+    Parameters
+    ----------
+    choices : mapping
+        Options by name.
+    hardware : str, optional
+        Another chip than they name.
+    """
+    from inference_econ.inputs import Settings
 
     chip = hardware or choices["hardware"]
-    price = prices.of_chips(choices["price"], (chip,)) if hardware is None else choices["price"]
-    resolved = Setup.of(
-        choices["model"],
-        chip,
-        **{name: choices[name] for name in ("weights", "activations", "kv")},
-        price=prices.of_chip(price, chip),
-        assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
-        changes=what_ifs(choices),
-        engine=engine(choices),
-    )
+    own = {"hardware": chip, "price": prices.of_chip(choices["price"], chip), "changes": what_ifs(choices)}
+    given = {name: choices.get(name) for name in ("model", *_RESOLVED) if name in Settings.model_fields}
+    values: dict[str, Any] = {name: value for name, value in {**given, **own}.items() if value is not None}
+    return Settings.model_construct(**{**values, "engine": None})
+
+
+def setup(choices: Choices, hardware: str | None = None) -> Setup:
+    """Return what the options of :data:`subject` say, as one setup; perhaps on other hardware."""
+    from inference_econ.answers.settings import setup_of
+
+    if hardware is None:
+        prices.of_chips(choices["price"], (choices["hardware"],))
+    resolved = setup_of(settings(choices, hardware), engine(choices))
     return replace(resolved, rent=choices.get("rent", "gpu"))
+
+
+def pins(choices: Choices) -> Pins:
+    """Return the degrees that are fixed, as far as a command has options for them.
+
+    Raises
+    ------
+    InputError
+        If they contradict the size of the instance.
+    """
+    from inference_econ.answers.settings import pins_of
+
+    return pins_of(settings(choices), as_option)
+
+
+def space(choices: Choices) -> Space:
+    """Return which instances the options of a command allow; see :func:`pins` for the errors."""
+    from inference_econ.answers.settings import space_of
+
+    return space_of(settings(choices), as_option)
 
 
 def engine(choices: Choices) -> str | tuple[str, ...] | None:

@@ -30,21 +30,12 @@ def speculation(choices: options.Choices, hardware: str | None = None) -> Specul
     InputError
         If they contradict each other, or cannot be used.
     """
-    proposer = _only_proposer(choices)
-    if proposer is None:
+    if _only_proposer(choices) is None:
         return None
-    from inference_econ.engine import Speculation
-    from inference_econ.inputs import catalog
+    from inference_econ.answers.settings import speculation_of
 
-    speculation = Speculation.of(
-        proposer,
-        _acceptance(choices),
-        _longest(choices),
-        model=catalog.model(choices["draft"]) if choices["draft"] else None,
-        weights=choices["draft_weights"],
-        setup=options.setup(choices, hardware),
-    )
-    return speculation if choices["draft_length"] is None else speculation.of_one_length()
+    _longest(choices)
+    return speculation_of(options.settings(settings(choices), hardware), options.setup(choices, hardware))
 
 
 def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:

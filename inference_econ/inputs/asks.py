@@ -152,6 +152,8 @@ class Settings(Spec):
     """Pinned: pipeline stages [1]."""
     ep: Degree | None = None
     """Pinned: expert-parallel ranks of a stage [1]; the best by default."""
+    dcp: Count | None = None
+    """Pinned: attention ranks that split the tokens of a sequence's cache in decode [1]; 1 by default."""
     batch: Positive | None = None
     """Pinned, for decode steps alone: sequences decoded together by an instance [1]."""
     instance_gpus: Positive | None = None

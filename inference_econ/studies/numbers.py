@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from inference_econ.answers.settings import setup_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys
 from inference_econ.inputs.options import OPTIONS
-from inference_econ.studies.settings import setup_of, with_defaults
+from inference_econ.studies.settings import with_defaults
 
 #: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
 SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from inference_econ.answers.settings import setup_of
 from inference_econ.engine import PROPOSERS, Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import ExpertFeedForward, Free, GroupedQueryAttention, Settings, model_keys
 from inference_econ.inputs.whole_sizes import heads, nearest
 from inference_econ.studies.numbers import number, with_numbers
-from inference_econ.studies.settings import setup_of
 
 #: Counts of a model, by short key, and what people read.
 _COUNTS = {
