@@ -92,7 +92,7 @@ latencies = options("ttft", "tpot", "e2e")
 promises = apply(latencies, option("confidence"))
 
 #: What an engine is told about its batches; see :func:`offer`.
-scheduler = options("slots", "token_budget")
+scheduler = options("slots", "token_budget", "usable_memory")
 
 rent = option("rent")
 

@@ -137,6 +137,9 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("token_budget", "count",
             "Prompt tokens that one step reads at most [of the preset].",
             counted="services", what_if="assumptions.serving.prefill_chunk"),
+        Option("usable_memory", "positive",
+            "Share of the memory of a GPU that an engine fills, its gpu_memory_utilization [of the preset].",
+            what_if="assumptions.capacity.usable_memory"),
     ),
     "Speculation": (
         Option("draft", "model", "Proposes tokens: a smaller model of the same vocabulary."),
