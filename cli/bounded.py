@@ -9,6 +9,7 @@ import click
 
 from inference_econ import allow
 from inference_econ.errors import InputError, TooMuchError
+from inference_econ.inputs.options import request_name
 
 #: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
 _OPTIONS: Mapping[str, Sequence[str]] = {
@@ -41,5 +42,5 @@ def refusal(error: TooMuchError, options: Iterable[str]) -> InputError:
     known = set(options)
     smaller = [option for option in _OPTIONS.get(error.smaller, [f"--{error.smaller}"]) if option in known]
     allowed = f", or add {_YES} to wait for it" if error.seconds is not None and _YES in known else ""
-    option = smaller[0].removeprefix("--").replace("-", "_") if smaller else None
-    return InputError(f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}", option)
+    message = f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}"
+    return InputError(message, request_name(smaller[0]) if smaller else None)

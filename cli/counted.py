@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.options import OPTIONS, counted_by
+from inference_econ.inputs.options import OPTIONS, counted_by, request_name
 
 from . import options
 
@@ -38,6 +38,5 @@ def decode_steps(choices: options.Choices) -> bool:
         return True
     stray = [typed for name, typed in _DECODE_ONLY.items() if choices.get(name) not in (None, False)]
     if stray:
-        option = stray[0].removeprefix("--").replace("-", "_")
-        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only", option=option)
+        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only", request_name(stray[0]))
     return False

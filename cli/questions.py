@@ -16,6 +16,7 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.explorer import Answer, Fields, Option, Question, RefusedError
 from inference_econ.inputs import catalog
+from inference_econ.inputs.options import request_name
 
 from . import compare, provenance, show
 from .commands import served
@@ -193,7 +194,7 @@ def _name(parameter: click.Parameter) -> str:
     """The name of an option in requests: the longest that is typed, the first of equals."""
     if isinstance(parameter, click.Argument):
         return _NAMES.get(str(parameter.name), (str(parameter.name),))[0]
-    return _spelled(parameter).removeprefix("--").replace("-", "_")
+    return request_name(_spelled(parameter))
 
 
 def _type(parameter: click.Parameter) -> click.ParamType[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import request_name
 
 from . import options, proposals
 
@@ -32,7 +33,7 @@ def check_alone(path: str, free: Collection[str]) -> None:
     if given:
         raise InputError(
             f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
-            option=given[0].removeprefix("--").replace("-", "_"),
+            option=request_name(given[0]),
         )
 
 

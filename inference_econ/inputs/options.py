@@ -166,6 +166,11 @@ OPTIONS: Mapping[str, Option] = {option.name: option for group in GROUPS.values(
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
 
 
+def request_name(spelled: str) -> str:
+    """Return the name of an option in requests, which errors carry: ``request_rate`` of ``--request-rate``."""
+    return spelled.removeprefix("--").replace("-", "_")
+
+
 def counted_by(counted: Literal["services", "decode_steps"]) -> tuple[str, ...]:
-    """Names of the options that mean something only where a frontier counts services, or decode steps alone."""
+    """Return the names of options that mean something only where a frontier counts services, or decode steps alone."""
     return tuple(option.name for option in OPTIONS.values() if option.counted == counted)
