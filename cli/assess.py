@@ -11,7 +11,7 @@ from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
 from . import options, provenance, show
 from .help import Command
-from .parameters import COUNT, NON_NEGATIVE, Number
+from .parameters import COUNT, Number
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests, Traffic
@@ -45,13 +45,13 @@ _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 @click.option("--gpus", type=COUNT, required=True, help="All GPUs of what was measured: one instance, or equal ones.")
 @options.instance_gpus
 @options.open_degrees
-@click.option("--isl", help=f"Prompt tokens or a distribution: compare with services [{DEFAULT_ISL} with --osl].")
-@click.option("--osl", help=f"Output tokens, in the same forms [{DEFAULT_OSL} with --isl].")
-@click.option("--cached", type=NON_NEGATIVE, help="Prompt tokens found in the prefix cache.")
-@click.option("--shared-prefix", type=NON_NEGATIVE, help="Tokens that all prompts begin with.")
-@click.option(
-    "--context", type=NON_NEGATIVE, help=f"Cached tokens per sequence: compare decode steps [{MEAN_CONTEXT:g}]."
+@options.option(
+    "isl", "lengths", help=f"Prompt tokens or a distribution: compare with services [{DEFAULT_ISL} with --osl]."
 )
+@options.option("osl", "lengths", help=f"Output tokens, in the same forms [{DEFAULT_OSL} with --isl].")
+@options.option("cached", help="Prompt tokens found in the prefix cache.")
+@options.option("shared_prefix", help="Tokens that all prompts begin with.")
+@options.option("context", help=f"Cached tokens per sequence: compare decode steps [{MEAN_CONTEXT:g}].")
 @options.picture()
 @options.yes
 @options.output
@@ -91,7 +91,10 @@ def _traffic(choices: options.Choices) -> Traffic | Requests:
         context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
         return Traffic.build({"context": context}, origin="command line")
     if choices["context"] is not None:
-        raise InputError("give either --context, or --isl and --osl, not both")
+        raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if "isl" not in given and "osl" not in given:
-        raise InputError(f"--{next(iter(given)).replace('_', '-')} says something of prompts; give --isl and --osl too")
+        raise InputError(
+            f"--{next(iter(given)).replace('_', '-')} says something of prompts; give --isl and --osl too",
+            option=next(iter(given)),
+        )
     return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **given})

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from inference_econ import allow
-from inference_econ.errors import TooMuchError
+from inference_econ.errors import InputError, TooMuchError
+from inference_econ.inputs.options import request_name
 
 #: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
 _OPTIONS: Mapping[str, Sequence[str]] = {
@@ -36,9 +37,10 @@ yes = click.option(
 )
 
 
-def refusal(error: TooMuchError, options: Iterable[str]) -> str:
+def refusal(error: TooMuchError, options: Iterable[str]) -> InputError:
     """What a command with some options says of a question that is too much work for it."""
     known = set(options)
     smaller = [option for option in _OPTIONS.get(error.smaller, [f"--{error.smaller}"]) if option in known]
     allowed = f", or add {_YES} to wait for it" if error.seconds is not None and _YES in known else ""
-    return f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}"
+    message = f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}"
+    return InputError(message, request_name(smaller[0]) if smaller else None)

@@ -68,7 +68,7 @@ assumptions = _command("assumptions", "List the presets of assumptions, or show 
     metavar="MODEL CHIP",
     help="How they are run with a model on a chip: cache, proposals, instances and pools, with sources.",
 )
-@options.number_format("--weights", help="With --recipes: of weights in this format; as published without.")
+@options.option("weights", help="With --recipes: of weights in this format; as published without.")
 @options.output
 def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | None, output: options.Output) -> None:
     """List the serving engines, or show what one does by version, with its sources."""
@@ -76,7 +76,7 @@ def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | No
     from inference_econ.report.recipes import RecipesPage
 
     if weights is not None and recipes is None:
-        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well")
+        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
     if recipes is not None:
         show.emit(RecipesPage(*recipes, weights, name), output)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, market, options, prices, proposals, provenance, show
 from .help import Command
@@ -32,18 +33,13 @@ Examples:
 @click.command(cls=Command, epilog=_EXAMPLES)
 @click.argument("models", nargs=-1, type=Name("models"), metavar="[MODEL]...")
 @click.option("--on", "--hardware", "hardware", multiple=True, type=Name("hardware"), help="Chip; repeatable.")
-@options.number_format("--weights", multiple=True, help="Format of the weights; repeatable.")
-@options.number_format("--activations", multiple=True, help="Of activations; repeatable.")
-@options.number_format("--kv", multiple=True, help="Of the KV cache; repeatable.")
-@click.option(
-    "--assumptions",
-    multiple=True,
-    type=Name("assumptions"),
-    help="Preset; repeatable; by default each chip's own, as in 'frontier'.",
-)
-@click.option("--engine", multiple=True, metavar="NAME[@VERSION]", help="Whose layouts, as in 'frontier'; repeatable.")
-@click.option("--any-layout", is_flag=True, help="A series of layouts that no engine can start, too: the bound.")
-@prices.option
+@options.option("weights", multiple=True, help="Format of the weights; repeatable.")
+@options.option("activations", multiple=True, help="Of activations; repeatable.")
+@options.option("kv", multiple=True, help="Of the KV cache; repeatable.")
+@options.option("assumptions", multiple=True, help="Preset; repeatable; by default each chip's own, as in 'frontier'.")
+@options.option("engine", help="Whose layouts, as in 'frontier'; repeatable.")
+@options.option("any_layout", help="A series of layouts that no engine can start, too: the bound.")
+@options.option("price")
 @click.option(
     "--series",
     "listed",
@@ -53,12 +49,8 @@ Examples:
     "(hardware.hbm_bytes_per_second=6.7 TB/s).",
 )
 @click.option("--speed", "speeds", multiple=True, type=POSITIVE, help="Column of the table [tokens/s per user].")
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.",
+@options.option(
+    "changes", help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE."
 )
 @options.domain
 @options.workload
@@ -105,7 +97,7 @@ def settings(choices: options.Choices) -> dict[str, Any]:
 
     options.context_or_lengths(choices)
     steps = counted.decode_steps(choices)
-    apart = ("domain", "any_layout", "token_budget", "together", "apart", *(() if steps else ("decode_only",)))
+    apart = (*WHAT_IFS, "any_layout", "together", "apart", *(() if steps else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }
@@ -133,12 +125,14 @@ def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
     for text in texts:
         label, colon, rest = (part.strip() for part in text.partition(":"))
         if label in series:
-            raise InputError(f"--series {text!r}: the label {label!r} is taken")
+            raise InputError(f"--series {text!r}: the label {label!r} is taken", option="series")
         pairs: dict[str, str] = {}
         for part in re.split(r",(?![^\[{]*[\]}])", rest):
             key, sign, value = (piece.strip() for piece in part.partition("="))
             if not (label and colon and key and sign and value) or key in pairs:
-                raise InputError(f"--series {text!r}: write 'LABEL: KEY=VALUE, KEY=VALUE', each key once")
+                raise InputError(
+                    f"--series {text!r}: write 'LABEL: KEY=VALUE, KEY=VALUE', each key once", option="series"
+                )
             pairs[key] = value
         series[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
     return series

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import click
-
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import OPTIONS, counted_by, request_name
 
 from . import options
-from .parameters import NON_NEGATIVE
 
 #: What of prompts is not read again.
-reused = options.apply(
-    click.option("--cached", type=NON_NEGATIVE, help="Of services: prompt tokens in the prefix cache."),
-    click.option("--shared-prefix", type=NON_NEGATIVE, help="Of services: tokens that all prompts begin with."),
-)
+reused = options.options("cached", "shared_prefix")
 #: What services may be asked beside lengths, and the way to decode steps alone.
-choices = options.apply(
-    click.option(
-        "--decode-only",
-        is_flag=True,
-        help="Decode steps alone, without the prefill of requests; services with it by default.",
-    ),
-    reused,
-    options.promises,
-    options.scheduler,
-)
-#: Options that mean something for services only.
-_SERVICES_ONLY = ("y", "cached", "shared_prefix", "slots", "token_budget", "ttft", "tpot", "e2e")
+choices = options.apply(options.option("decode_only"), reused, options.promises, options.scheduler)
+#: Options that mean something for services only: those of the table, and what is drawn.
+_SERVICES_ONLY = ("y", *counted_by("services"))
 #: Options that mean something for decode steps alone only, and how they are typed.
-_DECODE_ONLY = {
-    "every_plan": "--all",
-    "context": "--context",
-    "max_tokens_per_second": "--max-throughput",
-    "batch": "--batch",
-}
+_DECODE_ONLY = {"every_plan": "--all", **{name: OPTIONS[name].spelled for name in counted_by("decode_steps")}}
 
 
 def decode_steps(choices: options.Choices) -> bool:
@@ -51,10 +32,11 @@ def decode_steps(choices: options.Choices) -> bool:
             which = "--decode-only" if choices["decode_only"] else "--grid paper"
             raise InputError(
                 f"--{stray[0].replace('_', '-')} is said of services, and {which} counts decode steps alone; leave one "
-                "of them out"
+                "of them out",
+                option=stray[0],
             )
         return True
     stray = [typed for name, typed in _DECODE_ONLY.items() if choices.get(name) not in (None, False)]
     if stray:
-        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only")
+        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only", request_name(stray[0]))
     return False

@@ -8,7 +8,7 @@ import click
 
 from . import options, prices, proposals, provenance, show
 from .help import Command, example
-from .parameters import COUNT, Name, Number
+from .parameters import Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@click.option("--gpus", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
+@options.option("gpus", help="The best fleet of so many chips instead of for a rate.")
 @options.budget
 @click.option(
     "--transfer",

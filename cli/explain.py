@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 
 from . import options, provenance, show
 from .help import Command, example
-from .parameters import CHART, POSITIVE, Mix
+from .parameters import CHART, POSITIVE
 
 
 @click.command(
@@ -20,17 +20,11 @@ from .parameters import CHART, POSITIVE, Mix
 @options.subject
 @options.domain
 @options.degrees
-@click.option("--batch", type=POSITIVE, help="Sequences decoded together [1].")
+@options.option("batch", help="Sequences decoded together [1].")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
 @options.mean_lengths
 @options.shared_prefix
-@click.option("--contexts", type=Mix(), help="Contexts that differ, instead of --context and --batch: 500x16,32000x2.")
-@click.option(
-    "--no-kv-cache",
-    flag_value="recomputed",
-    default=None,
-    help="Keep no keys and values: every step reads all tokens of its sequences again.",
-)
+@options.options("contexts", "no_kv_cache")
 @click.option("--prefill", type=POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
 @click.option(
     "--operators/--no-operators",
@@ -93,6 +87,8 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
         stray = next((name for name in ("context", "isl", "osl", "batch") if choices[name] is not None), None)
         stray = "prefill" if prefill is not None else stray
         if stray is not None:
-            raise InputError(f"--contexts says the context of every sequence that decodes; leave --{stray} out")
+            raise InputError(
+                f"--contexts says the context of every sequence that decodes; leave --{stray} out", option="contexts"
+            )
         return 0.0, 0.0
     return options.step_contexts(choices, prefill)

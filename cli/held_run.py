@@ -30,7 +30,7 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
     from inference_econ.report.against import AgainstPage
 
     if len(results) != 1:
-        raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}")
+        raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}", option="against")
     saved = answer_file.read(path)
     chosen = answer_file.chosen(saved, number)
     parts = saved_services.parts(saved, chosen)

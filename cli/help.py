@@ -7,45 +7,17 @@ from typing import Any
 
 import click
 
-from inference_econ.errors import InputError, TooMuchError
+from inference_econ.errors import TooMuchError
+from inference_econ.inputs import options
 
 from . import bounded, places
+from .parameters import FORMAT
 
 #: Options by what they are about; all others are what a command has for itself.
 OPTIONS: Mapping[str, Sequence[str]] = {
-    "Requests": (
-        *("context", "contexts", "no_kv_cache", "isl", "osl", "cached", "shared_prefix", "request_rate", "throughput"),
-        *("max_tokens_per_second", "arrival_scv", "gpus", "budget", "decode_only"),
-    ),
-    "Promises": ("ttft", "tpot", "e2e", "percentile", "confidence", "any_speed"),
-    "Model, chip and price": (
-        *(
-            "weights",
-            "activations",
-            "kv",
-            "price",
-            "rent",
-            "engine",
-            "together",
-            "apart",
-            "any_layout",
-            "assumptions",
-            "changes",
-            "domain",
-        ),
-    ),
-    "Layout": (
-        *("grid", "tp", "dp", "pp", "ep", "redundant_experts", "dcp", "batch", "instance_gpus"),
-        *("max_instance_gpus", "pipeline", "slots", "token_budget"),
-    ),
-    "Speculation": (
-        *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
-        *("draft_length", "no_speculation"),
-    ),
+    **{heading: [option.name for option in group] for heading, group in options.GROUPS.items()},
     "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help"),
 }
-#: What stands for a number format, of which there are many.
-FORMAT = "FORMAT"
 #: How the shells that click knows learn to complete names.
 COMPLETION = """The shell completes commands, options, models, chips and scenarios once ~/.bashrc says:
 
@@ -104,7 +76,7 @@ class Command(click.Command):
             return super().invoke(ctx)
         except TooMuchError as error:
             names = [name for param in self.params for name in param.opts]
-            raise InputError(bounded.refusal(error, names)) from error
+            raise bounded.refusal(error, names) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them: first those that only this command has."""

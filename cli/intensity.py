@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="What is varied: sequences decoded together, tokens in the cache of each, prompt tokens that a step reads.",
 )
 @click.option("--to", type=POSITIVE, help="Largest value. [default: batch 16,384, context 1,048,576, prompt 65,536]")
-@click.option("--batch", type=POSITIVE, help="Sequences decoded together, where they are not varied. [default: 1]")
+@options.option("batch", help="Sequences decoded together, where they are not varied. [default: 1]")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
 @options.mean_lengths
 @click.option(
@@ -75,5 +75,5 @@ def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tu
         return options.step_contexts(choices, 1.0 if over == "prompt" else prefill)
     stray = next((name for name in ("context", "isl", "osl") if choices[name] is not None), None)
     if stray is not None:
-        raise InputError(f"--{stray} says what --over context varies; leave one of them out")
+        raise InputError(f"--{stray} says what --over context varies; leave one of them out", option=stray)
     return None, 0.0

@@ -133,7 +133,8 @@ def _saved(choices: options.Choices) -> Answer:
     if choices["hardware"] is None:
         raise InputError(
             f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
-            "inference-econ launch llama_3_70b h100_sxm --to vllm"
+            "inference-econ launch llama_3_70b h100_sxm --to vllm",
+            option="hardware",
         )
     return _recommended(choices)
 
@@ -151,7 +152,8 @@ def _recommended(choices: options.Choices) -> Answer:
     engine = options.one_engine({"any_layout": False, "engine": asked.get("engine")}) or choices["to"]
     if engine.partition("@")[0] != choices["to"]:
         raise InputError(
-            f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other"
+            f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other",
+            option="engine",
         )
     if not asked.get("any_layout"):
         asked["engine"] = engine

@@ -4,48 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 
-from .decorators import Choices, apply
-from .parameters import NON_NEGATIVE, POSITIVE
+from .decorators import Choices, apply, option, options
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests, Traffic
 
-shared_prefix = click.option(
-    "--shared-prefix",
-    type=NON_NEGATIVE,
-    default=0,
-    help="Tokens that all prompts begin with, held once and not per request.",
+shared_prefix = option(
+    "shared_prefix", default=0, help="Tokens that all prompts begin with, held once and not per request."
 )
 
 #: Requests of a service; see :func:`requests`.
 lengths = apply(
-    click.option(
-        "--isl",
+    option(
+        "isl",
+        "lengths",
         default=f"{DEFAULT_ISL}",
         show_default=True,
         help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5.",
     ),
-    click.option("--osl", default=f"{DEFAULT_OSL}", show_default=True, help="Output tokens, in the same forms."),
-    click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
+    option("osl", "lengths", default=f"{DEFAULT_OSL}", show_default=True, help="Output tokens, in the same forms."),
+    option("cached", default=0, help="Prompt tokens found in the prefix cache."),
     shared_prefix,
 )
 
 #: Mean lengths of requests.
-plain_lengths = apply(
-    click.option("--isl", type=NON_NEGATIVE, help=f"Input tokens of a request [default: {DEFAULT_ISL}]."),
-    click.option("--osl", type=POSITIVE, help=f"Output tokens of a request [default: {DEFAULT_OSL}]."),
-)
+plain_lengths = options("isl", "osl")
 
 #: Lengths of decode steps; see :func:`context_or_lengths`.
-mean_lengths = apply(
-    click.option("--context", type=NON_NEGATIVE, help="Of decode steps: cached tokens, instead of --isl, --osl."),
-    plain_lengths,
-)
+mean_lengths = options("context", "isl", "osl")
 
 
 def context_or_lengths(choices: Choices) -> dict[str, float]:
@@ -58,7 +47,7 @@ def context_or_lengths(choices: Choices) -> dict[str, float]:
     """
     context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
     if context is not None and (isl is not None or osl is not None):
-        raise InputError("give either --context, or --isl and --osl, not both")
+        raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if context is not None:
         return {"context": context}
     return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
@@ -84,7 +73,9 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
         return traffic.mean_context, traffic.spread
     stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
     if stray is not None:
-        raise InputError(f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself")
+        raise InputError(
+            f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself", option=stray
+        )
     return choices["context"], 0.0
 
 

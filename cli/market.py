@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError
 
-from . import degrees, options, proposals
+from . import options, proposals
 
 if TYPE_CHECKING:
     from inference_econ.answers.candidates import Candidate
@@ -19,10 +17,7 @@ if TYPE_CHECKING:
 #: Options that say how every instance is laid out or filled, which pools are not.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
 #: Who competes where that is left open; see :func:`candidates`.
-competing = options.apply(
-    click.option("--together", is_flag=True, help="Only instances that read prompts and decode, no pools."),
-    click.option("--apart", is_flag=True, help="Only pools that prefill and decode apart."),
-)
+competing = options.options("together", "apart")
 
 
 def candidates(
@@ -58,12 +53,15 @@ def arrangement(choices: options.Choices) -> Arrangement:
     """
     together, apart = bool(choices.get("together")), bool(choices.get("apart"))
     if together and apart:
-        raise InputError("give either --together or --apart; without them the better of the two answers")
+        raise InputError(
+            "give either --together or --apart; without them the better of the two answers", option="together"
+        )
     pinned = next((name for name in _OF_ONE_LAYOUT if choices.get(name) is not None), None)
     if apart and pinned is not None:
-        given = degrees.as_option(pinned, choices[pinned])
+        given = options.as_option(pinned, choices[pinned])
         raise InputError(
-            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out"
+            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out",
+            option="apart",
         )
     return "together" if together else "apart" if apart else "both"
 

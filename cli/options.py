@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Dtype
+from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 
 from . import prices
 from .bounded import yes as yes
 from .decorators import Choices as Choices
-from .decorators import F
 from .decorators import apply as apply
+from .decorators import option as option
+from .decorators import options as options
+from .degrees import as_option as as_option
 from .degrees import degrees as degrees
 from .degrees import instance_gpus as instance_gpus
 from .degrees import largest as largest
 from .degrees import layout as layout
 from .degrees import open_degrees as open_degrees
-from .degrees import pins as pins
-from .degrees import pipeline as pipeline
-from .degrees import space as space
-from .help import FORMAT
 from .lengths import context_or_lengths as context_or_lengths
 from .lengths import lengths as lengths
 from .lengths import mean_lengths as mean_lengths
@@ -39,20 +36,16 @@ from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture
 from .outputs import printed as printed
-from .parameters import CONFIDENCE, COUNT, E2E, PERCENTILE, POSITIVE, TPOT, TTFT, Name, Number, once
+from .parameters import COUNT, Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
     from inference_econ.answers.promises import Targets
-    from inference_econ.engine import Setup, Speculation
-    from inference_econ.inputs import Requests
+    from inference_econ.engine import Pins, Setup, Space, Speculation
+    from inference_econ.inputs import Requests, Settings
     from inference_econ.serving import Services
 
 Answer = TypeVar("Answer")
-
-DTYPES: tuple[str, ...] = get_args(Dtype)
-#: An option that takes one of them; the help lists them once, below all options.
-number_format = functools.partial(click.option, type=click.Choice(DTYPES), metavar=FORMAT)
 
 
 #: What the result files of load generators do not say of the server.
@@ -69,33 +62,7 @@ deployment = apply(
 )
 
 #: How it is served: formats, price, assumptions and what-ifs.
-manner = apply(
-    number_format("--weights", help="Number format of the weights; by default as published."),
-    number_format("--activations", help="Of what operators exchange; by default 16-bit."),
-    number_format("--kv", help="Of the KV cache; by default as the recipe of an engine has it, else as activations."),
-    prices.option,
-    click.option(
-        "--engine",
-        "engine",
-        multiple=True,
-        metavar="NAME[@VERSION]",
-        help="Layouts that it can start, under its profile: vllm, sglang, trtllm; repeatable; by default all of them.",
-    ),
-    click.option("--any-layout", is_flag=True, help="Layouts that no engine can start, too: the bound of all."),
-    click.option(
-        "--assumptions",
-        type=Name("assumptions"),
-        help="Preset; by default the profile of an engine on the hardware's generation, where no engine is meant that "
-        "of all servers, for chips unlike those that were measured 'deployable'; 'paper' with '--grid paper'.",
-    ),
-    click.option(
-        "--set",
-        "changes",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="What-if: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.",
-    ),
-)
+manner = options("weights", "activations", "kv", "price", "engine", "any_layout", "assumptions", "changes")
 
 #: What is served, on what, how; see :func:`setup`.
 subject = apply(
@@ -104,103 +71,41 @@ subject = apply(
     manner,
 )
 
-domain = click.option(
-    "--domain",
-    type=COUNT,
-    help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
-)
+domain = option("domain")
 
 #: Lengths, search and pinned degrees of a frontier.
 workload = apply(
     mean_lengths,
-    click.option(
-        "--grid",
-        type=click.Choice(["whole", "paper"]),
-        default="whole",
-        show_default=True,
-        help="Whole-number deployments, or the published study's logarithmic grid, of decode steps alone.",
-    ),
-    click.option(
-        "--max-throughput",
-        "max_tokens_per_second",
-        type=POSITIVE,
-        help="With --decode-only: demand, total tokens/s that can be sold.",
-    ),
+    options("grid", "max_tokens_per_second"),
     largest,
     open_degrees,
-    click.option("--batch", type=POSITIVE, help="Pin, with --decode-only: sequences decoded together by an instance."),
-    click.option("--instance-gpus", type=POSITIVE, help="GPUs of one instance, in all layouts of that size."),
+    option("batch"),
+    option("instance_gpus", "positive"),
 )
 
-burstiness = click.option(
-    "--arrival-scv", type=Number(min=0, max=1000), default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
-)
-
-
-def _promise(option: str, kind: click.ParamType[float | str], help_: str) -> Callable[[F], F]:
-    """An option for a time that users are promised; twice it would be two promises of one latency."""
-    return click.option(option, type=kind, multiple=True, callback=once, help=f"Promise: {help_}")
-
+burstiness = option("arrival_scv")
 
 #: Times that users are promised.
-latencies = apply(
-    _promise(
-        "--ttft", TTFT, "time to first token, in milliseconds, or for example '2 s'; p95:1000 of that percentile."
-    ),
-    _promise("--tpot", TPOT, "time per output token, in milliseconds, or for example '30 ms', mean:30."),
-    _promise("--e2e", E2E, "time to the last token, in milliseconds, or for example '10 s', 'p99:10 s'."),
-)
+latencies = options("ttft", "tpot", "e2e")
 
 #: What users are promised; see :func:`targets`.
-promises = apply(
-    latencies,
-    click.option(
-        "--confidence",
-        type=CONFIDENCE,
-        help="Keep each promise with this probability, for example 80: plan with the errors of predictions.",
-    ),
-)
+promises = apply(latencies, option("confidence"))
 
 #: What an engine is told about its batches; see :func:`offer`.
-scheduler = apply(
-    click.option("--slots", type=COUNT, help="Requests in flight of an instance at most [as many as memory holds]."),
-    click.option("--token-budget", type=COUNT, help="Prompt tokens that one step reads at most [of the preset]."),
-)
+scheduler = options("slots", "token_budget", "usable_memory")
 
-rent = click.option(
-    "--rent",
-    type=click.Choice(["gpu", "node"]),
-    default="gpu",
-    show_default=True,
-    help="Bill a fleet for the smallest machines that hold its instances, or for whole nodes.",
-)
+rent = option("rent")
 
 #: What there is to serve with, instead of a traffic; see :func:`given_means`.
-budget = click.option("--budget", type=POSITIVE, help="The same for so many USD per hour.")
-means = apply(
-    click.option("--gpus", type=COUNT, help="The most traffic that so many chips carry, instead of a rate."), budget
-)
+budget = option("budget")
+means = options("gpus", "budget")
 
-traffic = apply(
-    lengths,
-    click.option("--request-rate", type=POSITIVE, help="Requests/s in all [80 % of what an instance carries]."),
-    click.option("--throughput", type=POSITIVE, help="The same as output tokens per second."),
-    burstiness,
-    promises,
-    click.option(
-        "--percentile", type=PERCENTILE, default="p90", help="Of the promises that do not say: mean, p1 to p99.9 [p90]."
-    ),
-)
+traffic = apply(lengths, options("request_rate", "throughput"), burstiness, promises, option("percentile"))
 
+#: Options that one setup, its layouts and its proposer are made of.
+_RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "gpus", "budget")
-#: What-ifs that have an option of their own.
-_OWN_OPTIONS = {
-    "domain": "hardware.link_domain",
-    "redundant_experts": "assumptions.experts.redundant",
-    "token_budget": "assumptions.serving.prefill_chunk",
-    "no_kv_cache": "assumptions.attention.cache",
-}
 
 
 def what_ifs(choices: Choices) -> tuple[str, ...]:
@@ -212,33 +117,65 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
         If both change the same.
     """
     changes = tuple(choices["changes"])
-    for option, key in _OWN_OPTIONS.items():
-        value = choices.get(option)
+    for name, key in WHAT_IFS.items():
+        value = choices.get(name)
         if value is None:
             continue
         if any(change.partition("=")[0].strip() == key for change in changes):
-            raise InputError(f"give either --{option.replace('_', '-')} or --set {key}, not both")
+            raise InputError(f"give either {OPTIONS[name].spelled} or --set {key}, not both", option=name)
         changes = (*changes, f"{key}={value}")
     return changes
 
 
-def setup(choices: Choices, hardware: str | None = None) -> Setup:
-    """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
-    from inference_econ.engine import Setup
-    from inference_econ.inputs import profiles
+def settings(choices: Choices, hardware: str | None = None) -> Settings:
+    """Return what options say of what is served, its layout and who proposes; engines are :func:`engine`.
+
+    Each value is checked already, by the type of its option.
+
+    Parameters
+    ----------
+    choices : mapping
+        Options by name.
+    hardware : str, optional
+        Another chip than they name.
+    """
+    from inference_econ.inputs import Settings
 
     chip = hardware or choices["hardware"]
-    price = prices.of_chips(choices["price"], (chip,)) if hardware is None else choices["price"]
-    resolved = Setup.of(
-        choices["model"],
-        chip,
-        **{name: choices[name] for name in ("weights", "activations", "kv")},
-        price=prices.of_chip(price, chip),
-        assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
-        changes=what_ifs(choices),
-        engine=engine(choices),
-    )
+    own = {"hardware": chip, "price": prices.of_chip(choices["price"], chip), "changes": what_ifs(choices)}
+    given = {name: choices.get(name) for name in ("model", *_RESOLVED) if name in Settings.model_fields}
+    values: dict[str, Any] = {name: value for name, value in {**given, **own}.items() if value is not None}
+    return Settings.model_construct(**{**values, "engine": None})
+
+
+def setup(choices: Choices, hardware: str | None = None) -> Setup:
+    """Return what the options of :data:`subject` say, as one setup; perhaps on other hardware."""
+    from inference_econ.answers.settings import setup_of
+
+    if hardware is None:
+        prices.of_chips(choices["price"], (choices["hardware"],))
+    resolved = setup_of(settings(choices, hardware), engine(choices))
     return replace(resolved, rent=choices.get("rent", "gpu"))
+
+
+def pins(choices: Choices) -> Pins:
+    """Return the degrees that are fixed, as far as a command has options for them.
+
+    Raises
+    ------
+    InputError
+        If they contradict the size of the instance.
+    """
+    from inference_econ.answers.settings import pins_of
+
+    return pins_of(settings(choices), as_option)
+
+
+def space(choices: Choices) -> Space:
+    """Return which instances the options of a command allow; see :func:`pins` for the errors."""
+    from inference_econ.answers.settings import space_of
+
+    return space_of(settings(choices), as_option)
 
 
 def engine(choices: Choices) -> str | tuple[str, ...] | None:
@@ -253,7 +190,7 @@ def engine(choices: Choices) -> str | tuple[str, ...] | None:
 
     named = choices["engine"] or ()
     if choices["any_layout"] and named:
-        raise InputError("give either --engine or --any-layout, not both")
+        raise InputError("give either --engine or --any-layout, not both", option="engine")
     if choices["any_layout"]:
         return ANY_LAYOUT
     names = (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
@@ -270,7 +207,10 @@ def one_engine(choices: Choices) -> str | None:
     """
     named = engine(choices)
     if isinstance(named, tuple):
-        raise InputError(f"give --engine once here, got {', '.join(named)}; 'compare' holds several against each other")
+        raise InputError(
+            f"give --engine once here, got {', '.join(named)}; 'compare' holds several against each other",
+            option="engine",
+        )
     return named
 
 
@@ -314,7 +254,7 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     if choices["throughput"] is None:
         return rate
     if rate is not None:
-        raise InputError("give either --request-rate or --throughput, not both")
+        raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)
 
 
@@ -326,11 +266,12 @@ def check_sizes(choices: Choices) -> None:
     InputError
         With what was given.
     """
-    named = [f"--{name.replace('_', '-')}" for name in _SIZES if choices.get(name) is not None]
-    if len(named) > 1 and {"--gpus", "--budget"} & set(named):
+    named = [name for name in _SIZES if choices.get(name) is not None]
+    if len(named) > 1 and {"gpus", "budget"} & set(named):
         raise InputError(
-            f"give only one of {', '.join(named)}: a rate asks for the cheapest fleet, chips or a budget ask for the "
-            "most traffic"
+            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
+            "fleet, chips or a budget ask for the most traffic",
+            option=named[0],
         )
 
 

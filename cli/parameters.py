@@ -11,6 +11,8 @@ from click.shell_completion import CompletionItem
 from inference_econ.inputs import catalog
 from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
+#: What stands for a number format, of which there are many.
+FORMAT = "FORMAT"
 #: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
 _SMALLEST, _LARGEST = 1e-15, 1e15
 _BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
@@ -238,14 +240,14 @@ class Rates(click.ParamType[tuple[float, ...]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         """The numbers, in the order given."""
-        if isinstance(value, tuple):
-            return value
+        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
         try:
-            rates = tuple(float(part) for part in str(value).split(","))
+            rates = tuple(map(float, parts))
         except ValueError:
             rates = ()
         if not rates or not all(0 < rate < math.inf for rate in rates):
-            self.fail(f"{value!r} is no list of positive request rates; write for example 1,2,5,10.", param, ctx)
+            text = value if isinstance(value, str) else ",".join(map(str, parts))
+            self.fail(f"{text!r} is no list of positive request rates; write for example 1,2,5,10.", param, ctx)
         for rate in rates:
             if not _meant(rate):
                 self.fail(f"{rate:g} {_BEYOND}", param, ctx)

@@ -82,15 +82,17 @@ def _conversation(choices: options.Choices) -> Conversation | None:
     if choices["turns"] is None:
         stray = next((name for name in ("replicas", "routing") if choices[name] is not None), None)
         if stray is not None:
-            raise InputError(f"--{stray} says where turns of conversations go; give --turns as well")
+            raise InputError(f"--{stray} says where turns of conversations go; give --turns as well", option=stray)
         return None
     if choices["isl"] is not None or choices["hit_rate"] is not None:
-        raise InputError("give either --turns, or --isl and --hit-rate, not both")
+        raise InputError("give either --turns, or --isl and --hit-rate, not both", option="turns")
     from inference_econ.answers.conversations import Conversation
 
     names = ("turns", "user_tokens", "osl", "think_time", "lifetime", "system_tokens")
     replicas = choices["replicas"] or 1
     if choices["routing"] is not None and replicas < 2:
-        raise InputError("--routing says which of several instances a turn goes to; give --replicas of 2 or more")
+        raise InputError(
+            "--routing says which of several instances a turn goes to; give --replicas of 2 or more", option="routing"
+        )
     routed: Routing = choices["routing"] or "prefix_aware"
     return replace(Conversation(*(choices[name] for name in names)), replicas=replicas, routing=routed)

@@ -26,7 +26,7 @@ from .parameters import COUNT
 @click.option(
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
 )
-@click.option("--any-speed", is_flag=True, help="Promise nothing: the cheapest tokens, however slow.")
+@options.option("any_speed")
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
@@ -42,7 +42,9 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
 
     requests, targets = options.requests(choices), options.targets(choices)
     if any_speed and targets.given:
-        raise InputError(f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out")
+        raise InputError(
+            f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out", option="any_speed"
+        )
     layouts = market.candidates(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
@@ -72,7 +74,8 @@ def _api_prices(text: str | None) -> dict[str, float] | None:
         if kind.strip() not in KINDS or not 0 <= number < math.inf:
             raise InputError(
                 f"--api-prices: {part!r} is no price of a kind of token; write for example "
-                "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)"
+                "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)",
+                option="api_prices",
             )
         prices[kind.strip()] = number
     return prices

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 
 from .parameters import POSITIVE
@@ -29,7 +29,8 @@ def parsed(ctx: click.Context | None, param: click.Parameter | None, texts: Sequ
     by_chip: dict[str, Rate] = {}
     for text in texts:
         name, sign, rate = (part.strip() for part in text.rpartition("="))
-        chip = catalog.meaning("hardware", name).name if sign else ""
+        with of_option("price"):
+            chip = catalog.meaning("hardware", name).name if sign else ""
         if not chip or chip in by_chip:
             raise click.BadParameter(
                 f"{text!r}: write one price for all, or HARDWARE=PRICE once for each chip.", param=param, ctx=ctx
@@ -54,14 +55,17 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
     if isinstance(price, Mapping):
         for chip in price:
             if chip not in chips:
-                raise InputError(f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}")
+                raise InputError(
+                    f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}", option="price"
+                )
         return price
     if len(chips) > 1 and price is not None and _is_amount(price):
         pairs = " ".join(f"--price {chip}=USD" for chip in chips)
         amount = price if isinstance(price, str) else f"{price:g}"
         raise InputError(
             f"--price {amount} is a price of one kind of hardware; write {pairs}, or a kind of price for all, for "
-            "example --price on_demand"
+            "example --price on_demand",
+            option="price",
         )
     return _common_kind(chips) if price is None and len(chips) > 1 else price
 
@@ -89,13 +93,3 @@ def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -
         except InputError as error:
             raise click.BadParameter(f"{error}.", param=param, ctx=ctx) from error
     return POSITIVE.convert(text, param, ctx)
-
-
-option = click.option(
-    "--price",
-    multiple=True,
-    callback=parsed,
-    metavar="[HARDWARE=]USD[/node]|KIND",
-    help="USD per GPU-hour, 23.60/node of a whole node, or a kind: on_demand, reserved, index, spot (those that files "
-    "list), owned; by chip where there are several (repeat). By default a dated, verified one, of one kind for all.",
-)

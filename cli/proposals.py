@@ -4,49 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import click
-
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import GROUPS
 
 from . import options
-from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
     from inference_econ.engine import Speculation
     from inference_econ.inputs import ProposerName
 
-proposer = options.apply(
-    click.option("--draft", type=Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
-    click.option("--mtp", is_flag=True, help="Propose with the target's multi-token-prediction layers."),
-    click.option("--eagle", is_flag=True, help="Propose with an EAGLE head: one more layer of the target."),
-    click.option("--ngram", is_flag=True, help="Propose what followed the last tokens before, at no cost."),
-    options.number_format("--draft-weights", help="Format of the draft model or head."),
-    click.option(
-        "--acceptance",
-        metavar="P|P,P,...",
-        help="Share of proposals accepted: of all, or by position 0.9,0.8,0.7 [as published of proposer and model].",
-    ),
-    click.option(
-        "--acceptance-file", type=click.Path(), help="CSV with target_logprob, draft_logprob and, if known, position."
-    ),
-    click.option(
-        "--max-draft",
-        type=click.IntRange(1, 64),
-        help="Longest draft, of which each batch has the best [as many as have a probability, or as in the recipe of "
-        "the engine, or as published].",
-    ),
-    click.option(
-        "--no-speculation",
-        is_flag=True,
-        help="Nobody proposes tokens [in 'frontier', 'recommend' and 'price' recipes of engines say who does].",
-    ),
-    click.option(
-        "--draft-length", type=click.IntRange(1, 64), help="Proposals of every round, as engines run it, pay or not."
-    ),
+proposer = options.options(
+    *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
+    *("no_speculation", "draft_length"),
 )
 _PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
-_DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft", "draft_length")
+_DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 
 
 def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:
@@ -57,21 +30,12 @@ def speculation(choices: options.Choices, hardware: str | None = None) -> Specul
     InputError
         If they contradict each other, or cannot be used.
     """
-    proposer = _only_proposer(choices)
-    if proposer is None:
+    if _only_proposer(choices) is None:
         return None
-    from inference_econ.engine import Speculation
-    from inference_econ.inputs import catalog
+    from inference_econ.answers.settings import speculation_of
 
-    speculation = Speculation.of(
-        proposer,
-        _acceptance(choices),
-        _longest(choices),
-        model=catalog.model(choices["draft"]) if choices["draft"] else None,
-        weights=choices["draft_weights"],
-        setup=options.setup(choices, hardware),
-    )
-    return speculation if choices["draft_length"] is None else speculation.of_one_length()
+    _longest(choices)
+    return speculation_of(options.settings(settings(choices), hardware), options.setup(choices, hardware))
 
 
 def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
@@ -111,20 +75,22 @@ def _only_proposer(choices: options.Choices) -> ProposerName | None:
     named = [name for name in _PROPOSERS if choices[name]]
     if len(named) > 1:
         listed = " and ".join(f"--{name}" for name in named)
-        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}")
+        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}", option="draft")
     if named and choices.get("no_speculation"):
-        raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out")
+        raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
     stray = next((name for name in _DETAILS if choices[name] is not None), None)
     if not named and stray is not None:
         text = stray.replace("_", "-")
-        raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
+        raise InputError(
+            f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well", option=stray
+        )
     return named[0] if named else None
 
 
 def _acceptance(choices: options.Choices) -> float | list[float] | None:
     """The probabilities that were given, or that a file tells."""
     if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
-        raise InputError("give either --acceptance or --acceptance-file, not both")
+        raise InputError("give either --acceptance or --acceptance-file, not both", option="acceptance")
     if choices["acceptance_file"] is not None:
         from inference_econ.answers import speculate
 
@@ -144,7 +110,8 @@ def _longest(choices: options.Choices) -> int | None:
         return cast("int | None", choices["max_draft"])
     if choices["max_draft"] is not None:
         raise InputError(
-            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have"
+            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have",
+            option="max_draft",
         )
     return cast("int", choices["draft_length"])
 
@@ -154,6 +121,7 @@ def _rates(text: str) -> float | list[float]:
         rates = [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
-            f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7"
+            f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7",
+            option="acceptance",
         ) from None
     return rates[0] if len(rates) == 1 else rates

@@ -51,12 +51,20 @@ def _plain(value: object) -> object:
 def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
     """A value behind its option, or by itself."""
     if isinstance(parameter, click.Option) and parameter.is_flag:
-        yield parameter.opts[0] if value else parameter.secondary_opts[0]
+        yield from (parameter.opts if value else parameter.secondary_opts)[:1]
+        return
+    if parameter.nargs > 1:
+        yield from (parameter.opts[0], *map(str, _texts(value)))
         return
     several = parameter.multiple or parameter.nargs == -1
     for each in _texts(value) if several else [value]:
         text = _text(parameter, each)
-        yield from ([parameter.opts[0], text] if isinstance(parameter, click.Option) else [text])
+        if isinstance(parameter, click.Argument):
+            yield text
+        elif text.startswith("-"):
+            yield f"{parameter.opts[0]}={text}"  # so that it is taken for no option
+        else:
+            yield from (parameter.opts[0], text)
 
 
 def _texts(value: object) -> list[object]:

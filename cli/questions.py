@@ -5,10 +5,9 @@ Options, their checks and what they mean are those of the commands themselves; n
 
 from __future__ import annotations
 
-import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -17,8 +16,9 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.explorer import Answer, Fields, Option, Question, RefusedError
 from inference_econ.inputs import catalog
+from inference_econ.inputs.options import request_name
 
-from . import compare, show
+from . import compare, provenance, show
 from .commands import served
 from .help import OPTIONS
 from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates, once
@@ -57,7 +57,12 @@ def answer(question: str, fields: Fields) -> Answer:
         warnings.simplefilter("error", RuntimeWarning)
         with _context(command, question, fields) as context, catalog.uncopied():
             taken = show.taken(lambda: _run(context))
-    typed = shlex.join(["inference-econ", question, *_words(command, fields)])
+    # A number of milliseconds stays one, in the digits in which it was given.
+    given = {
+        str(parameter.name): repr(value) if isinstance(value, float) else value
+        for parameter, value in _given(command, fields)
+    }
+    typed = shlex.join(["inference-econ", question, *provenance.typed(command, given)])
     file = partial(_scenario, question, fields) if question in _OF_SCENARIOS else None
     return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
 
@@ -80,14 +85,41 @@ def _compared(fields: Fields) -> Fields:
 
 
 def _context(command: click.Command, name: str, fields: Fields) -> click.Context:
-    """The command with its options, checked as those that are typed are."""
-    quiet = ["--quiet"] if any(parameter.name == "quiet" for parameter in command.params) else []
+    """The command with its options, checked as those that are typed are.
+
+    Raises
+    ------
+    RefusedError
+        If an option cannot be used.
+    """
+    values = {parameter.name: _value(parameter, value) for parameter, value in _given(command, fields)}
     try:
-        return command.make_context(name, [*quiet, *_words(command, fields)])
+        return command.make_context(name, [], default_map={**values, "quiet": True})
     except click.UsageError as error:
         raise _refused(error) from error
-    except InputError as error:
-        raise RefusedError(str(error), _at_fault(command, str(error))) from error
+
+
+def _given(command: click.Command, fields: Fields) -> Iterator[tuple[click.Parameter, Any]]:
+    """The parameters that some options give, with their values."""
+    for parameter in _asked(command):
+        value = fields.get(_name(parameter))
+        if value is not None:
+            yield parameter, str(value).split() if parameter.nargs > 1 else _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    """A value with numbers as people write them: whole ones without a point."""
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT
+    return int(value) if whole else value
+
+
+def _value(parameter: click.Parameter, value: Any) -> Any:
+    """What a parameter takes in place of what is typed."""
+    if isinstance(parameter, click.Option) and parameter.is_flag and not parameter.is_bool_flag:
+        return parameter.flag_value if value else None
+    return [value] if parameter.callback is once else value
 
 
 def _refused(error: click.UsageError) -> RefusedError:
@@ -127,49 +159,8 @@ def _run(context: click.Context) -> None:
     except MemoryError as error:
         raise RefusedError("this takes more memory than there is; ask for less") from error
     except (InputError, NothingFitsError) as error:
-        raise RefusedError(str(error), _at_fault(context.command, str(error))) from error
-
-
-def _at_fault(command: click.Command, message: str) -> str | None:
-    """The first option that a message names."""
-    by_spelling = {spelling: _name(parameter) for parameter in _asked(command) for spelling in parameter.opts}
-    return next((by_spelling[word] for word in re.findall(r"--[a-z0-9-]+", message) if word in by_spelling), None)
-
-
-def _words(command: click.Command, fields: Fields) -> list[str]:
-    """What one types behind a command to ask the same; no value can be taken for an option."""
-    options: list[str] = []
-    arguments: list[str] = []
-    for parameter in _asked(command):
-        value = fields.get(_name(parameter))
-        if isinstance(parameter, click.Argument):
-            arguments += _texts(parameter, value)
-        elif isinstance(value, bool):
-            options += (parameter.opts if value else parameter.secondary_opts)[:1]
-        else:
-            options += [word for text in _texts(parameter, value) for word in _typed(_spelled(parameter), text)]
-    dashed = any(argument.startswith("-") for argument in arguments)
-    return [*options, "--", *arguments] if dashed else [*arguments, *options]
-
-
-def _typed(option: str, text: str) -> Sequence[str]:
-    return (f"{option}={text}",) if text.startswith("-") else (option, text)
-
-
-def _texts(parameter: click.Parameter, value: Any) -> list[str]:
-    """A value of JSON as it is typed: repeated, or lists between commas."""
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        return [_text(value)]
-    words = [_text(item) for item in value]
-    return words if _repeats(parameter) else [",".join(words)]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
-        return repr(int(value))
-    return value if isinstance(value, str) else repr(value)
+        names = [_name(parameter) for parameter in _asked(context.command)]
+        raise RefusedError(str(error), error.option if error.option in names else None) from error
 
 
 def _asked(command: click.Command) -> list[click.Parameter]:
@@ -203,7 +194,7 @@ def _name(parameter: click.Parameter) -> str:
     """The name of an option in requests: the longest that is typed, the first of equals."""
     if isinstance(parameter, click.Argument):
         return _NAMES.get(str(parameter.name), (str(parameter.name),))[0]
-    return _spelled(parameter).removeprefix("--").replace("-", "_")
+    return request_name(_spelled(parameter))
 
 
 def _type(parameter: click.Parameter) -> click.ParamType[Any]:

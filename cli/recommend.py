@@ -52,7 +52,10 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         from . import most_traffic
 
         if output.picture is not None:
-            raise InputError("--plot draws deployments at a request rate; what --gpus or --budget carry has no picture")
+            raise InputError(
+                "--plot draws deployments at a request rate; what --gpus or --budget carry has no picture",
+                option="gpus",
+            )
         with show.progress_bar(quiet=output.quiet):
             offers = market.of_chips(choices, requests, chips)
         most_traffic.run(choices, offers, means, most, output)

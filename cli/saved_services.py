@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import request_name
 
 from . import options, proposals
 
@@ -27,11 +28,12 @@ def check_alone(path: str, free: Collection[str]) -> None:
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name not in free
-        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+        and context.get_parameter_source(str(parameter.name)) is not click.core.ParameterSource.DEFAULT
     ]
     if given:
         raise InputError(
-            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
+            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            option=request_name(given[0]),
         )
 
 

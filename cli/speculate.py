@@ -29,7 +29,7 @@ def speculate(output: options.Output, **choices: Any) -> None:
     """
     speculation = proposals.speculation(choices)
     if speculation is None:
-        raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram")
+        raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram", option="draft")
     from inference_econ.answers.speculate import speculate
     from inference_econ.report.speculate import SpeculationPage
 

@@ -124,7 +124,9 @@ def validate(
         show.emit(held_run.page(datasets, against, choice), output)
         return
     if choice is not None:
-        raise InputError("--choice names a deployment of an answer; give the answer with --against ANSWER.json")
+        raise InputError(
+            "--choice names a deployment of an answer; give the answer with --against ANSWER.json", option="choice"
+        )
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
     _check(sources, keys, bound=bound)
@@ -150,7 +152,7 @@ def validate(
 def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
     """Refuse what cannot be done before anything is read."""
     if (keys or bound) and not sources:
-        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all")
+        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
     if keys:
         from inference_econ.calibration import check_groups
 

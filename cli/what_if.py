@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inference_econ.inputs.options import WHAT_IFS
+
 from . import counted, options, prices, proposals, provenance, show
 from .help import Command, example
 from .parameters import POSITIVE, SPAN
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Settings
 
 #: Options that are no settings of the question, or become others.
-_APART = ("any_layout", "domain", "token_budget", "redundant_experts")
+_APART = (*WHAT_IFS, "any_layout")
 
 
 @click.command(

@@ -6,11 +6,41 @@ Floor 0: this module knows words only. The command line turns an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InferenceEconError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base of every error that this library raises on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What was given, what is allowed, what to do.
+    option : str, optional
+        The option at fault, as requests name it: ``request_rate`` is typed ``--request-rate``. None if it is no single
+        one.
+    """
+
+    def __init__(self, message: str, option: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+
+
+@contextmanager
+def of_option(option: str) -> Iterator[None]:
+    """Name an option in the errors of what resolves it, unless they name another.
+
+    Parameters
+    ----------
+    option : str
+        As in :class:`InferenceEconError`.
+    """
+    try:
+        yield
+    except InferenceEconError as error:
+        error.option = error.option or option
+        raise
 
 
 class InputError(InferenceEconError):

@@ -83,5 +83,5 @@ def hour_cost(
 
 def _purchase(chip: HardwareSpec) -> float:
     if chip.purchase is None:
-        raise InputError(f"{chip.name} lists no price of its purchase; give --purchase USD")
+        raise InputError(f"{chip.name} lists no price of its purchase; give --purchase USD", option="purchase")
     return chip.purchase.dollars_per_accelerator

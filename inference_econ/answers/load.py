@@ -206,7 +206,7 @@ def sweep(
         most = replicas * service.most_requests_per_second
         requests_per_second = [float(f"{share * most:.4g}") for share in SHARES]
     if not requests_per_second:
-        raise InputError("no request rates are given; write for example --rates 1,2,5,10")
+        raise InputError("no request rates are given; write for example --rates 1,2,5,10", option="rates")
     wrong = [rate for rate in requests_per_second if not 0 < rate < math.inf]
     if wrong:
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")

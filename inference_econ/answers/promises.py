@@ -82,7 +82,10 @@ class Targets:
         if self.confidence is not None:
             check_confidence(self.confidence)
             if not self.given:
-                raise InputError("confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e")
+                raise InputError(
+                    "confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e",
+                    option="confidence",
+                )
 
     @property
     def every(self) -> dict[str, float]:

@@ -292,7 +292,9 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         value = self.tokens_per_second_per_megawatt
         if value is None:
             hardware = self.candidates[0].setup.hardware.name
-            raise InputError(f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'")
+            raise InputError(
+                f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'", option="set"
+            )
         return value
 
     def columns(self) -> dict[str, Array | None]:

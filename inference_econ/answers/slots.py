@@ -37,7 +37,8 @@ def with_slots(layouts: Services, slots: int) -> Services:
     if 0 < chunk < slots:
         raise InputError(
             f"a step of at most {chunk:g} tokens (--token-budget) cannot work on {slots} requests (--slots), each of "
-            "which has a token in it; give a larger budget or fewer slots"
+            "which has a token in it; give a larger budget or fewer slots",
+            option="token_budget",
         )
     most = np.minimum(layouts.slots, float(slots))
     setup, requests, speculation = layouts.setup, layouts.requests, layouts.speculation

@@ -27,6 +27,7 @@ from .layouts.grids import WholeLayouts as WholeLayouts
 from .layouts.grids import paper_grid as paper_grid
 from .layouts.grids import whole_grid as whole_grid
 from .layouts.instances import node as node
+from .layouts.one_instance import as_setting as as_setting
 from .layouts.one_instance import instance_pins as instance_pins
 from .layouts.pins import Pins as Pins
 from .layouts.plans import DEPTH_TOLERANCE as DEPTH_TOLERANCE

@@ -40,7 +40,8 @@ def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
         others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), kind)]
         raise InputError(
             f"{chip.name} lists no price of the kind {kind}; it lists {known}; {kind} is listed by "
-            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50"
+            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50",
+            option="price",
         )
     return price
 
@@ -57,7 +58,8 @@ def owned_price(chip: HardwareSpec) -> HourPrice:
     if bought is None:
         raise InputError(
             f"{chip.name} lists no price of its purchase; run 'inference-econ hour-cost HARDWARE --purchase USD' with "
-            "what was paid, and give its total as the price"
+            "what was paid, and give its total as the price",
+            option="price",
         )
     total = float(hour_cost(chip, bought.dollars_per_accelerator, catalog.ownership()).total)
     where = f"{bought.where} ({bought.kind}: {bought.dollars_per_accelerator:,.0f} USD)"
@@ -87,7 +89,7 @@ def hour_cost(
     """
     watts = chip.watts if board_watts is None else board_watts
     if watts is None:
-        raise InputError(f"{chip.name} lists no watts; give --board-watts")
+        raise InputError(f"{chip.name} lists no watts; give --board-watts", option="board_watts")
     return money.accelerator_hour_cost(
         purchase_dollars,
         terms.lifetime_years,

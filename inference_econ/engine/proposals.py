@@ -96,7 +96,8 @@ class UsualDrafts:
             raise InputError(
                 f"how often a draft of {drafts} tokens by {self.who} is accepted is not known, only that of positions "
                 f"1 to {len(self.acceptance)}; give a draft of at most {len(self.acceptance)}, or its acceptance "
-                "(--acceptance)"
+                "(--acceptance)",
+                option="acceptance",
             )
         return self.acceptance[:drafts]
 

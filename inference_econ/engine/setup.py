@@ -173,7 +173,8 @@ class Setup:
         if self.rent == "node" and not self.hardware.rented_as:
             raise InputError(
                 f"{self.hardware.name} does not say how many accelerators a node of it has; leave --rent node out, or "
-                "give the machines, for example --set hardware.rented_as='[1, 8]'"
+                "give the machines, for example --set hardware.rented_as='[1, 8]'",
+                option="rent",
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
@@ -245,7 +246,8 @@ class Setup:
             if what_ifs[kind] and isinstance(subject, SourcedSpec):
                 raise InputError(
                     f"--set {kind}.{what_ifs[kind][0]}: what-ifs change what is named; {subject.name} is a "
-                    "specification already, which replace() changes"
+                    "specification already, which replace() changes",
+                    option="set",
                 )
         chip = (
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
@@ -259,7 +261,8 @@ class Setup:
         if copies and not has_experts(served):
             raise InputError(
                 f"experts.redundant is {copies}, but {served.name} has no experts; leave --redundant-experts out, "
-                "or set it to 0"
+                "or set it to 0",
+                option="redundant_experts",
             )
         if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():
             activations = "fp16"
@@ -393,7 +396,8 @@ class Setup:
         if self.price is None:
             raise InputError(
                 f"{self.hardware.name} lists no price; give one, for example --price 2.50 (USD per accelerator and "
-                "hour)"
+                "hour)",
+                option="price",
             )
         return self.price if isinstance(self.price, HourPrice) else HourPrice(self.price)
 

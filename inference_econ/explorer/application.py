@@ -118,7 +118,7 @@ class _Explorer:
             made = await requests.while_connected(request, self.workers, reply, *arguments)
             self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
         except RefusedError as error:  # it took too long, as it would again
-            made = Reply(b"", "", str(error), error.field)
+            made = Reply(b"", "", str(error), error.option)
             self.replies.put(key, made, _HEAD_BYTES)
         finally:
             del self.coming[key]

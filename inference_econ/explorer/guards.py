@@ -119,7 +119,7 @@ def error(status: int, message: str, field: str | None = None, headers: Mapping[
 
 
 def _refused(_: Request, problem: Any) -> Response:
-    return error(422, str(problem), problem.field)
+    return error(422, str(problem), problem.option)
 
 
 def _busy(_: Request, __: Any) -> Response:

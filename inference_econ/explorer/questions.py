@@ -110,16 +110,4 @@ Answering: TypeAlias = Callable[[str, Fields], Answer]
 
 
 class RefusedError(InputError):
-    """A question that cannot be answered, with the option that caused it.
-
-    Parameters
-    ----------
-    message : str
-        What was given, what is allowed, what to do.
-    field : str, optional
-        The option; None if it is no single one.
-    """
-
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
+    """A question that cannot be answered, with the option that caused it."""

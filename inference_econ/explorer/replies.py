@@ -76,10 +76,8 @@ def reply(
     try:
         with catalog.names_only(texts):
             return _sent(question, fields, answering(question, fields), form)
-    except RefusedError as error:
-        return Reply(b"", "", str(error), error.field)
     except (InputError, NothingFitsError) as error:
-        return Reply(b"", "", str(error))
+        return Reply(b"", "", str(error), error.option)
 
 
 def _json(answer: Answer) -> str:

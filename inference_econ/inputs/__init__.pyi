@@ -4,6 +4,7 @@ from . import catalog as catalog
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
+from . import options as options
 from . import percentiles as percentiles
 from . import prices as prices
 from . import profiles as profiles

@@ -125,5 +125,7 @@ class SpeculationFacts(Spec):
         own = (entry for entry in entries if is_one_of(entry.models))
         entry = next(own, next((entry for entry in entries if not entry.models), None))
         if entry is None:
-            raise InputError(f"nothing is published of how often {proposer} is accepted; give --acceptance")
+            raise InputError(
+                f"nothing is published of how often {proposer} is accepted; give --acceptance", option="acceptance"
+            )
         return entry

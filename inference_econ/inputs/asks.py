@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import percentiles
+from inference_econ.inputs import options, percentiles
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
@@ -72,9 +72,6 @@ ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
-#: Settings that mean something for services only, and for decode steps alone only.
-SERVICES_ONLY = ("ttft", "tpot", "e2e", "cached", "shared_prefix", "slots", "arrangement", "speculate")
-DECODE_STEPS_ONLY = ("context", "batch", "max_tokens_per_second", "sampling")
 #: Settings that are gone, and what they are now.
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
@@ -155,6 +152,8 @@ class Settings(Spec):
     """Pinned: pipeline stages [1]."""
     ep: Degree | None = None
     """Pinned: expert-parallel ranks of a stage [1]; the best by default."""
+    dcp: Count | None = None
+    """Pinned: attention ranks that split the tokens of a sequence's cache in decode [1]; 1 by default."""
     batch: Positive | None = None
     """Pinned, for decode steps alone: sequences decoded together by an instance [1]."""
     instance_gpus: Positive | None = None
@@ -226,6 +225,16 @@ class Settings(Spec):
         if any(getattr(self, name) for name in PROPOSERS):
             given = {**dict.fromkeys(PROPOSERS), **given}
         return common.replace(**given)
+
+
+def _fields(names: Sequence[str]) -> tuple[str, ...]:
+    """Options that are fields of settings."""
+    return tuple(name for name in names if name in Settings.model_fields)
+
+
+#: Settings that mean something for services only, and for decode steps alone only.
+SERVICES_ONLY = (*_fields(options.counted_by("services")), "arrangement", "speculate")
+DECODE_STEPS_ONLY = (*_fields(options.counted_by("decode_steps")), "sampling")
 
 
 class Series(Spec):
@@ -307,14 +316,8 @@ _NOT_OF_A_SERVER = (
     *SERVICES_ONLY,
     "pipeline",
     "max_instance_gpus",
-    "max_tokens_per_second",
-    "batch",
-    *PROPOSERS,
-    "draft_weights",
-    "acceptance",
-    "max_draft",
-    "draft_length",
-    "sampling",
+    *(name for name in DECODE_STEPS_ONLY if name != "context"),
+    *_fields([option.name for option in options.GROUPS["Speculation"]]),
 )
 
 

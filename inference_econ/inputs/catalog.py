@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from inference_econ.errors import InputError, UnknownNameError
+from inference_econ.errors import InputError, UnknownNameError, of_option
 from inference_econ.inputs.places import Kind as Kind
 from inference_econ.inputs.places import Meaning as Meaning
 from inference_econ.inputs.places import Part as Part
@@ -387,18 +387,23 @@ def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) 
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
     document = _read(kind, name)
-    if kind == "assumptions" and changes:
-        _forget_calibration(document)
-        document.data["extends"] = name
-    for change in changes:
-        if kind == "assumptions" and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
-            _graft_files(document)  # so that a field inside the named file can be reached
-        _apply(document, change, _SINGULAR[kind])
-    if kind == "assumptions":
-        _graft_files(document)
-        if levelled and not changes:
-            _graft_levels(document, name)
-    return cls.from_document(document)
+    if not changes:
+        if kind == "assumptions":
+            _graft_files(document)
+            if levelled:
+                _graft_levels(document, name)
+        return cls.from_document(document)
+    with of_option("set"):
+        if kind == "assumptions":
+            _forget_calibration(document)
+            document.data["extends"] = name
+        for change in changes:
+            if kind == "assumptions" and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
+                _graft_files(document)  # so that a field inside the named file can be reached
+            _apply(document, change, _SINGULAR[kind])
+        if kind == "assumptions":
+            _graft_files(document)
+        return cls.from_document(document)
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:

@@ -150,7 +150,8 @@ def _node(chip: HardwareSpec) -> int:
     if not chip.rented_as:
         raise InputError(
             f"{chip.name} does not say how many accelerators a node of it has; give USD per GPU-hour, or the machines, "
-            "for example --set hardware.rented_as='[1, 8]'"
+            "for example --set hardware.rented_as='[1, 8]'",
+            option="price",
         )
     return chip.rented_as[-1]
 

@@ -79,7 +79,8 @@ def engines_for(
     if missing is not None:
         others = ", ".join(engine.label for engine in able) or "none"
         raise InputError(
-            f"--engine {wanted}: {missing}; engines that have {model.name} on {hardware.name} so: {others}"
+            f"--engine {wanted}: {missing}; engines that have {model.name} on {hardware.name} so: {others}",
+            option="engine",
         )
     return (chosen,)
 
@@ -159,5 +160,7 @@ def named(wanted: str) -> ServingEngine:
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(f"--engine {wanted}: there is no engine {name!r}; known: {', '.join(known)}{hint}")
+        raise InputError(
+            f"--engine {wanted}: there is no engine {name!r}; known: {', '.join(known)}{hint}", option="engine"
+        )
     return ServingEngine(name, catalog.engine(name).at(version or None))

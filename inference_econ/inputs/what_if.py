@@ -42,7 +42,8 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
         specification, dot, rest = change.partition(".")
         if specification not in sorted_changes or not dot:
             raise InputError(
-                f"--set {change!r}: write hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE"
+                f"--set {change!r}: write hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE",
+                option="set",
             )
         sorted_changes[specification].append(rest)
     return sorted_changes

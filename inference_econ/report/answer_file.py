@@ -212,10 +212,12 @@ def mistake(saved: Answer, error: Exception) -> str:
 
 def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
     if number is None and len(entries) > 1:
-        raise InputError(f"{origin}: {len(entries)} deployments; name one with --choice 1 to {len(entries)}")
+        raise InputError(
+            f"{origin}: {len(entries)} deployments; name one with --choice 1 to {len(entries)}", option="choice"
+        )
     index = (number or 1) - 1
     if not 0 <= index < len(entries):
-        raise InputError(f"{origin}: --choice {number}: there are {len(entries)}")
+        raise InputError(f"{origin}: --choice {number}: there are {len(entries)}", option="choice")
     return entries[index]
 
 
@@ -268,9 +270,12 @@ def _on_frontier(saved: Answer, number: int | None) -> Chosen:
 def _fleet(saved: Answer, number: int | None) -> Chosen:
     fleet = saved.record["fleet"]
     if fleet is None:
-        raise InputError(f"{saved.origin}: no fleet was asked for; ask with --request-rate, --gpus or --budget")
+        raise InputError(
+            f"{saved.origin}: no fleet was asked for; ask with --request-rate, --gpus or --budget",
+            option="request_rate",
+        )
     if number not in (None, 1):
-        raise InputError(f"{saved.origin}: --choice {number}: there is one fleet")
+        raise InputError(f"{saved.origin}: --choice {number}: there is one fleet", option="choice")
     record = saved.record
     practice = {"engine": fleet.get("engine"), "kv": record.get("kv"), "speculation": record.get("speculation")}
     parts = _pools(fleet, (record["prefill_hardware"], record["decode_hardware"]), practice)

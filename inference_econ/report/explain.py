@@ -65,7 +65,10 @@ class ExplanationPage(Page):
     def frame(self) -> pd.DataFrame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
         if self.operators and self.memory:
-            raise InputError("rows are of operators or of the memory: give --operators or --memory, or ask for json")
+            raise InputError(
+                "rows are of operators or of the memory: give --operators or --memory, or ask for json",
+                option="operators",
+            )
         if self.memory:
             return memory_frame(self.explanation)
         return operator_frame(self.explanation) if self.operators else part_frame(self.explanation)

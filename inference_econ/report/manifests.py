@@ -36,9 +36,9 @@ def compose(deployment: Deployment, size: int) -> str:
     """
     instance = _alone(deployment, "compose")
     if machines(instance, size) > 1:
-        raise InputError("docker compose is for one machine; take --as leaderworkerset")
+        raise InputError("docker compose is for one machine; take --as leaderworkerset", option="as")
     if instance.service.setup.hardware.vendor != "NVIDIA":
-        raise InputError("docker compose reserves NVIDIA devices only; take --as kubernetes")
+        raise InputError("docker compose reserves NVIDIA devices only; take --as kubernetes", option="as")
     count = min(instance.replicas, size // instance.accelerators)
     services = {f"engine-{index}": _compose_service(instance, index) for index in range(count)}
     record: Record = {"services": services}
@@ -83,7 +83,7 @@ def kubernetes(deployment: Deployment, size: int) -> str:
     """
     instance = _alone(deployment, "kubernetes")
     if machines(instance, size) > 1:
-        raise InputError("a Deployment's pods are on one machine each; take --as leaderworkerset")
+        raise InputError("a Deployment's pods are on one machine each; take --as leaderworkerset", option="as")
     name = _name(instance)
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": _pod(instance, list(_listening(instance)), serves=True)}
@@ -166,7 +166,7 @@ def _image(instance: Instance) -> str:
     """
     engine, chip = instance.engine, instance.service.setup.hardware
     if chip.vendor != "NVIDIA" and engine.named_image is None:
-        raise InputError(f"{engine.image} is for NVIDIA; name an image for {chip.name} with --image")
+        raise InputError(f"{engine.image} is for NVIDIA; name an image for {chip.name} with --image", option="image")
     return engine.image
 
 
@@ -203,7 +203,9 @@ def llm_d(deployment: Deployment, size: int) -> str:
     """
     engine = deployment.engine
     if engine.name != "vllm":
-        raise InputError(f"llm-d is started with vLLM, not with {engine.label}; take --to vllm, or --as dynamo")
+        raise InputError(
+            f"llm-d is started with vLLM, not with {engine.label}; take --to vllm, or --as dynamo", option="to"
+        )
     if any(machines(instance, size) > 1 for instance in deployment.instances):
         raise InputError(f"values for llm-d are written for instances of at most {size} accelerators")
     first = deployment.instances[0]
@@ -351,7 +353,9 @@ def _alone(deployment: Deployment, form: str) -> Instance:
         If there are several, which need a router between them.
     """
     if deployment.disaggregated:
-        raise InputError(f"--as {form}: pools of prompts and of answers need a router; take --as llm-d or --as dynamo")
+        raise InputError(
+            f"--as {form}: pools of prompts and of answers need a router; take --as llm-d or --as dynamo", option="as"
+        )
     return deployment.instances[0]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from inference_econ._types import Progress
 from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.settings import setup_of
 from inference_econ.answers.token_parts import PROMPTS
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
@@ -16,7 +17,7 @@ from inference_econ.inputs import FamilyAsk, Settings, catalog, split_changes
 from inference_econ.inputs.whole_sizes import hidden_size, layer_parameters
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
 from inference_econ.studies.layout_curves import LayoutCurves, LayoutKey
-from inference_econ.studies.settings import frontier_of, setup_of
+from inference_econ.studies.settings import frontier_of
 
 #: Lines of a chart: the best members and the base; more cannot be told apart [1].
 _LINES = 6

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from inference_econ.answers.settings import setup_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys
-from inference_econ.studies.settings import setup_of, with_defaults
+from inference_econ.inputs.options import OPTIONS
+from inference_econ.studies.settings import with_defaults
 
 #: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
-SETTINGS = ("price", "isl", "osl", "context", "cached", "shared_prefix", "acceptance", "ttft", "tpot", "e2e")
+SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)
 #: What such a setting is where nothing is said.
 _ABSENT = {"cached": 0.0, "shared_prefix": 0.0}
 
@@ -104,7 +106,7 @@ def _of_specification(filled: Settings, name: str) -> float:
         for part in path.split("."):
             value = _part(value, part)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{name}: no such number; name a field that holds one, as in --set {name}=VALUE")
+        raise InputError(f"{name}: no such number; name a field that holds one, as in --set {name}=VALUE", option="set")
     return float(value)
 
 

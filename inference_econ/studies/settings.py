@@ -1,8 +1,7 @@
-"""What the settings of a scenario ask for: setups, frontiers, assessments."""
+"""What the settings of a scenario ask for: frontiers, assessments."""
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 from inference_econ._types import Progress
@@ -11,9 +10,8 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import decode_frontier
 from inference_econ.answers.market import RECIPE, market
 from inference_econ.answers.operating_point import Observation, instances_of
-from inference_econ.answers.promises import Targets
 from inference_econ.answers.serving_frontier import service_frontier
-from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
+from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     DECODE_STEPS_ONLY,
@@ -22,11 +20,9 @@ from inference_econ.inputs import (
     MEAN_CONTEXT,
     SERVICES_ONLY,
     AssessAsk,
-    Requests,
     Settings,
     Traffic,
     catalog,
-    profiles,
 )
 from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
@@ -39,31 +35,6 @@ def with_defaults(settings: Settings) -> Settings:
     """Settings with the defaults; a context that is set replaces the default lengths."""
     known = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
     return Settings(**known).over(DEFAULTS)
-
-
-def setup_of(settings: Settings) -> Setup:
-    """What settings are about.
-
-    Raises
-    ------
-    InputError
-        If they name no model or hardware, or what is not there.
-    """
-    for name, article in (("model", "a model; name one"), ("hardware", "hardware; name it")):
-        if getattr(settings, name) is None:
-            raise InputError(f"a series needs {article} in its settings or in 'common'")
-    assert settings.model is not None and settings.hardware is not None
-    return Setup.of(
-        settings.model,
-        settings.hardware,
-        weights=settings.weights,
-        activations=settings.activations,
-        kv=settings.kv,
-        assumptions=profiles.for_grid(settings.assumptions, settings.grid or "whole"),
-        price=settings.price,
-        changes=settings.changes,
-        engine=settings.engine,
-    )
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
@@ -86,11 +57,10 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
         If there is no feasible plan, or none keeps the promises.
     """
     filled = with_defaults(settings)
-    assert filled.grid is not None and filled.pipeline is not None
     _check_counted(filled)
     setup = setup_of(filled)
     speculation = speculation_of(filled, setup)
-    space = Space(pins_of(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
+    space = space_of(filled)
     if not filled.counts_decode_steps:
         promises = promises_of(filled)
         offered = market(
@@ -109,18 +79,6 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     )
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     return decode_frontier(setup, traffic, space, speculation=speculation, sampling=sampling)
-
-
-def requests_of(filled: Settings) -> Requests:
-    """What users of a service send."""
-    reused = {"cached": filled.cached or 0, "shared_prefix": filled.shared_prefix or 0}
-    return Requests.build({"isl": filled.isl, "osl": filled.osl, **reused}, origin="settings")
-
-
-def promises_of(filled: Settings) -> Targets:
-    """What is promised to users of a service, as a mean."""
-    ttft, tpot, e2e = (seconds or math.inf for seconds in (filled.ttft, filled.tpot, filled.e2e))
-    return Targets(ttft, tpot, "mean", e2e)
 
 
 def _check_counted(filled: Settings) -> None:
@@ -142,34 +100,6 @@ def _check_counted(filled: Settings) -> None:
     stray = next((name for name in DECODE_STEPS_ONLY if getattr(filled, name) is not None), None)
     if stray is not None:
         raise InputError(f"{stray} is said of decode steps alone, and this counts services; add decode_only: true")
-
-
-def pins_of(filled: Settings) -> Pins:
-    """The degrees and the batch that settings pin."""
-    degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
-    return instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
-
-
-def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
-    """Who proposes tokens to a target, if anybody.
-
-    Raises
-    ------
-    InputError
-        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
-    """
-    proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
-    if proposer is None:
-        return None
-    speculation = Speculation.of(
-        proposer,
-        settings.acceptance,
-        settings.max_draft if settings.draft_length is None else settings.draft_length,
-        model=None if settings.draft is None else catalog.model(settings.draft),
-        weights=settings.draft_weights,
-        setup=setup,
-    )
-    return speculation if settings.draft_length is None else speculation.of_one_length()
 
 
 _cached_frontier = lru_cache(maxsize=256)(frontier_of)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.explain import Explanation, explain
+from inference_econ.answers.settings import pins_of, setup_of
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Series, Settings, StepsAsk
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
-from inference_econ.studies.settings import pins_of, setup_of
 
 #: What steps are asked over, as people read it.
 AXES = {"context": "context (tokens)", "batch": "batch", "shared_prefix": "shared prefix (tokens)"}

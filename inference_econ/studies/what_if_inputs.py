@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from inference_econ.answers.settings import setup_of
 from inference_econ.engine import PROPOSERS, Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import Free, GroupedQueryAttention, Settings, model_keys
 from inference_econ.inputs.rounding import heads, nearest
 from inference_econ.studies.numbers import number, with_numbers
-from inference_econ.studies.settings import setup_of
 
 #: Counts of a model, by short key, and what people read.
 _COUNTS = {
@@ -125,9 +125,13 @@ def _any_number(settings: Settings, key: str, known: Mapping[str, Input]) -> Inp
     try:
         value = number(settings, key)
     except InputError as error:
-        raise InputError(f"--input {key}: no input of this question; inputs: {', '.join(known)}; {error}") from error
+        raise InputError(
+            f"--input {key}: no input of this question; inputs: {', '.join(known)}; {error}", option="input"
+        ) from error
     if value <= 0.0:
-        raise InputError(f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'")
+        raise InputError(
+            f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'", option="input"
+        )
     return Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))
 
 

@@ -188,3 +188,19 @@ def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: 
     what_if = "hardware.prices.0.dollars_per_accelerator_hour=2 USD/h"
     changed = " ".join(command(*asked, "--set", what_if).out.split())
     assert "=2 USD/h at $2 per GPU-hour ($16 per node of 8), on-demand" in changed
+
+
+@pytest.mark.parametrize(
+    "command_line", [("compare", "llama_3_8b", "--on", "h100_sxm"), ("what-if", "llama_3_8b", "h100_sxm")]
+)
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--tp", 2, "--dcp", 2), "dcp=2 on tp=2: Llama 3.1 8B has 8 KV heads"),
+        (("--redundant-experts", 2), "experts.redundant is 2, but Llama 3.1 8B has no experts"),
+    ],
+)
+def test_every_degree_and_what_if_of_a_frontier_is_asked(
+    refused: Command, command_line: tuple[str, ...], option: tuple[object, ...], message: str
+) -> None:
+    assert message in refused(*command_line, *option).err

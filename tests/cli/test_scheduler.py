@@ -1,4 +1,4 @@
-"""What an engine is told about its batches: slots, and tokens of a step."""
+"""What an engine is told about its batches: slots, tokens of a step, memory."""
 
 from __future__ import annotations
 
@@ -38,9 +38,19 @@ def test_a_budget_of_tokens_is_what_a_step_reads(command: Command) -> None:
     assert record(command, *tokens)["points"] != record(command, *tokens[:-2])["points"]
 
 
+def test_less_memory_holds_fewer_requests(command: Command) -> None:
+    asked = ("load", *ONE, "--rates", 1, "--no-simulate")
+    by_option = record(command, *asked, "--usable-memory", 0.5)
+    by_set = record(command, *asked, "--set", "assumptions.capacity.usable_memory=0.5")
+    assert by_option["slots"] == by_set["slots"] < record(command, *asked)["slots"]
+    launched = command("launch", *ONE, *RATE, "--to", "vllm", "--usable-memory", 0.8).out
+    assert "--gpu-memory-utilization 0.8 " in launched
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("load", *ONE, "--usable-memory", 1.5), r"capacity\.usable_memory must be <= 1, got 1\.5"),
         (("load", *ONE, "--slots", 0), r"'--slots': 0 is not in the range x>=1"),
         (("price", *ONE, "--token-budget", 0), r"'--token-budget': 0 is not in the range x>=1"),
         (("load", *ONE, "--slots", 64, "--token-budget", 32), r"cannot work on 64 requests \(--slots\)"),

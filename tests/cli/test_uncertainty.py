@@ -61,8 +61,8 @@ def test_a_study_is_run_with_other_samples(command: Command, tmp_path: Path) -> 
             "vary: ask.inputs.price: 'lognrm' is no continuous distribution",
         ),
         (("--vary", "b200: price=norm(loc=2)"), "'b200' is none of what is compared: h100_sxm, h200_sxm"),
-        (("--vary", "speed=uniform(loc=2)"), "'speed' is no number of a question; allowed: price, isl"),
-        (("--vary", "watts=uniform(loc=2)"), "'watts' is no number of a question; allowed: price, isl"),
+        (("--vary", "speed=uniform(loc=2)"), "'speed' is no number of a question; allowed: context, isl"),
+        (("--vary", "watts=uniform(loc=2)"), "'watts' is no number of a question; allowed: context, isl"),
         ((), "nothing is uncertain; add inputs"),
     ],
 )

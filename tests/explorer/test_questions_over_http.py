@@ -55,12 +55,33 @@ def test_an_answer_is_what_its_command_prints(client: TestClient, capsys: pytest
         ({**SUBJECT, "slots": 4, "decode_only": True}, "slots", "--slots is said of services"),
         ({**SUBJECT, "colour": "red"}, "colour", "no option of this question"),
         ({**SUBJECT, "set": ["hardware.hbm_bytes=1 m"]}, "set", "hbm_bytes"),
+        ({**SUBJECT, "set": ["chip.hbm_bytes=1 GiB"]}, "set", "write hardware.FIELD=VALUE"),
+        ({**SUBJECT, "price": ["b299=2"]}, "price", "unknown hardware 'b299'"),
+        ({**SUBJECT, "price": ["h200_sxm=2"]}, "price", "is not among the hardware"),
+        ({**SUBJECT, "engine": ["sglan"]}, "engine", "did you mean sglang?"),
+        ({**SUBJECT, "apart": True, "tp": 2}, "apart", "--apart contradicts --tp 2"),
+        ({**SUBJECT, "tp": 2, "instance_gpus": 8}, "tp", "--tp 2 is an instance of 2"),
+        ({**SUBJECT, "all": True}, "all", "--all is said of decode steps alone"),
+        ({**SUBJECT, "acceptance": "often", "ngram": True}, "acceptance", "write one probability for all"),
+        ({**SUBJECT, "confidence": 80}, "confidence", "nothing is promised"),
     ],
 )
 def test_errors_name_the_option(client: TestClient, fields: dict[str, Any], field: str, message: str) -> None:
     status, text, at_fault = error_of(client, "frontier", **fields)
     assert (status, at_fault) == (422, field)
     assert message in text
+
+
+def test_lists_are_taken_as_they_are(client: TestClient) -> None:
+    one = {**SUBJECT, "tp": 1, "dp": 1, "pp": 1, "simulate": False}
+    reply = client.post("/api/v1/load", json={**one, "rates": [1, 2.5]}).json()
+    assert reply["command"].endswith("--tp 1 --pp 1 --dp 1 --rates 1,2.5 --no-simulate")
+    assert reply["answer"]["asked"]["options"]["rates"] == [1.0, 2.5]
+    _, message, field = error_of(client, "load", **one, rates=[1, -2])
+    assert field == "rates"
+    assert "'1,-2' is no list of positive request rates" in message
+    recipes = client.post("/api/v1/engines", json={"recipes": "deepseek_v3 h200_sxm"}).json()
+    assert recipes["command"] == "inference-econ engines --recipes deepseek_v3 h200_sxm"
 
 
 @pytest.mark.parametrize("name", ["../hardware/h100_sxm.yaml", "/etc/passwd", "file:///etc/passwd", "!!python/name:os"])

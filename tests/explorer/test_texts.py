@@ -91,7 +91,7 @@ def test_a_text_that_is_forgotten_is_asked_for_again() -> None:
     texts.keep(b"a,b\n1,2,3,4,5,6")
     with pytest.raises(RefusedError, match="send it again") as caught:
         texts.named({"model": first})
-    assert caught.value.field == "model"
+    assert caught.value.option == "model"
 
 
 def test_a_forgotten_text_is_refused_every_time(client: TestClient) -> None:

@@ -81,8 +81,8 @@ def test_stored_bytes_count_block_scales() -> None:
 
 
 def test_every_list_of_formats_is_the_same() -> None:
-    options = importlib.import_module("inference_econ_cli.options")
-    assert set(options.DTYPES) == set(BYTES_PER_ELEMENT) == set(typing.get_args(Dtype))
+    decorators = importlib.import_module("inference_econ_cli.decorators")
+    assert set(decorators.DTYPES) == set(BYTES_PER_ELEMENT) == set(typing.get_args(Dtype))
 
 
 def test_stored_bytes_of_published_files() -> None:

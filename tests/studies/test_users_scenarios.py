@@ -11,6 +11,7 @@ import pytest
 
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.settings import speculation_of
 from inference_econ.engine import Instances, Setup, Speculation
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
@@ -18,7 +19,6 @@ from inference_econ.report import caveats, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
-from inference_econ.studies.settings import speculation_of
 from tests import asking
 
 SCENARIO = """\

@@ -327,7 +327,10 @@ def _transfer(pools: Pools) -> Transfer:
     together = _of_one_engine(reading, decoding)
     if not together.any():
         sides = [", ".join(engine.label for engine in side.engines) for side in (sender, receiver)]
-        raise InputError(f"no engine can start both pools: prefill {sides[0]}; decode {sides[1]}; see --any-layout")
+        raise InputError(
+            f"no engine can start both pools: prefill {sides[0]}; decode {sides[1]}; see --any-layout",
+            option="any_layout",
+        )
     chips = reading.accelerators[:, None] + decoding.accelerators[None, :]
     # Instances of one kind that fit a link domain together are taken to be placed there.
     fast = (chips <= sender.hardware.link_domain) & (sender.hardware == receiver.hardware)

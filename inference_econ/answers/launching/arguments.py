@@ -141,7 +141,8 @@ def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
     if degrees.dp > 1 and not shared:
         raise InputError(
             f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
-            f"replica; ask again with --dp 1, and replicas come by themselves"
+            f"replica; ask again with --dp 1, and replicas come by themselves",
+            option="dp",
         )
 
 
@@ -163,7 +164,8 @@ def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | Non
     named = ", ".join(quantised) or "none"
     raise InputError(
         f"{model.name} is published in {published.weights}, and {engine.label} cannot make {precision.weights} of that "
-        f"while it loads (it makes: {named}); name weights in {precision.weights} with --model-id"
+        f"while it loads (it makes: {named}); name weights in {precision.weights} with --model-id",
+        option="weights",
     )
 
 
@@ -177,7 +179,7 @@ def _cache(engine: Engine, service: Service) -> str:
     """
     kv, names = service.setup.precision.kv, engine.launch.caches
     if kv not in names:
-        raise InputError(f"{engine.label} has no cache in {kv}; it has: {', '.join(names)} (--kv)")
+        raise InputError(f"{engine.label} has no cache in {kv}; it has: {', '.join(names)} (--kv)", option="kv")
     return names[kv]
 
 
@@ -188,7 +190,8 @@ def _vllm(
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
-            f"cut over them; ask again with --ep {degrees.stage} or --ep 1"
+            f"cut over them; ask again with --ep {degrees.stage} or --ep 1",
+            option="ep",
         )
     capturing = engine.first("--max-cudagraph-capture-size", "--cuda-graph-sizes")
     cache, redundant = _cache(engine, service), service.setup.assumptions.experts.redundant
@@ -286,18 +289,23 @@ def _trtllm(
     if degrees.dp > 1 and degrees.tp > 1:
         raise InputError(
             f"{engine.label} has no {degrees.text}: its attention is cut over all {degrees.stage} ranks or over none; "
-            f"ask again with --tp {degrees.stage} --dp 1 or --tp 1 --dp {degrees.stage}"
+            f"ask again with --tp {degrees.stage} --dp 1 or --tp 1 --dp {degrees.stage}",
+            option="tp",
         )
     if degrees.dcp > 1:
-        raise InputError(f"{engine.label} has no {degrees.text}; ask again without --dcp")
+        raise InputError(f"{engine.label} has no {degrees.text}; ask again without --dcp", option="dcp")
     if service.setup.assumptions.experts.redundant:
         raise InputError(
             f"{engine.label} reads where redundant experts lie from a file of its own (moe_config.load_balancer), "
-            "which is not written here; ask again without --redundant-experts"
+            "which is not written here; ask again without --redundant-experts",
+            option="redundant_experts",
         )
     if service.speculation is not None and service.speculation.proposer not in _TRTLLM_DECODING:
         known = ", ".join(f"--{name}" for name in _TRTLLM_DECODING)
-        raise InputError(f"{engine.label} is not started with --{service.speculation.proposer} here; it has {known}")
+        raise InputError(
+            f"{engine.label} is not started with --{service.speculation.proposer} here; it has {known}",
+            option=service.speculation.proposer,
+        )
     left = limits.room.total - limits.room.weights - limits.room.workspace
     chosen: dict[str | None, Any] = {
         "model": model,
@@ -344,7 +352,8 @@ def _draft(engine: Engine, service: Service, speculation: Speculation) -> str:
         if head is None:
             raise InputError(
                 f"{engine.label} needs the weights of an EAGLE head, which no recipe of it names for "
-                f"{setup.model.name} here; take --mtp, --ngram or --draft"
+                f"{setup.model.name} here; take --mtp, --ngram or --draft",
+                option="eagle",
             )
         return head
     if draft.huggingface_id is None:

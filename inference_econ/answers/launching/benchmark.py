@@ -211,7 +211,8 @@ def _arrivals(load: OfferedLoad) -> str:
     known = {0.0: "constant", 1.0: "poisson"}
     if load.arrival_scv not in known:
         raise InputError(
-            f"--arrival-scv {load.arrival_scv:g}: the generator has 0 (constant) and 1 (Poisson); take --bench vllm"
+            f"--arrival-scv {load.arrival_scv:g}: the generator has 0 (constant) and 1 (Poisson); take --bench vllm",
+            option="arrival_scv",
         )
     return known[load.arrival_scv]
 

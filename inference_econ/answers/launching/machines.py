@@ -41,7 +41,8 @@ def machines(instance: Instance, size: int) -> int:
         return 1
     if instance.accelerators % size:
         raise InputError(
-            f"an instance of {instance.accelerators} accelerators does not fill machines of {size} (--gpus-per-node)"
+            f"an instance of {instance.accelerators} accelerators does not fill machines of {size} (--gpus-per-node)",
+            option="gpus_per_node",
         )
     if instance.engine.name == "trtllm":
         raise InputError(

@@ -116,7 +116,7 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> E
     InputError
         If nothing is recorded of it, or of the version, or the image has no name.
     """
-    _check_named("--image", image, "the name of a container image")
+    _check_named("image", image, "the name of a container image")
     return Engine(name, starting.options(name, version), starting.launch(name), image)
 
 
@@ -140,14 +140,17 @@ def check_engine(engines: str, to: str, what: str) -> None:
     if engines and to not in engines.split(", "):
         raise InputError(
             f"--to {to}: {what} is served by {engines}, and predicted of it; start it --to "
-            f"{engines.partition(', ')[0]}, or ask again with --engine {to}"
+            f"{engines.partition(', ')[0]}, or ask again with --engine {to}",
+            option="to",
         )
 
 
 def _check_named(option: str, name: str | None, needed: str) -> None:
     if name is not None and not is_repository(name):
         raise InputError(
-            f"{option} {name!r}: {needed} is needed, in {REPOSITORY_LETTERS}; leave the option out for the usual"
+            f"--{option.replace('_', '-')} {name!r}: {needed} is needed, in {REPOSITORY_LETTERS}; leave the option out "
+            "for the usual",
+            option=option,
         )
 
 
@@ -159,12 +162,14 @@ def weights(service: Service, named: str | None) -> Weights:
     InputError
         If nobody knows any, or they are named by nothing.
     """
-    _check_named("--model-id", named, "ORGANISATION/NAME, or a path")
+    _check_named("model_id", named, "ORGANISATION/NAME, or a path")
     if named is not None:
         return Weights(named, own=True)
     model = service.setup.model
     if model.huggingface_id is None:
-        raise InputError(f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME")
+        raise InputError(
+            f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME", option="model_id"
+        )
     return Weights(model.huggingface_id)
 
 

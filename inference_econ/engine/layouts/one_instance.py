@@ -49,7 +49,7 @@ def instance_pins(
     given = {name: value for name, value in degrees.items() if value is not None}
     pins = Pins(**given, batch=batch, accelerators=instance_gpus, dcp=dcp)  # type: ignore[arg-type]
     if instance_gpus is not None and pins.complete and pins.chips != instance_gpus:
-        raise InputError(_contradiction(given, pins.chips, instance_gpus, write))
+        raise InputError(_contradiction(given, pins.chips, instance_gpus, write), option=next(iter(given)))
     return pins
 
 

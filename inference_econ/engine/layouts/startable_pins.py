@@ -62,14 +62,17 @@ def check_startable(subject: Started, pins: Pins, cut: TensorLayout = "1d") -> N
         return
     if cut != "1d":
         text = rule_text("cut", subject.engines, subject.model)
-        raise InputError(f"cut {cut}: {text}; nearest that can be started: 1d; any is answered with --any-layout")
+        raise InputError(
+            f"cut {cut}: {text}; nearest that can be started: 1d; any is answered with --any-layout", option="cut"
+        )
     kept = _layouts(subject, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
     if kept is None or _able(subject, kept).any():
         return
     free = _layouts(subject, {name: (*_DEGREES, int(value)) for name, value in _degrees(pins).items()}, 1)
     raise InputError(
         f"{_text(_degrees(pins), pins.dcp)}: no layout with that can be started; {_rules(subject, kept)}. "
-        f"{_nearest(subject, free, pins)}; any layout is answered with --any-layout"
+        f"{_nearest(subject, free, pins)}; any layout is answered with --any-layout",
+        option=next(iter(_degrees(pins)), "any_layout"),
     )
 
 

@@ -13,6 +13,7 @@ from inference_econ.answers.disaggregated.compare import compare
 from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.explain import Explanation, explain
+from inference_econ.answers.settings import promises_of, requests_of, setup_of
 from inference_econ.engine import Collective, Network, Space, Speculation, collective_seconds, evaluate, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, roofline
@@ -36,7 +37,7 @@ from inference_econ.search.fastest import fastest
 from inference_econ.studies import attention_layer
 from inference_econ.studies.claims.chains import of_a_chain
 from inference_econ.studies.results import AnyFrontier
-from inference_econ.studies.settings import promises_of, requests_of, setup_of, shared_frontier, with_defaults
+from inference_econ.studies.settings import shared_frontier, with_defaults
 from inference_econ.studies.toy import bytes_per_parameter
 
 

@@ -154,7 +154,7 @@ def test_nothing_fits_in_some_samples() -> None:
     ("inputs", "others", "message"),
     [
         ({}, {}, "nothing is uncertain; add inputs"),
-        ({"speed": factor(0.1)}, {}, "'speed' is no number of a question; allowed: price, isl"),
+        ({"speed": factor(0.1)}, {}, "'speed' is no number of a question; allowed: context, isl"),
         ({"hardware.hbm": factor(0.1)}, {}, "hardware.hbm: no such number"),
         ({"hardware.watts": factor(0.1)}, {}, "hardware.watts: cost and speed do not depend on it here"),
         (

@@ -1,0 +1,102 @@
+"""Settings resolved, for scenarios and the command line: a setup, layouts, requests, promises, a proposer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from inference_econ.answers.promises import Targets
+from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, as_setting, instance_pins
+from inference_econ.errors import InputError
+from inference_econ.inputs import Requests, Settings, catalog, profiles
+
+
+def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -> Setup:
+    """Return what settings are about, at a price and under assumptions.
+
+    Parameters
+    ----------
+    settings : Settings
+        What is served, on what, how.
+    engines : str or tuple of str, optional
+        In place of the engine that they name: several, or any layout.
+
+    Raises
+    ------
+    InputError
+        If they name no model or hardware, or what is not there.
+    """
+    for name, article in (("model", "a model; name one"), ("hardware", "hardware; name it")):
+        if getattr(settings, name) is None:
+            raise InputError(f"a series needs {article} in its settings or in 'common'")
+    assert settings.model is not None and settings.hardware is not None
+    return Setup.of(
+        settings.model,
+        settings.hardware,
+        weights=settings.weights,
+        activations=settings.activations,
+        kv=settings.kv,
+        assumptions=profiles.for_grid(settings.assumptions, settings.grid or "whole"),
+        price=settings.price,
+        changes=settings.changes,
+        engine=settings.engine if engines is None else engines,
+    )
+
+
+def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Pins:
+    """Return the degrees and the batch that settings pin.
+
+    Parameters
+    ----------
+    settings : Settings
+        With degrees, a batch and the size of an instance, as far as they are given.
+    write : callable
+        How a message writes a name and its value.
+
+    Raises
+    ------
+    InputError
+        If they contradict the size of the instance.
+    """
+    degrees = {name: getattr(settings, name) for name in ("tp", "pp", "dp", "ep")}
+    return instance_pins(degrees, settings.instance_gpus, batch=settings.batch, dcp=settings.dcp, write=write)
+
+
+def space_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Space:
+    """Return which instances settings allow; see :func:`pins_of` for the rest."""
+    pipeline = True if settings.pipeline is None else settings.pipeline
+    return Space(pins_of(settings, write), settings.max_instance_gpus, pipeline, settings.grid or "whole")
+
+
+def requests_of(settings: Settings) -> Requests:
+    """Return the requests of a service."""
+    reused = {"cached": settings.cached or 0, "shared_prefix": settings.shared_prefix or 0}
+    return Requests.build({"isl": settings.isl, "osl": settings.osl, **reused}, origin="settings")
+
+
+def promises_of(settings: Settings) -> Targets:
+    """Return the promises to users of a service, of means."""
+    ttft, tpot, e2e = (seconds or math.inf for seconds in (settings.ttft, settings.tpot, settings.e2e))
+    return Targets(ttft, tpot, "mean", e2e)
+
+
+def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
+    """Return who proposes tokens to a target, if anybody.
+
+    Raises
+    ------
+    InputError
+        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
+    """
+    proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
+    if proposer is None:
+        return None
+    speculation = Speculation.of(
+        proposer,
+        settings.acceptance,
+        settings.max_draft if settings.draft_length is None else settings.draft_length,
+        model=None if settings.draft is None else catalog.model(settings.draft),
+        weights=settings.draft_weights,
+        setup=setup,
+    )
+    return speculation if settings.draft_length is None else speculation.of_one_length()

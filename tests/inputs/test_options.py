@@ -1,0 +1,31 @@
+"""The table of options: what scenarios, what-ifs and the command line take from it."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+
+from inference_econ.inputs import Settings, catalog
+from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
+
+#: Settings that commands take as arguments, or by several options.
+_NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
+
+
+def test_settings_are_options() -> None:
+    assert set(Settings.model_fields) - _NOT_OPTIONS <= set(OPTIONS)
+    assert sum(map(len, GROUPS.values())) == len(OPTIONS)
+
+
+def test_options_that_are_what_ifs_name_fields() -> None:
+    subjects = {"hardware": catalog.hardware("h100_sxm"), "assumptions": catalog.assumptions("deployable")}
+    for field in WHAT_IFS.values():
+        specification, _, path = field.partition(".")
+        operator.attrgetter(path)(subjects[specification])
+
+
+def test_commands_have_options_as_the_table_spells_them() -> None:
+    commands = importlib.import_module("inference_econ_cli.main").app.commands.values()
+    spelled = {parameter.name: parameter.opts for command in commands for parameter in command.params}
+    for option in OPTIONS.values():
+        assert option.spelled in spelled[option.name]
