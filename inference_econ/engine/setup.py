@@ -175,7 +175,7 @@ class Setup:
                 f"{self.hardware.name} does not say how many accelerators a node of it has; leave --rent node out, or "
                 "give the machines, for example --set hardware.rented_as='[1, 8]'"
             )
-        object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
+        object.__setattr__(self, "assumptions", self.assumptions.for_chip(self.hardware))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
             raise InputError(
                 f"capacity.host_weights is {self.assumptions.capacity.host_weights:g}, but {self.hardware.name} lists "
@@ -528,8 +528,8 @@ class Setup:
         kernels: Array | float = self._usual_kernels(operator)
         if self.assumptions.host.engine is None:
             return kernels
-        engine, family = self.assumptions.host.engine, self.hardware.family
-        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, family):
+        engine, generation = self.assumptions.host.engine, self.hardware.generation
+        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, generation):
             counted = count.kernels * operator.parts
             kernels = np.where(work.summed, counted, kernels) if count.summed else counted
         return kernels
@@ -630,7 +630,7 @@ class Setup:
         codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
         if not (self.engines and plans.whole):
             return codes
-        able = any_can_start(self.engines, self.model, self.hardware.family, plans, layout)
+        able = any_can_start(self.engines, self.model, self.hardware.generation, plans, layout)
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
     def check_startable(self, pins: Pins, cut: TensorLayout = "1d") -> None:
@@ -655,7 +655,7 @@ class Setup:
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
-        return names_of_able(self.engines, self.model, self.hardware.family, plans)
+        return names_of_able(self.engines, self.model, self.hardware.generation, plans)
 
 
 def _changed(changes: Iterable[str]) -> list[str]:

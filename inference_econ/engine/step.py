@@ -125,7 +125,7 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
         return None
     if kind == "when_faster":
         return np.ones((), dtype=bool)
-    possible = any_takes_turns(setup.engines, setup.model, setup.hardware.family, plans)
+    possible = any_takes_turns(setup.engines, setup.model, setup.hardware.generation, plans)
     return possible if possible.any() else None
 
 
