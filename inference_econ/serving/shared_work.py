@@ -15,6 +15,8 @@ from inference_econ.inputs import Requests
 _SHARED = 12
 #: Fewer prompts in a step than this are none [1].
 TINY = 1e-6
+#: Least divisor in the place of none.
+LEAST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, slots=True)
