@@ -29,7 +29,7 @@ class Added(NamedTuple):
     mean: Array
     """All that come taken together, the waits of chips for the host included."""
     chips: Array
-    """The same of the chips' work alone."""
+    """Work of the chips for all that come taken together."""
     following: Array
     """Work for one that comes beside those that come anyway."""
     joining: Array
@@ -123,7 +123,7 @@ def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
 
 
 class _Part(NamedTuple):
-    """What a step takes for one part of a prompt; every array has shape (...)."""
+    """Times of a step for one part of a prompt; every array has shape (...)."""
 
     working: Array
     """Work of the chips [s]."""

@@ -122,11 +122,11 @@ class Steady:
             Arrays of shape (...), from states of shape (k,) in ascending order. Between two of them, what is positive
             is a power of the number in flight.
         """
-        flight, known = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
+        flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
 
         def between(values: Array) -> Array:
             positive = bool(np.all(values > 0.0))
-            read = np.interp(flight, known, np.log(values) if positive else values)
+            read = np.interp(flight, flights, np.log(values) if positive else values)
             return np.asarray(np.exp(read) if positive else read)
 
         return self._mapped(between)
@@ -137,7 +137,7 @@ class Steady:
         return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
 
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """The same batches on an instance that decodes what others have read.
+        """Return the states of these batches on an instance that decodes what others have read.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Specul
 
 
 def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
-    """What a step takes less as decoding and prompts read weights together, for a usual number of prompts [s]."""
+    """Return the time that a step saves as decoding and prompts read weights together, with usual prompts [s]."""
     parts, stages = Parts.of(setup, requests), plans.pp
     begun = parts.number * (plans.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
     # Of the steps that read any.
