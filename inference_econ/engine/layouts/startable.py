@@ -80,7 +80,7 @@ def rules_of(
 
 
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """Whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
+    """Return whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
 
     They share work only in experts, or where the engine cuts dense parts over all of them.
     """
@@ -90,7 +90,7 @@ def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> 
 
 
 def _rules(engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout) -> Iterator[Rule]:
-    """The same, one by one."""
+    """Yield the rules of an engine with the plans that break each."""
     facts, stage, ranks = engine.facts, np.asarray(plans.stage), np.asarray(plans.attention_ranks)
     support, apart = facts.support(model.architecture, generation), stage != ranks
     if support is None:

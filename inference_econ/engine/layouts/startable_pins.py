@@ -25,7 +25,7 @@ _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What must be able to start a layout.
+    """Engines, model and chip that must be able to start a layout.
 
     Attributes
     ----------
