@@ -57,7 +57,7 @@ def errors_by_run(report: Servers, name: str) -> dict[str, Engines]:
     )
     for row in report.counted():
         measured, predicted, server = row.measured(quantity), row.predicted(quantity), row.measurement
-        generation = "" if server is None else profiles.generation_of(catalog.hardware(server.hardware).family)
+        generation = "" if server is None else profiles.generation_of(catalog.hardware(server.hardware))
         if server is not None and row.fitted and generation and measured and predicted:
             run = deployment_key(server), server.engine_version
             errors[generation][server.engine][run].append(math.log(measured / predicted))

@@ -86,7 +86,7 @@ def service_of(
 def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Case:
     """A server at a load."""
     load = loaded(service, filled * service.most_requests_per_second)
-    count = requests_of_a_run(service, load.arrival_scv)
+    count = requests_of_a_run(service, load.arrivals)
     seen = play.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
     errors, close = {}, {}
     for name in QUANTITIES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.serving import Loaded, Service, served
+from inference_econ.serving import Gamma, Loaded, Service, served
 
 #: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
 #: crowds, where so many is a choice of ours and not a measurement [1].
@@ -52,11 +52,11 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
         As assumed [1].
     """
     each, other = _SHARE * service.most_requests_per_second, other_scv(arrival_scv)
-    assumed = served(service, arrival_scv)(each)
-    return Burstiness(each * replicas, arrival_scv, other, assumed, served(service, other)(each))
+    assumed = served(service, Gamma(arrival_scv))(each)
+    return Burstiness(each * replicas, arrival_scv, other, assumed, served(service, Gamma(other))(each))
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
     """The same at a load of an instance that is known."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
-    return Burstiness(rate * replicas, arrival_scv, other, load, served(service, other)(rate))
+    return Burstiness(rate * replicas, arrival_scv, other, load, served(service, Gamma(other))(rate))

@@ -17,7 +17,7 @@ from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
+from inference_econ.serving import Gamma, Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
@@ -215,7 +215,8 @@ def sweep(
     count, points = len(requests_per_second), []
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
-    every = [loaded(service, rate / replicas, arrival_scv=arrival_scv) for rate in requests_per_second]
+    arrivals = Gamma(arrival_scv)
+    every = [loaded(service, rate / replicas, arrivals=arrivals) for rate in requests_per_second]
     unproven = [simulate is not False and is_unproven(service, closed) for closed in every]
     number = count if simulate else sum(unproven)
     played_each = play.requests_of_a_rehearsal(service)
@@ -234,9 +235,9 @@ def sweep(
                 ttft_seconds=promised.ttft_seconds,
                 tpot_seconds=promised.tpot_seconds,
                 e2e_seconds=promised.e2e_seconds,
-                arrival_scv=arrival_scv,
+                arrivals=arrivals,
             )
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or unproven[index] else None
+        played = play.rehearse(service, each, arrivals=arrivals) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
             kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)

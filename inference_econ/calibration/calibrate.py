@@ -84,7 +84,7 @@ def calibrate(
 
 def base_of(rows: Sequence[Measurement]) -> str:
     """The profile that all rows have, or that of all servers; for chips without one, ``deployable``."""
-    names = {profiles.name_for(catalog.hardware(row.hardware).family, row.engine) for row in rows}
+    names = {profiles.name_for(catalog.hardware(row.hardware).generation, row.engine) for row in rows}
     if len(names) == 1:
         return names.pop()
     return "profiles/servers" if names and "deployable" not in names else "deployable"

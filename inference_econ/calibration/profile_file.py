@@ -346,7 +346,7 @@ def _unseen(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[st
     errors: dict[tuple[str, str], list[Array]] = {}
     for fold in folds.get("subject", ()):
         first = fold.rows[0]
-        generation = profiles.generation_of(catalog.hardware(first.hardware).family)
+        generation = profiles.generation_of(catalog.hardware(first.hardware))
         if first.engine and generation:
             errors.setdefault((first.engine, generation), []).append(np.abs(fold.errors))
     return [

@@ -58,7 +58,7 @@ def around(instances: Instances, quantity: Quantity) -> Interval | None:
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
-    """The same for several quantities."""
+    """Return where measured values of several quantities probably lie [1]."""
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     return {
         quantity: interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects) for quantity in set(quantities)
@@ -66,7 +66,7 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
-    """What the instances have in common, and those that are the most unlike what was measured.
+    """Return what the instances have in common, and those that are the most unlike what was measured.
 
     Nothing if they speculate, and none like them was measured: no profile knows errors of such servers, so that all of
     them may speak.
@@ -78,24 +78,24 @@ def subjects_of(instances: Instances) -> list[Subject]:
     return [instances.subject, *extremes(instances, calibration), *layouts]
 
 
-def extremes(instances: Instances, known: Calibration) -> Iterator[Subject]:
+def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject]:
     """The instances that are the most unlike those that were measured, by size and by the load of an accelerator."""
-    for size in _beyond(instances.accelerators, known.accelerators):
+    for size in _beyond(instances.accelerators, calibration.accelerators):
         yield instances.subject._replace(accelerators=size)
     pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
     loads = [flight / size for flight, size in pairs]
     # A size that was measured, so that the load alone counts.
-    usual = float(known.accelerators.low)
-    for load in _beyond(loads, known.requests_per_accelerator):
+    usual = float(calibration.accelerators.low)
+    for load in _beyond(loads, calibration.requests_per_accelerator):
         yield instances.subject._replace(accelerators=usual, concurrency=load * usual)
 
 
-def _beyond(values: Sequence[float], known: Range) -> list[float]:
+def _beyond(values: Sequence[float], measured: Range) -> list[float]:
     """The least value if it is below a range, the largest if it is above."""
     if not values:
         return []
     low, high = float(min(values)), float(max(values))
-    return [*([low] if low < known.low else []), *([high] if high > known.high else [])]
+    return [*([low] if low < measured.low else []), *([high] if high > measured.high else [])]
 
 
 def ends(instances: Instances, follows: Follows) -> Ends:

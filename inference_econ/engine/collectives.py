@@ -143,9 +143,17 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
     algorithms = (("tree", model.protocols), ("ring", model.ring))
     chain = np.inf if model.chain is None else model.chain
     protocols = [
-        nccl.Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor, shape, chain=chain)
+        nccl.Protocol(
+            name,
+            protocol.base,
+            protocol.per_rank,
+            protocol.per_domain_doubling,
+            protocol.bandwidth_factor,
+            shape,
+            chain=chain,
+        )
         for shape, constants in algorithms
-        for name, one in constants.items()
+        for name, protocol in constants.items()
     ]
     for name, kernel in model.kernels.items():
         limit = np.inf if kernel.most_bytes is None else kernel.most_bytes
@@ -158,20 +166,20 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
 def _slowed(protocols: Sequence[nccl.Protocol], factor: float) -> list[nccl.Protocol]:
     """Protocols whose fixed times are longer by a factor [1]."""
     return [
-        one._replace(
-            base_seconds=one.base_seconds * factor,
-            rank_seconds=one.rank_seconds * factor,
-            domain_seconds=one.domain_seconds * factor,
+        protocol._replace(
+            base_seconds=protocol.base_seconds * factor,
+            rank_seconds=protocol.rank_seconds * factor,
+            domain_seconds=protocol.domain_seconds * factor,
         )
-        for one in protocols
+        for protocol in protocols
     ]
 
 
 def _exchange_protocols(model: NcclTree) -> list[nccl.Protocol]:
-    """The same for everything else, with the kernels of exchanges."""
+    """Return the protocols of everything else, with the kernels of exchanges."""
     protocols, doubling = _protocols(model), model.exchange_per_domain_doubling
     if model.exchange_chain is not None:
-        protocols = [one._replace(chain=model.exchange_chain) for one in protocols]
+        protocols = [protocol._replace(chain=model.exchange_chain) for protocol in protocols]
     if doubling is None:
         return protocols
     chain = protocols[0].chain
@@ -179,14 +187,14 @@ def _exchange_protocols(model: NcclTree) -> list[nccl.Protocol]:
         nccl.Protocol(name, kernel.base, kernel.per_rank, doubling, kernel.bandwidth_factor, chain=chain)
         for name, kernel in model.exchange_kernels.items()
     ]
-    return [one._replace(domain_seconds=doubling) for one in protocols] + kernels
+    return [protocol._replace(domain_seconds=doubling) for protocol in protocols] + kernels
 
 
 def _network_factor(model: NcclTree) -> float:
     """Share of the network that carries payload, over that of the protocols [1]."""
     if model.network_factor is None:
         return 1.0
-    return model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
+    return model.network_factor / max(protocol.bandwidth_factor for protocol in model.protocols.values())
 
 
 def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """What was measured of an engine with one model on one chip: what every step of a setup is multiplied by.
+    """Levels of measured servers of an engine with one model on one chip: factors of every step of a setup.
 
     Attributes
     ----------
@@ -74,13 +74,13 @@ class SetupLevels:
         subject = None if levels is None else levels.of(model.name, hardware.name)
         if levels is None or subject is None:
             return None
-        known = next((each for each in subject.versions if each.version == version), None)
-        if known is None and not version:
+        measured = next((entry for entry in subject.versions if entry.version == version), None)
+        if measured is None and not version:
             newest = catalog.engine(levels.engine).at().version
-            known = next((each for each in subject.versions if each.version == newest), None)
-        ways = () if known is None else known.ways
+            measured = next((entry for entry in subject.versions if entry.version == newest), None)
+        ways = () if measured is None else measured.ways
         weights = precision.experts if has_experts(model) else precision.weights
-        return cls(levels.engine, known or subject, subject.versions, ways, weights)
+        return cls(levels.engine, measured or subject, subject.versions, ways, weights)
 
     @property
     def version(self) -> str | None:
@@ -94,17 +94,17 @@ class SetupLevels:
 
     @property
     def _deployments(self) -> tuple[MeasuredDeployment, ...]:
-        known = () if self._way is None else self._way.deployments
-        return tuple(each for each in known if each.weights == self.weights)
+        deployments = () if self._way is None else self._way.deployments
+        return tuple(deployment for deployment in deployments if deployment.weights == self.weights)
 
     def level(self, layout: str) -> MeasuredLevel:
         """The nearest to an instance of some layout, as :func:`layout_key` has it."""
         degrees = key_degrees(layout)
         bare = layout_key(degrees["tp"], degrees["dp"], degrees["pp"])
-        return next((each for each in self._deployments if each.layout == bare), self._way or self.widest)
+        return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen:
-        """What the level of the least known of some layouts has not seen; of none, what that of a new one has not."""
+        """Return what the level of the least known of some layouts has not seen; of none, of a new layout."""
         nearest = [self.level(layout) for layout in layouts]
         if nearest and all(isinstance(level, MeasuredDeployment) for level in nearest):
             return "load"
@@ -119,13 +119,13 @@ class SetupLevels:
         if not self._deployments:
             return factor
         groups = attention_groups(plans, layout)
-        for each in self._deployments:
-            degrees = key_degrees(each.layout)
+        for level in self._deployments:
+            degrees = key_degrees(level.layout)
             same = (plans.attention_ranks == degrees["tp"]) & (plans.pp == degrees["pp"])
-            own = math.exp(each.prefill if prefill else each.decode)
+            own = math.exp(level.prefill if prefill else level.decode)
             factor = np.where(same & (groups == degrees["dp"]), own, factor)
         return factor
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
-        """The same for instances that only read prompts or only decode, or that speculate."""
+        """Return the levels for instances that only read prompts or only decode, or that speculate."""
         return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates)

@@ -1,4 +1,4 @@
-"""Whether a deployment fits: the only capacity check there is."""
+"""Capacity of a deployment: the only capacity check there is."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Memory:
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
-        """Whether weights and cache fit, broadcastable to (...)."""
+        """True if weights and cache fit, broadcastable to (...)."""
         return np.asarray(self.available_bytes >= self.kv_bytes + self.weight_bytes)
 
     def of_one_plan(self) -> tuple[float, float, float]:
@@ -236,7 +236,7 @@ def _encoder_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumed
 
 
 def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
-    """What an engine takes of each accelerator besides weights, cache and activations [B]."""
+    """Return the memory that an engine takes of each accelerator besides weights, cache and activations [B]."""
     exchanging = np.asarray(plans.stage) > 1.0
     return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
 
@@ -260,7 +260,7 @@ def need(
     assumptions: Assumptions,
     shared_prefix: float = 0.0,
 ) -> Memory:
-    """What plans need and have.
+    """Return the memory that plans need and have.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def of_one_accelerator(
     assumptions: Assumptions,
     shared_prefix: float = 0.0,
 ) -> dict[str, float]:
-    """What takes the memory of each accelerator of a single plan, on average over those of the fullest stage.
+    """Return the parts of the memory of each accelerator of a single plan, on average over those of the fullest stage.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
-    """Whether memory and the depth of the pipeline allow the plans, broadcastable to ``plans.shape``."""
+    """Return whether memory and the depth of the pipeline allow the plans, broadcastable to ``plans.shape``."""
     return memory.fits & ~_too_deep(plans)
 
 

@@ -51,7 +51,7 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
 def saved_seconds(
     setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, alone: Array | None = None
 ) -> Array:
-    """What a step that decodes and reads prompts takes less than two steps for both, shape (...) [s].
+    """Return the time that a step which decodes and reads prompts takes less than two for both, shape (...) [s].
 
     ``alone`` is the time of the step that only reads the prompts [s]; the rest is as in :func:`mixed_step_seconds`. At
     most what either takes by itself.

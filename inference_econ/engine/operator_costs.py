@@ -17,7 +17,7 @@ from inference_econ.inputs import TensorLayout
 
 @dataclass(frozen=True, slots=True)
 class OperatorCosts:
-    """What one row of the operator table takes, over all of its occurrences in a step.
+    """Costs of one row of the operator table, over all of its occurrences in a step.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class OperatorCosts:
 
     @property
     def bound(self) -> str:
-        """What takes longest: compute, memory, network or launch."""
+        """Part that takes longest: compute, memory, network or launch."""
         times = {
             "compute": self.compute_seconds,
             "memory": self.memory_seconds,
@@ -86,7 +86,7 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
 
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """The same of an operator table that somebody else wrote; see :func:`operator_costs`."""
+    """Return the costs of an operator table that somebody else wrote; see :func:`operator_costs`."""
     network = Network.of(setup.hardware, setup.assumptions.network)
     rows = (_operator_costs(setup, operator, work, network, layout) for operator in work.operators)
     return [row for row in rows if row is not None]

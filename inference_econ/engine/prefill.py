@@ -104,29 +104,29 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
-    """What steps that read prompts take over their operators, on servers that were measured as they did [1].
+    """Return the time of steps that read prompts over that of their operators, on servers as they were measured [1].
 
     Where two halves of a batch take turns, each fills the gaps of the other, and operators are all that they take.
     """
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
-    each: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
-    return each * setup.measured_factor(plans, prefill=True)
+    overhead: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
+    return overhead * setup.measured_factor(plans, prefill=True)
 
 
 def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, cached: float) -> Prefill:
-    """What its operators take of the time of a prompt; see :func:`prefill`."""
+    """Return the time of a prompt that its operators take; see :func:`prefill`."""
     limit = setup.assumptions.serving.prefill_chunk
     if setup.assumptions.attention.cache == "recomputed":
         tokens, cached, limit = tokens + cached, 0.0, 0
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
-    each = tokens / chunks
-    halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
+    part = tokens / chunks
+    halfway = replace(setup, context=cached + (tokens - part) / 2.0, spread=tokens - part)
     gathering, split = np.zeros(()), setup.assumptions.serving.prefill_split
-    reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=1.0)
+    reading = replace(plans, batch=plans.pp, new_tokens=part, prefill=True, fullest=1.0)
     if split == "prompts":
         reading = replace(reading, fullest=together / plans.pp)
     else:
-        gathering, together = _gathering(setup, plans, each), plans.pp
+        gathering, together = _gathering(setup, plans, part), plans.pp
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
     share = (_chip_seconds(halfway, reading, work, step - gathering) + gathering) / step
@@ -156,7 +156,7 @@ def _chip_seconds(setup: Setup, plans: Plans, work: Work, seconds: Array) -> Arr
 
 
 def unhindered(setup: Setup) -> Setup:
-    """The same question for a host that launches kernels in no time."""
+    """Return the setup with a host that launches kernels in no time."""
     return replace(setup, assumptions=setup.assumptions.changed({"host.launch": 0.0}))
 
 
@@ -216,12 +216,12 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         wait for one prompt read others meanwhile [1].
     """
     groups = reading_groups(setup, plans)
-    each = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
-    if np.all(each == 1.0):
-        return np.ones_like(each)
-    counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
+    of_a_stage = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
+    if np.all(of_a_stage == 1.0):
+        return np.ones_like(of_a_stage)
+    counts = np.concatenate([np.ones((*of_a_stage.shape[:-1], 1)), of_a_stage], axis=-1)
     steps = group_steps(setup, plans, tokens, cached, counts, dealt(counts, groups))
-    return np.where(each > 1.0, np.minimum(steps[..., 1:] / (each * steps[..., :1]), 1.0), 1.0)
+    return np.where(of_a_stage > 1.0, np.minimum(steps[..., 1:] / (of_a_stage * steps[..., :1]), 1.0), 1.0)
 
 
 def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, most: Array) -> Array:

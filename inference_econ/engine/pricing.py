@@ -1,4 +1,4 @@
-"""What an hour of an accelerator costs: listed, given, or built up for one that is owned."""
+"""Cost of an hour of an accelerator: listed, given, or built up for one that is owned."""
 
 from __future__ import annotations
 
@@ -36,18 +36,23 @@ def hour_price(chip: HardwareSpec, asked: float | str | None) -> HourPrice | Non
 def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
     price = prices.of_kind(chip, kind)
     if price is None:
-        known = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip))) or "none"
+        kinds = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip))) or "none"
         others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), kind)]
         raise InputError(
+<<<<<<< HEAD
             f"{chip.name} lists no price of the kind {kind}; it lists {known}; {kind} is listed by "
             f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50",
             option="price",
+=======
+            f"{chip.name} lists no price of the kind {kind}; it lists {kinds}; {kind} is listed by "
+            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50"
+>>>>>>> facts
         )
     return price
 
 
 def owned_price(chip: HardwareSpec) -> HourPrice:
-    """What an hour in use of an accelerator costs that was bought at the price of its file, on the usual terms.
+    """Return the cost of an hour in use of an accelerator bought at the price of its file, on the usual terms.
 
     Raises
     ------
@@ -69,7 +74,7 @@ def owned_price(chip: HardwareSpec) -> HourPrice:
 def hour_cost(
     chip: HardwareSpec, purchase_dollars: float, terms: Ownership, board_watts: float | None = None
 ) -> money.HourCost:
-    """What an hour in use costs, by cause [USD/h]; see :func:`inference_econ.formulas.money.accelerator_hour_cost`.
+    """Return the cost of an hour in use, see :func:`inference_econ.formulas.money.accelerator_hour_cost` [USD/h].
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class UsualDrafts:
 
     @classmethod
     def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
-        """What the setup assumes; else what is published, and the draft length in the recipe of its only engine.
+        """Return what the setup assumes; else what is published, and the draft length in the recipe of its only engine.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class Speculation:
         return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
 
     def of_one_length(self) -> Speculation:
-        """The same with as many proposals in every round as there may be, as engines run it: whether they pay or not.
+        """Return it with as many proposals in every round as there may be, as engines run it: whether they pay or not.
 
         Examples
         --------
@@ -272,7 +272,7 @@ class Speculation:
         return replace(self, shortest=self.longest)
 
     def of_length(self, length: int) -> Speculation | None:
-        """The same with so many proposals in every round, at most :attr:`longest`; None with none [1].
+        """Return it with so many proposals in every round, at most :attr:`longest`; None with none [1].
 
         Examples
         --------
@@ -320,7 +320,7 @@ class Speculation:
         return (1, *(length + own for length in range(1, self.longest + 1)))
 
     def record(self) -> dict[str, object]:
-        """The same as plain data."""
+        """Return it as plain data."""
         return {
             "proposer": self.proposer,
             "draft_model": None if self.model is None else self.model.name,

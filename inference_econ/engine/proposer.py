@@ -1,4 +1,4 @@
-"""What proposes tokens, as a model on the chips of its target: seconds, memory, placement."""
+"""Proposers of tokens, as models on the chips of their targets: seconds, memory, placement."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Proposer:
 
     @property
     def independent(self) -> bool:
-        """Whether the time of a proposal does not depend on the target's layout."""
+        """True if the time of a proposal does not depend on the target's layout."""
         own_layout = self.target.assumptions.serving.draft_placement == "own_layout"
         return self.setup is None or (self.speculation.proposer == "draft" and own_layout)
 
@@ -104,7 +104,7 @@ class Proposer:
         return fastest_cut(self.setup, self.placed(plans)[0])
 
     def memory(self, plans: Plans) -> Memory:
-        """What target and proposer need together; without the proposer if ``capacity.draft`` says so.
+        """Return the memory that target and proposer need together; without the proposer if ``capacity.draft`` says so.
 
         The output embedding of a head is the target's.
         """
@@ -124,7 +124,7 @@ class Proposer:
         )
 
     def _target_memory(self, plans: Plans) -> Memory:
-        """What the target needs; where states lie in pages, each proposal of a round has a state of its own."""
+        """Return the memory of the target; where states lie in pages, proposals of a round have states of their own."""
         capacity = self.target.assumptions.capacity
         if not capacity.state_pages:
             return self.target.memory(plans)
@@ -137,25 +137,25 @@ class Proposer:
         A head is on the chips of one stage, in the target's layout. A draft model with a layout of its own is counted
         once, cut over all chips of a stage; otherwise it is cut like the target's attention.
         """
-        one = np.ones(())
+        single = np.ones(())
         if self.speculation.proposer != "draft":
-            return replace(plans, accelerators=plans.stage, pp=one, new_tokens=1, prefill=False), one
+            return replace(plans, accelerators=plans.stage, pp=single, new_tokens=1, prefill=False), single
         if self.independent:
-            return Plans.of(plans.accelerators, plans.batch, plans.pp), one
+            return Plans.of(plans.accelerators, plans.batch, plans.pp), single
         degrees = self._degrees(plans)
         copies = np.asarray(plans.accelerators / degrees)
         # The fullest copy sets the pace.
         batch = np.maximum(plans.batch / copies, 1.0)
-        return Plans(degrees, batch, one, degrees, one, whole=plans.whole), copies
+        return Plans(degrees, batch, single, degrees, single, whole=plans.whole), copies
 
     def _degrees(self, plans: Plans) -> Array:
         """Chips that a copy of the draft model is cut over: the most that divide it and the attention ranks [1]."""
         assert self.setup is not None
-        ranks, one = plans.attention_ranks, np.ones(1)
+        ranks, single = plans.attention_ranks, np.ones(1)
         if not plans.whole:
             return ranks
         numbers = np.arange(1.0, ranks.max(initial=1.0) + 1.0)
-        alone = Plans(numbers, one, one, numbers, one, whole=True)
+        alone = Plans(numbers, single, single, numbers, single, whole=True)
         divides = numbers == 1.0
         for cut in self.setup.assumptions.layout.tensor_layouts:
             problems = indivisible(self.setup.model, alone, cut, self.setup.assumptions)

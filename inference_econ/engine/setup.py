@@ -73,7 +73,7 @@ _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What a question leaves to the market: who serves, and in which format the cache is kept.
+    """Choices that a question leaves to the market: who serves, and in which format the cache is kept.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class Setup:
                 "give the machines, for example --set hardware.rented_as='[1, 8]'",
                 option="rent",
             )
-        object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
+        object.__setattr__(self, "assumptions", self.assumptions.for_chip(self.hardware))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
             raise InputError(
                 f"capacity.host_weights is {self.assumptions.capacity.host_weights:g}, but {self.hardware.name} lists "
@@ -286,11 +286,11 @@ class Setup:
 
     @property
     def has_recipes(self) -> bool:
-        """Whether it is served as engines' recipes have it: under their own profiles, and no other assumptions."""
+        """True if it is served as engines' recipes have it: under their own profiles, and no other assumptions."""
         return self.left_open is not None and self.left_open.assumptions == self.assumptions
 
     def with_cache(self, kv: str | None) -> Setup:
-        """The same with the cache in the format of a recipe, where the question leaves that open.
+        """Return the setup with the cache in the format of a recipe, where the question leaves that open.
 
         Raises
         ------
@@ -307,7 +307,7 @@ class Setup:
         return replace(self, precision=precision)
 
     def run_by(self, engine: ServingEngine) -> Setup:
-        """The same as one engine runs it: under its profile and its rules, in layouts that it can start.
+        """Return the setup as one engine runs it: under its profile and its rules, in layouts that it can start.
 
         Where any layout is asked for, any layout under its profile.
 
@@ -322,11 +322,11 @@ class Setup:
         opinions = profiles.for_hardware(self.hardware, engine.name, changes=changes)
         opinions = with_engine(_without_exceptions(opinions, changes), engine.facts, self.hardware, _changed(changes))
         able = (engine,) if self.engines else ()
-        one = replace(self, assumptions=opinions, engines=able).levelled(engine.name, engine.facts.version)
-        return replace(one, left_open=replace(self.left_open, engine=False, assumptions=one.assumptions))
+        setup = replace(self, assumptions=opinions, engines=able).levelled(engine.name, engine.facts.version)
+        return replace(setup, left_open=replace(self.left_open, engine=False, assumptions=setup.assumptions))
 
     def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
-        """The same with the levels of its assumptions, which are those of one engine.
+        """Return the setup with the levels of its assumptions, which are those of one engine.
 
         Parameters
         ----------
@@ -340,11 +340,11 @@ class Setup:
             return self
         if version is None and engine and self.engines:
             version = self.engines[0].facts.version
-        known = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
-        return self if known is None else replace(self, levels=known)
+        measured = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
+        return self if measured is None else replace(self, levels=measured)
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> Setup:
-        """The same for instances that only read prompts or only decode, or that speculate."""
+        """Return the setup for instances that only read prompts or only decode, or that speculate."""
         if self.levels is None:
             return self
         return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
@@ -357,7 +357,7 @@ class Setup:
 
     @property
     def unmeasured(self) -> Setup:
-        """The same as operators say, whatever was measured."""
+        """The setup as operators say, whatever was measured."""
         return self if self.levels is None else replace(self, levels=None)
 
     @property
@@ -422,13 +422,13 @@ class Setup:
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """What an instance of a large fleet costs, shape (...) [USD/h]; no fleet pays less for each."""
+        """Return the cost of an instance of a large fleet, shape (...) [USD/h]; no fleet pays less for each."""
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
         if self.contexts:
-            works = [each.work(plans) for each in self._apart()]
+            works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
         domain, shared = self.hardware.link_domain, self.shared_prefix
         context, spread = self.context, self.spread
@@ -505,7 +505,7 @@ class Setup:
         return unit
 
     def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
-        """What is known of the kernels of products with weights of ``dtype``; nothing of attention scores."""
+        """Return the kernels of products with weights of ``dtype``; None of attention scores."""
         if kind == "dense":
             return self.assumptions.chip.product(dtype)
         return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
@@ -522,9 +522,9 @@ class Setup:
             return 1.0
         if assumed.chip.overlap == "step":
             return 0.0
-        known = operator.rates or self.kernel(operator.dtype, operator.kind)
-        if known is not None:
-            return 1.0 - known.overlap
+        rates = operator.rates or self.kernel(operator.dtype, operator.kind)
+        if rates is not None:
+            return 1.0 - rates.overlap
         return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
@@ -532,8 +532,8 @@ class Setup:
         kernels: Array | float = self._usual_kernels(operator)
         if self.assumptions.host.engine is None:
             return kernels
-        engine, family = self.assumptions.host.engine, self.hardware.family
-        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, family):
+        engine, generation = self.assumptions.host.engine, self.hardware.generation
+        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, generation):
             counted = count.kernels * operator.parts
             kernels = np.where(work.summed, counted, kernels) if count.summed else counted
         return kernels
@@ -548,8 +548,8 @@ class Setup:
         """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
         assumed = self.assumptions
         own = assumed.attention.latent_graph_launch if operator.latent else None
-        each = assumed.host.graph_launch if own is None else own
-        return self.kernels(operator, work) * each
+        launch = assumed.host.graph_launch if own is None else own
+        return self.kernels(operator, work) * launch
 
     @property
     def bytes_per_second(self) -> float:
@@ -557,7 +557,7 @@ class Setup:
         return self.hardware.hbm_bytes_per_second * self.assumptions.chip.hbm_efficiency
 
     def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
-        """The same for weights of a format in a kind of operator [B/s]."""
+        """Return the sustained bandwidth for weights of a format in a kind of operator [B/s]."""
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
             share = min(kernel.hbm_efficiency * self._kernel_efficiency(kind), 1.0)
@@ -572,7 +572,7 @@ class Setup:
         return self.hardware.hbm_bytes_per_second * share
 
     def kv_bytes_per_second(self, operator: Operator) -> float:
-        """The same for the cache, or states, that a row of the operator table reads [B/s]."""
+        """Return the sustained bandwidth for the cache, or states, that a row of the operator table reads [B/s]."""
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None and operator.kind == "scores":
@@ -585,23 +585,23 @@ class Setup:
         return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
 
     def memory(self, plans: Plans) -> Memory:
-        """What the plans need and have."""
+        """Return the memory that the plans need and have."""
         if self.contexts:
             return self._mixed_memory(plans)
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
         return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, self.shared_prefix)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
-        """What takes the memory of each accelerator of a single plan [B]."""
+        """Return the parts of the memory of each accelerator of a single plan [B]."""
         if self.contexts:
-            each = [setup.memory_of_one_accelerator(plan) for setup in self._apart()]
-            return {name: float(np.average([one[name] for one in each], weights=self._counts)) for name in each[0]}
+            parts = [setup.memory_of_one_accelerator(plan) for setup in self._apart()]
+            return {name: float(np.average([part[name] for part in parts], weights=self._counts)) for name in parts[0]}
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
         shared = self.shared_prefix
         return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions, shared)
 
     def _apart(self) -> list[Setup]:
-        """The same question for all sequences at each of the contexts."""
+        """Return the setup with all sequences at each of the contexts."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
@@ -609,9 +609,11 @@ class Setup:
         return [count for _, count in self.contexts]
 
     def _mixed_memory(self, plans: Plans) -> Memory:
-        each = [setup.memory(plans) for setup in self._apart()]
-        cache = np.average([np.broadcast_to(one.kv_bytes, plans.shape) for one in each], axis=0, weights=self._counts)
-        return replace(each[-1], kv_bytes=cache)
+        parts = [setup.memory(plans) for setup in self._apart()]
+        cache = np.average(
+            [np.broadcast_to(part.kv_bytes, plans.shape) for part in parts], axis=0, weights=self._counts
+        )
+        return replace(parts[-1], kv_bytes=cache)
 
     def _kept_tokens(self, plans: Plans) -> float:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
@@ -634,7 +636,7 @@ class Setup:
         codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
         if not (self.engines and plans.whole):
             return codes
-        able = any_can_start(self.engines, self.model, self.hardware.family, plans, layout)
+        able = any_can_start(self.engines, self.model, self.hardware.generation, plans, layout)
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
     def check_startable(self, pins: Pins, cut: TensorLayout = "1d") -> None:
@@ -654,12 +656,12 @@ class Setup:
         return {**columns, **able}
 
     def layout_record(self, plan: Plans, cut: TensorLayout) -> dict[str, float | str]:
-        """The same of a single plan, of shape (1,)."""
+        """Return the degrees of a single plan, of shape (1,), and the engines that can start it."""
         return {name: values[0] for name, values in self.layout_columns(plan, np.array([cut])).items()}
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
-        return names_of_able(self.engines, self.model, self.hardware.family, plans)
+        return names_of_able(self.engines, self.model, self.hardware.generation, plans)
 
 
 def _changed(changes: Iterable[str]) -> list[str]:
@@ -668,5 +670,5 @@ def _changed(changes: Iterable[str]) -> list[str]:
 
 
 def _without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
-    """What is asked for is not what a family of chips is an exception from."""
+    """Return opinions in which what is asked for is not what a family of chips is an exception from."""
     return opinions.without_exceptions([name for name in _changed(changes) if not name.startswith("per_family")])

@@ -67,12 +67,12 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float) -
     )
     ahead = [row for block in setup.model.blocks for row in takewhile(_needs_no_cache, mixer(table, block))]
     everything = _seconds(after, work, work.operators)
-    each = float(prefill(setup, process, tokens, cached).seconds[0]) / everything
+    factor = float(prefill(setup, process, tokens, cached).seconds[0]) / everything
     before, attention, end = (
-        each * _seconds(after, work, rows)
+        factor * _seconds(after, work, rows)
         for rows in (ahead, (row for row in work.operators if row.kind == "scores"), after_layers(table))
     )
-    return PromptPart(before / layers, (each * everything - before - end) / layers, attention / layers, end)
+    return PromptPart(before / layers, (factor * everything - before - end) / layers, attention / layers, end)
 
 
 def _needs_no_cache(row: Operator) -> bool:
@@ -149,7 +149,7 @@ def gathering_seconds(setup: Setup, processes: int, size: float, domains: float)
 
 
 def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> float:
-    """What all chips of a process send each other to read a part of a prompt.
+    """Return the traffic between all chips of a process that read a part of a prompt.
 
     Parameters
     ----------
@@ -172,6 +172,6 @@ def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> f
         for sent in row.collectives.get(setup.assumptions.layout.tensor_layouts[0], ()):
             ranks = np.maximum(sent.ranks, 1.0)
             passes = (2.0 if sent.kind == "all_reduce" else 1.0) * sent.repeats * row.repeats
-            each = passes * (ranks - 1.0) * sent.bytes_per_token * tokens
-            total += float(np.ravel(each * process.stage / ranks)[0])
+            traffic = passes * (ranks - 1.0) * sent.bytes_per_token * tokens
+            total += float(np.ravel(traffic * process.stage / ranks)[0])
     return total

@@ -118,8 +118,8 @@ def rounds(
     ]
     verify = np.stack(np.broadcast_arrays(*verified), axis=-1)
     propose = Proposer.of(setup, speculation).seconds(full, layouts)
-    each = np.broadcast_to(propose, verify.shape[:-1])
-    return Rounds(verify, each, speculation.tokens(serving), speculation.shortest)
+    proposals = np.broadcast_to(propose, verify.shape[:-1])
+    return Rounds(verify, proposals, speculation.tokens(serving), speculation.shortest)
 
 
 def _verify_seconds(setup: Setup, plans: Plans, cut: TensorLayout | None) -> Array:
@@ -149,7 +149,7 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
 
 
 def needed_memory(setup: Setup, plans: Plans, speculation: Speculation | None) -> Memory:
-    """What target and proposer need together, see :meth:`Proposer.memory`; entries broadcastable to (...) [B]."""
+    """Return the memory of target and proposer, see :meth:`Proposer.memory`; entries broadcastable to (...) [B]."""
     return setup.memory(plans) if speculation is None else Proposer.of(setup, speculation).memory(plans)
 
 

@@ -103,13 +103,13 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     work = setup.work(plans) if work is None else work
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
-    totals = [np.maximum(alone + each, host) for each in exchanged]
+    totals = [np.maximum(alone + seconds, host) for seconds in exchanged]
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
         taken = _exchange_processors(setup, work)
-        for index, each in enumerate(exchanged):
-            turns = 2.0 * np.maximum(np.maximum(alone + taken * each, each), host)
+        for index, seconds in enumerate(exchanged):
+            turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
             totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
     overhead, streamed = overhead_seconds(setup, plans), streamed_seconds(setup, plans)
     if np.any(streamed):
@@ -125,7 +125,7 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
         return None
     if kind == "when_faster":
         return np.ones((), dtype=bool)
-    possible = any_takes_turns(setup.engines, setup.model, setup.hardware.family, plans)
+    possible = any_takes_turns(setup.engines, setup.model, setup.hardware.generation, plans)
     return possible if possible.any() else None
 
 
@@ -135,14 +135,14 @@ def _exchange_processors(setup: Setup, work: Work) -> float:
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
-    """The same instances with half of the sequences of each group, of decode steps at least one: of prompts tokens."""
+    """Return instances with half of the sequences of each group, at least one in decode steps, of prompts tokens."""
     layout = setup.assumptions.layout
     ratio = fullest_group(plans, layout)
     if plans.prefill or np.any(plans.riding):
         return replace(plans, batch=plans.batch / 2.0, riding=plans.riding / 2.0, fullest=ratio)
-    one = attention_groups(plans, layout) * plans.pp
-    half = np.maximum(plans.batch / 2.0, one)
-    return replace(plans, batch=half, fullest=np.maximum(plans.batch / 2.0 * ratio, one) / half)
+    least = attention_groups(plans, layout) * plans.pp
+    half = np.maximum(plans.batch / 2.0, least)
+    return replace(plans, batch=half, fullest=np.maximum(plans.batch / 2.0 * ratio, least) / half)
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
@@ -269,22 +269,22 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 def _cached_bytes(operator: Operator, work: Work) -> Array:
     """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
-    each = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
-    return each + operator.shared_kv_bytes if _some(operator.shared_kv_bytes) else each
+    own = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
+    return own + operator.shared_kv_bytes if _some(operator.shared_kv_bytes) else own
 
 
 def _some(values: Array | float) -> bool:
-    """Whether any of them is not 0; most entries of a table are plain numbers, for which numpy takes long."""
+    """Return whether any of them is not 0; most entries of a table are plain numbers, for which numpy takes long."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
 def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
     """One roofline per operator, or a single one for the whole step."""
-    each = [operator_roofline(setup, operator, work) for operator in work.operators]
+    rooflines = [operator_roofline(setup, operator, work) for operator in work.operators]
     if setup.assumptions.chip.overlap != "step":
-        return each
+        return rooflines
     compute, weights, activations, cache = (
-        np.asarray(sum(getattr(roofline, name) for roofline in each))
+        np.asarray(sum(getattr(roofline, name) for roofline in rooflines))
         for name in ("compute", "weights", "activations", "kv_cache")
     )
     return [Roofline(compute, weights, activations, cache)]
@@ -350,14 +350,14 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
-    each = _kernels(setup, work) * assumed.host.launch
+    launching = _kernels(setup, work) * assumed.host.launch
     if not (assumed.host.cuda_graphs and assumed.host.captured_tokens):
-        return each
+        return launching
     # Rotations, which engines count with attention, are in the graphs.
     scores = (operator.repeats * operator.launches for operator in work.operators if operator.kind == "scores")
     pieces = sum(scores) + work.layers + 1.0
     own = work.tokens * work.fullest_tokens / work.groups
-    return np.where(own <= assumed.host.captured_tokens, np.minimum(pieces * assumed.host.launch, each), each)
+    return np.where(own <= assumed.host.captured_tokens, np.minimum(pieces * assumed.host.launch, launching), launching)
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
@@ -409,8 +409,8 @@ def mfu(
     prompt : float, optional
         Prompt tokens of each sequence [tokens]; a decode step of one token if not given.
     """
-    one = np.ones(())
-    alone = Plans(one, one, one, one, one, new_tokens=prompt or 1, prefill=prompt is not None)
+    single = np.ones(())
+    alone = Plans(single, single, single, single, single, new_tokens=prompt or 1, prefill=prompt is not None)
     useful = sum(
         row.repeats
         * (row.flop_per_token * alone.new_tokens + row.flop_per_sequence)

@@ -52,10 +52,10 @@ class Interval(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a prediction is about; None where nothing is asked."""
+    """Subject of a prediction; None where nothing is asked."""
 
     model: ModelSpec
-    """What is served."""
+    """Model that is served."""
     hardware: HardwareSpec
     """On what."""
     weights: str | None = None
@@ -77,7 +77,7 @@ class Subject(NamedTuple):
     layout: str = ""
     """Of an instance, see :func:`layout_key`; empty if it is not known."""
     unseen: Unseen | None = None
-    """What the level of measured servers that it is predicted with has not seen of it; None without such a level."""
+    """Part of it that the level of measured servers has not seen; None where it is predicted without a level."""
 
 
 def asked_subject(
@@ -87,7 +87,7 @@ def asked_subject(
     accelerators: float | None = None,
     concurrency: float | None = None,
 ) -> Subject:
-    """What a question is about; its context counts where the length of prompts is not known, unless it is empty."""
+    """Return the subject of a question; its context counts where lengths of prompts are unknown, unless it is empty."""
     context = setup.context if isl is None and setup.context else None
     return Subject(
         setup.model, setup.hardware, setup.precision.experts, isl, osl, accelerators, concurrency,
@@ -111,13 +111,13 @@ class Instances(NamedTuple):
     speculates: bool = False
     """Tokens are proposed and verified."""
     label: str = ""
-    """What it is called among several."""
+    """Name among several."""
     layouts: Sequence[str] = ()
     """Of the instances, see :func:`layout_key`; empty if they are not known."""
 
     @property
     def subject(self) -> Subject:
-        """What they have in common, and how little is known of the least known of them."""
+        """Common subject of the instances, and how little is known of the least known of them."""
         subject = asked_subject(self.setup, self.isl, self.osl)
         if self.setup.levels is None:
             return subject
@@ -176,7 +176,7 @@ class LeftOutErrors(NamedTuple):
     """Errors of predictions for rows whose likes a fit had not seen."""
 
     unlike: Unlike | Unseen
-    """What was left out of the fits, or of the levels of measured servers."""
+    """Part that was left out of the fits, or of the levels of measured servers."""
     spread: ErrorSpread
     """The errors."""
 
@@ -188,8 +188,8 @@ def error_spread(
 
     See there for the parameters; None if the assumptions were not fitted to such a quantity.
     """
-    known = {} if assumptions.calibration is None else assumptions.calibration.errors
-    spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in known.items() if quantity in errors]
+    by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
+    spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
     asked = list(subjects)
     kinds = {kind for subject in asked for kind in unlike(subject, assumptions)}
     applying = [errors for errors in spreads if errors.unlike in kinds]
@@ -210,26 +210,26 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     assumptions : Assumptions
         Under which it is answered; empty if they were not fitted.
     """
-    known = assumptions.calibration
-    if known is None:
+    calibration = assumptions.calibration
+    if calibration is None:
         return set()
     if subject.unseen is not None:
         # Errors of predictions with levels speak for such servers, but for what lies beyond them.
         return {reason.unlike for reason in reasons(subject, assumptions)}
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
-    if f"{subject.engine} {subject.version}" not in known.versions or not subject.version:
+    if f"{subject.engine} {subject.version}" not in calibration.versions or not subject.version:
         kinds.add("version")
-    if subject.layout and not _laid_out_so(subject.layout, known):
+    if subject.layout and not _laid_out_so(subject.layout, calibration):
         kinds.add("layout")
-    engines = [subject.engine] if subject.engine else known.engines
-    if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(known.subjects):
-        kinds.add(_new_part(subject, known))
+    engines = [subject.engine] if subject.engine else calibration.engines
+    if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(calibration.subjects):
+        kinds.add(_new_part(subject, calibration))
     return kinds
 
 
-def _new_part(subject: Subject, known: Calibration) -> Unlike:
-    """What of an engine, chip and model that were not measured together was not measured at all."""
-    parts = [set(names) for names in zip(*(key.split(STROKE) for key in known.subjects), strict=True)]
+def _new_part(subject: Subject, calibration: Calibration) -> Unlike:
+    """Return which of an engine, chip and model that were not measured together was not measured at all."""
+    parts = [set(names) for names in zip(*(key.split(STROKE) for key in calibration.subjects), strict=True)]
     if not parts or subject.model.name not in parts[2]:
         return "model"
     return "subject" if subject.hardware.name in parts[1] else "hardware"
@@ -244,11 +244,11 @@ class Reason(NamedTuple):
     """Why a question is unlike the measurements behind some assumptions."""
 
     kind: str
-    """What questions have in common."""
+    """Kind of reason, which questions have in common."""
     text: str
     """For people, with the numbers."""
     unlike: Unlike
-    """What fits must have left out, so that their errors speak for the question."""
+    """Part that fits must have left out, so that their errors speak for the question."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
@@ -270,37 +270,43 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
 
 
 def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
-    """The same as :func:`outside`, with what questions have in common."""
+    """Return the reasons of :func:`outside`, with what questions have in common."""
     if assumptions.calibration is None:
         return []
-    known = assumptions.calibration
+    calibration = assumptions.calibration
     if subject.unseen is not None:
-        return [*_changed(subject), *(reason for reason in _far(subject, known) if reason.unlike == "traffic")]
-    return [*_unknown(subject, known), *_apart(subject, known), *_changed(subject), *_far(subject, known)]
+        return [*_changed(subject), *(reason for reason in _far(subject, calibration) if reason.unlike == "traffic")]
+    return [
+        *_unknown(subject, calibration),
+        *_apart(subject, calibration),
+        *_changed(subject),
+        *_far(subject, calibration),
+    ]
 
 
-def _unknown(asked: Subject, known: Calibration) -> Iterator[Reason]:
-    if asked.hardware.family not in known.families:
+def _unknown(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
+    if subject.hardware.family not in calibration.families:
         yield _worded(
-            f"no chip of the family {asked.hardware.family} was measured ({', '.join(known.families)})", "hardware"
+            f"no chip of the family {subject.hardware.family} was measured ({', '.join(calibration.families)})",
+            "hardware",
         )
-    if asked.engine and asked.engine not in known.engines:
-        measured = f"was not measured ({', '.join(known.engines)})"
+    if subject.engine and subject.engine not in calibration.engines:
+        measured = f"was not measured ({', '.join(calibration.engines)})"
         yield _worded(
-            "the engine is not recorded" if asked.engine == UNKNOWN else f"{asked.engine} {measured}", "engine"
+            "the engine is not recorded" if subject.engine == UNKNOWN else f"{subject.engine} {measured}", "engine"
         )
-    weights = formats(asked.model, asked.weights)
-    if weights not in known.weights:
-        yield _worded(f"no weights in {weights} were measured ({', '.join(known.weights)})", "model")
+    weights = formats(subject.model, subject.weights)
+    if weights not in calibration.weights:
+        yield _worded(f"no weights in {weights} were measured ({', '.join(calibration.weights)})", "model")
 
 
-def _apart(asked: Subject, known: Calibration) -> Iterator[Reason]:
+def _apart(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
     """Ways of cutting a model up that no instance of it had, or none at all."""
-    if known.parallel is None:
+    if calibration.parallel is None:
         return
-    degrees, model = key_degrees(asked.layout), asked.model.name
+    degrees, model = key_degrees(subject.layout), subject.model.name
     for axis, words in _AXES.items():
-        measured = known.parallel.get(axis, ())
+        measured = calibration.parallel.get(axis, ())
         if degrees[axis] == 1.0 or model in measured:
             continue
         if measured:
@@ -309,25 +315,30 @@ def _apart(asked: Subject, known: Calibration) -> Iterator[Reason]:
             yield _worded(f"no measured instance had {words}", "layout")
 
 
-def _laid_out_so(layout: str, known: Calibration) -> bool:
-    """Whether an instance was measured whose attention was laid out so; expert ranks are not always recorded."""
+def _laid_out_so(layout: str, calibration: Calibration) -> bool:
+    """Return whether an instance was measured whose attention was laid out so; expert ranks are not always recorded."""
     degrees = key_degrees(layout)
-    return layout_key(degrees["tp"], degrees["dp"], degrees["pp"]) in known.layouts
+    return layout_key(degrees["tp"], degrees["dp"], degrees["pp"]) in calibration.layouts
 
 
-def unlike_layouts(layouts: Iterable[str], subject: Subject, known: Calibration) -> list[Subject]:
-    """What is asked with each layout that is unlike those that were measured, once."""
+def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
+    """Return the subject with each layout that is unlike those that were measured, once."""
     asked = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
-    return [each for each in asked if not _laid_out_so(each.layout, known) or any(_apart(each, known))]
+    return [
+        unlike for unlike in asked if not _laid_out_so(unlike.layout, calibration) or any(_apart(unlike, calibration))
+    ]
 
 
 def _worded(text: str, unlike: Unlike) -> Reason:
     return Reason(text, text, unlike)
 
 
-def _changed(asked: Subject) -> Iterator[Reason]:
+def _changed(subject: Subject) -> Iterator[Reason]:
     """What-ifs: a chip or model that nobody has measured, although it has the name of one that was."""
-    parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (("hardware", asked.hardware), ("model", asked.model))
+    parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
+        ("hardware", subject.hardware),
+        ("model", subject.model),
+    )
     for part, spec in parts:
         fields = [
             field for field, source in spec.sources.items()
@@ -337,19 +348,25 @@ def _changed(asked: Subject) -> Iterator[Reason]:
             yield _worded(f"the {part} is changed ({', '.join(fields)})", part)
 
 
-def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
-    each = None
-    if asked.concurrency is not None and asked.accelerators is not None:
-        each = asked.concurrency / asked.accelerators
-    context = Range(low=known.isl.low, high=known.isl.high + known.osl.high / 2.0)
-    parameters = Range(low=known.parameters.low / _BILLION, high=known.parameters.high / _BILLION)
+def _far(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
+    load = None
+    if subject.concurrency is not None and subject.accelerators is not None:
+        load = subject.concurrency / subject.accelerators
+    context = Range(low=calibration.isl.low, high=calibration.isl.high + calibration.osl.high / 2.0)
+    parameters = Range(low=calibration.parameters.low / _BILLION, high=calibration.parameters.high / _BILLION)
     values: tuple[tuple[str, str, float | None, Range, Unlike], ...] = (
-        ("parameters", "{} billion parameter{}", asked.model.total_parameters / _BILLION, parameters, "model"),
-        ("isl", "isl of {} token{}", asked.isl, known.isl, "traffic"),
-        ("osl", "osl of {} token{}", asked.osl, known.osl, "traffic"),
-        ("context", "context of {} token{}", asked.context, context, "traffic"),
-        ("accelerators", "{} accelerator{}", asked.accelerators, known.accelerators, "layout"),
-        ("requests per accelerator", "{} request{} per accelerator", each, known.requests_per_accelerator, "traffic"),
+        ("parameters", "{} billion parameter{}", subject.model.total_parameters / _BILLION, parameters, "model"),
+        ("isl", "isl of {} token{}", subject.isl, calibration.isl, "traffic"),
+        ("osl", "osl of {} token{}", subject.osl, calibration.osl, "traffic"),
+        ("context", "context of {} token{}", subject.context, context, "traffic"),
+        ("accelerators", "{} accelerator{}", subject.accelerators, calibration.accelerators, "layout"),
+        (
+            "requests per accelerator",
+            "{} request{} per accelerator",
+            load,
+            calibration.requests_per_accelerator,
+            "traffic",
+        ),
     )
     for name, words, value, seen, part in values:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:

@@ -101,7 +101,7 @@ def grouped_query_flop(query_heads: float, head_dim: float) -> float:
 
 
 def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> float:
-    """The same for multi-head latent attention with absorbed projections.
+    """Return the arithmetic per new token and cached token of multi-head latent attention with absorbed projections.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def recurrence_flop(state_elements: float) -> float:
 def padded_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
-    """What kernels of attention take the time of, over what is needed.
+    """Return the work whose time kernels of attention take, over the work that is needed.
 
     Parameters
     ----------

@@ -292,7 +292,7 @@ def nccl_parts(
     protocols: Sequence[Protocol],
     seconds_per_byte: npt.ArrayLike,
 ) -> CollectiveTime:
-    """The same as :func:`nccl_seconds`, in its parts.
+    """Return the parts of the time that :func:`nccl_seconds` returns.
 
     Parameters
     ----------
@@ -309,8 +309,8 @@ def nccl_parts(
     Eqs. (23), (28) and (40) of Erdil (2025).
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
-    each = _each_protocol(kind, size / groups, groups, size_bytes, protocols, seconds_per_byte)
-    times = [np.broadcast_arrays(latency, transfer, size) for latency, transfer in each]
+    parts = _each_protocol(kind, size / groups, groups, size_bytes, protocols, seconds_per_byte)
+    times = [np.broadcast_arrays(latency, transfer, size) for latency, transfer in parts]
     latencies = np.stack([time[0] for time in times])
     transfers = np.stack([time[1] for time in times])
     fastest = np.argmin(latencies + transfers, axis=0)

@@ -26,7 +26,7 @@ _BALANCING = 60
 
 
 class LayerWork(NamedTuple):
-    """What one layer computes and caches."""
+    """Arithmetic and cache of one layer."""
 
     layers: int
     """How many there are [1]."""
@@ -41,7 +41,7 @@ class LayerWork(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What runs one process, and what links it to the next."""
+    """Rates of one process, and of its link to the next."""
 
     matmul_flops_per_second: float
     """Sustained in matrix multiplications [FLOP/s]."""
@@ -417,6 +417,6 @@ def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: 
     >>> interpolated_partition([100, 200], [[50, 50], [120, 80]], 150)
     array([82.5, 67.5])
     """
-    known = np.asarray(contexts, dtype=float)
-    shares = np.asarray(partitions, dtype=float) / known[:, None]
-    return context * np.array([np.interp(context, known, column) for column in shares.T])
+    lengths = np.asarray(contexts, dtype=float)
+    shares = np.asarray(partitions, dtype=float) / lengths[:, None]
+    return context * np.array([np.interp(context, lengths, column) for column in shares.T])

@@ -35,7 +35,7 @@ def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[A
 
 
 def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """The same by the rule that the published code used until 22 May 2025.
+    """Return copies of both sides by the rule that the published code used until 22 May 2025.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def dollars_per_million_tokens(
 
 
 def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike, exponent: float) -> Array:
-    """What a buyer maximises whose value of a token grows as a power of its speed.
+    """Return the objective of a buyer whose value of a token grows as a power of its speed.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Exponents(NamedTuple):
 
 
 def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike) -> Exponents:
-    """What choosing a point says of the buyer: the exponents for which no other point is preferred.
+    """Return what a choice reveals of the buyer: the exponents for which no other point is preferred.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
 
 
 class HourCost(NamedTuple):
-    """What an hour in use of one accelerator costs, by cause; every field has the shape of the inputs [USD/h]."""
+    """Cost of an hour in use of one accelerator, by cause; every field has the shape of the inputs [USD/h]."""
 
     depreciation: Array
     """The purchase price over the hours in use of its lifetime."""
@@ -151,7 +151,7 @@ class HourCost(NamedTuple):
 
 
 class Power(NamedTuple):
-    """What an accelerator draws, and what that costs."""
+    """Power that an accelerator draws, and its price."""
 
     board_watts: npt.ArrayLike = 0.0
     """Of the accelerator at work; idle it is taken to draw none [W]."""
@@ -270,7 +270,7 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
 
 def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
-    """What a million tokens cost, if so many of them carry a bill.
+    """Return the cost of a million tokens, if so many of them carry a bill.
 
     Parameters
     ----------

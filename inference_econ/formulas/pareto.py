@@ -40,7 +40,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
 
 def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether another point is at least as good in both, and better in one.
+    """Return whether another point is at least as good in both, and better in one.
 
     Parameters
     ----------

@@ -156,9 +156,9 @@ def stored_tokens(
     """
     rate, number = _known("requests_per_second", requests_per_second), _known("turns", count, least=1.0)
     lifetime, think = _known("lifetime_seconds", lifetime_seconds), _known("think_seconds", think_seconds, least=1e-9)
-    each = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
+    turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
     waiting = (number - 1.0) / 2.0 * think * returning(lifetime, think) + lifetime
-    return np.asarray(_known("system_tokens", system_tokens) + rate * each * waiting)
+    return np.asarray(_known("system_tokens", system_tokens) + rate * turn_tokens * waiting)
 
 
 def lifetime_that_fits(
@@ -206,10 +206,10 @@ def lifetime_that_fits(
 
     room = np.maximum(_known("tokens", tokens) - _known("system_tokens", system_tokens), 0.0)
     rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
-    each = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
+    turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
     think, again = _known("think_seconds", think_seconds, least=1e-9), (number - 1.0) / 2.0
     # In units of the time until the next question.
-    fresh = room / (rate * each * think)
+    fresh = room / (rate * turn_tokens * think)
     with np.errstate(divide="ignore"):
         lifetime = np.maximum(fresh - again + wrightomega(np.log(again) + again - fresh), 0.0)
     # Short lifetimes are small differences of large numbers; a step of Newton's method makes up for lost digits.

@@ -52,14 +52,14 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
 
 
 def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
-    """The same for instances that fit the largest machine; ``inf`` where they fit none."""
+    """Return the accelerators rented for instances that fit the largest machine; ``inf`` where they fit none."""
     if not len(machines):
         return np.where(number > 0.0, np.inf, 0.0)
     whole, smaller = float(machines[-1]), machines[:-1]
     held = np.floor(whole / size)
-    each = np.maximum(held, 1.0)
-    rest = _packed(number % each, size, smaller)
-    best = np.floor(number / each) * whole + np.minimum(rest, np.where(number % each > 0.0, whole, 0.0))
+    full = np.maximum(held, 1.0)
+    rest = _packed(number % full, size, smaller)
+    best = np.floor(number / full) * whole + np.minimum(rest, np.where(number % full > 0.0, whole, 0.0))
     return np.where(held >= 1.0, best, np.inf)
 
 

@@ -54,7 +54,7 @@ def single_device_latency(
 
 
 def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_second: float) -> Array:
-    """What a chip can do at an arithmetic intensity: its bandwidth's worth of arithmetic, or its peak.
+    """Return the rate of a chip at an arithmetic intensity: its bandwidth's worth of arithmetic, or its peak.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def critical_batch(
 
 
 class ToyNetwork(NamedTuple):
-    """What an all-reduce of the toy model takes, on a network of infinite bandwidth."""
+    """All-reduces of the toy model, on a network of infinite bandwidth."""
 
     reductions: float = 4.0
     """All-reduces per layer [1]: 4, or 2 with parallel attention."""

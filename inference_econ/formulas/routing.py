@@ -78,8 +78,8 @@ def scattered_turns(
     last = (1.0 - 1.0 / replicas) ** (ago - 1.0) / replicas
     left = (number - ago) * (number - ago + 1.0) / 2.0
     kept = _pauses_shorter(number, lifetime_seconds, think_seconds)
-    found = (user_tokens + answer_tokens) / number * float((last * kept * left).sum())
-    return mean._replace(cached=np.asarray(system_tokens + found))
+    cached = (user_tokens + answer_tokens) / number * float((last * kept * left).sum())
+    return mean._replace(cached=np.asarray(system_tokens + cached))
 
 
 def scattered_tokens(

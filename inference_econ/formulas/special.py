@@ -48,7 +48,7 @@ def log_gamma(values: Array) -> Array:
 
 
 def normal_quantiles(shares: Array) -> Array:
-    """What a normal variate of mean 0 and deviation 1 does not exceed with some probabilities.
+    """Return what a normal variate of mean 0 and deviation 1 does not exceed with some probabilities.
 
     Parameters
     ----------

@@ -172,6 +172,7 @@ from .serving_engines import able_of as able_of
 from .serving_engines import engines_for as engines_for
 from .serving_engines import known_engines as known_engines
 from .serving_engines import lacks as lacks
+from .serving_engines import run_on as run_on
 from .source import Source as Source
 from .step_asks import StepsAsk as StepsAsk
 from .study_asks import Chain as Chain

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, create_model
 
+from inference_econ.inputs import generations
 from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._described import describe_as
 from inference_econ.inputs.calibration import Calibration
@@ -19,6 +20,9 @@ from inference_econ.inputs.collectives import Collectives
 from inference_econ.inputs.dtype import Dtype, EmbeddingFormat
 from inference_econ.inputs.kernels import DenseKernel, ExpertKernel, ScoresKernel, ScoresKernels
 from inference_econ.inputs.measured_levels import MeasuredLevels
+
+if TYPE_CHECKING:
+    from inference_econ.inputs.hardware import HardwareSpec
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -467,10 +471,14 @@ class Assumptions(SourcedSpec):
     levels: MeasuredLevels | None = None
     """By how much servers that were measured differ from what the constants say, if that is known."""
 
-    def for_family(self, family: str) -> Assumptions:
-        """These assumptions with the exceptions of one family of chips applied."""
-        exceptions = exceptions_of(self, family)
+    def for_chip(self, chip: HardwareSpec) -> Assumptions:
+        """Return these assumptions with the exceptions of a chip's family applied."""
+        exceptions = exceptions_of(self, self.exceptional(chip))
         return self.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else self
+
+    def exceptional(self, chip: HardwareSpec) -> str:
+        """Return the key of :attr:`per_family` that counts for a chip: its family, or one that is served like it."""
+        return chip.family if chip.family in self.per_family else generations.usual().family(chip)
 
     def without_exceptions(self, names: Collection[str]) -> Assumptions:
         """A copy in which no family of chips has a value of its own for some fields, by their dotted names."""

@@ -330,7 +330,9 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
 
 
 @cache
-def kernel_counts(engine_and_version: str, part: str, dtype: str, mixer: str, family: str) -> tuple[KernelCount, ...]:
+def kernel_counts(
+    engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
+) -> tuple[KernelCount, ...]:
     """What is known of the kernels that an engine launches for a row of the operator table; the last counts.
 
     Parameters
@@ -343,7 +345,7 @@ def kernel_counts(engine_and_version: str, part: str, dtype: str, mixer: str, fa
         Format of the row's weights.
     mixer : str
         Of norms: the kind of attention in their layers.
-    family : str
+    generation : str
         Of the chip.
 
     Raises
@@ -353,11 +355,11 @@ def kernel_counts(engine_and_version: str, part: str, dtype: str, mixer: str, fa
 
     Examples
     --------
-    >>> [count.kernels for count in kernel_counts("trtllm", "attention output", "fp8", "", "h200")]
+    >>> [count.kernels for count in kernel_counts("trtllm", "attention output", "fp8", "", "hopper")]
     [1]
     """
     kernels = _kernels(engine_and_version)
-    return tuple(count for count in kernels if count.holds(part, dtype, mixer, family))
+    return tuple(count for count in kernels if count.holds(part, dtype, mixer, generation))
 
 
 @cache

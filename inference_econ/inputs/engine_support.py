@@ -20,10 +20,10 @@ Evicted = Literal["last", "fewest_tokens", "nobody"]
 
 
 class ChipSupport(Spec):
-    """Number formats that an engine has kernels for on some families of chips."""
+    """Number formats that an engine has kernels for on some generations of chips."""
 
-    families: Names
-    """Of chips: :attr:`HardwareSpec.family`."""
+    generations: Names
+    """Of chips: :attr:`HardwareSpec.generation`."""
     weights: Formats
     """Formats of weights that can be multiplied, widened on the way or not."""
     kv: Formats
@@ -43,8 +43,8 @@ class ModelSupport(Spec):
     """Adapters can be served beside it."""
     speculation: Annotated[tuple[ProposerName, ...], Field(strict=False)] = ()
     """Draft heads that it can run for the model."""
-    families: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Only on these families of chips; on all of the engine without."""
+    generations: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Only on these generations of chips; on all of the engine without."""
 
 
 class EngineDefaults(Spec):

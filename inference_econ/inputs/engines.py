@@ -118,15 +118,15 @@ class Overlap(Spec):
     """Whether it is on without being asked for."""
     least_tokens: int | None = Field(default=None, gt=0)
     """Tokens of a rank below which the step is not split; absent where there is no such rule."""
-    families: tuple[str, ...] = Field(default=(), strict=False)
-    """Only on these families of chips (:attr:`HardwareSpec.family`). Any without."""
+    generations: tuple[str, ...] = Field(default=(), strict=False)
+    """Only on these generations of chips (:attr:`HardwareSpec.generation`). Any without."""
     architectures: tuple[str, ...] = Field(default=(), strict=False)
     """Only of these models (:attr:`ModelSpec.architecture`). Any without."""
 
-    def holds(self, architecture: str | None, family: str, *, prefill: bool) -> bool:
-        """Whether steps of a phase with a model on a family of chips can be overlapped so."""
+    def holds(self, architecture: str | None, generation: str, *, prefill: bool) -> bool:
+        """Whether steps of a phase with a model on a generation of chips can be overlapped so."""
         phase = "prefill" if prefill else "decode"
-        asked = ((self.families, family), (self.architectures, architecture))
+        asked = ((self.generations, generation), (self.architectures, architecture))
         return self.phase in (phase, "both") and all(not some or one in some for some, one in asked)
 
 
@@ -139,16 +139,16 @@ class KernelCount(Spec):
     """Kernels of one occurrence; those that run beside others on a stream of their own do not count [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
     """Only with weights in these formats; of attention and scans, with such a cache. Any without."""
-    families: tuple[str, ...] = Field(default=(), strict=False)
-    """Only on these families of chips (:attr:`HardwareSpec.family`). Any without."""
+    generations: tuple[str, ...] = Field(default=(), strict=False)
+    """Only on these generations of chips (:attr:`HardwareSpec.generation`). Any without."""
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
     """Of norms: only in layers that mix tokens in these ways. In any without."""
     summed: bool = False
     """Only where all ranks of a stage share each matrix and sum what it gives, so that an all-reduce is next door."""
 
-    def holds(self, part: str, dtype: str, mixer: str, family: str) -> bool:
+    def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
         """Whether it counts for a row of the operator table on a chip, apart from how ranks share the work."""
-        asked = ((self.formats, dtype), (self.mixers, mixer), (self.families, family))
+        asked = ((self.formats, dtype), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or one in some for some, one in asked)
 
 
@@ -235,20 +235,20 @@ class EngineFacts(Spec):
     """Decode steps for which it can be told to hold a prompt back at most, until each group of attention ranks has one;
     of the option that turns this on if it is given no number, absent where there is no such option [1]."""
 
-    def support(self, architecture: str | None, family: str) -> ModelSupport | None:
-        """What it can do with a model on a family of chips; None if it has no such model there."""
+    def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
+        """What it can do with a model on a generation of chips; None if it has no such model there."""
         for entry in reversed(self.models):
             if architecture in entry.architectures:
-                return entry if not entry.families or family in entry.families else None
+                return entry if not entry.generations or generation in entry.generations else None
         return None
 
     def defaults_on(self, memory: float) -> EngineDefaults | None:
         """What its server does by default on a chip with so much memory [B]; None where nobody looked."""
         return next((entry for entry in self.defaults if memory >= (entry.least_memory or 0.0)), None)
 
-    def kernels_on(self, family: str) -> ChipSupport | None:
-        """The formats that it has kernels for on a family of chips; None if it does not run there."""
-        return next((chip for chip in self.chips if family in chip.families), None)
+    def kernels_on(self, generation: str) -> ChipSupport | None:
+        """The formats that it has kernels for on a generation of chips; None if it does not run there."""
+        return next((chip for chip in self.chips if generation in chip.generations), None)
 
     @model_validator(mode="after")
     def _cut_experts_say_how_they_lie(self) -> Self:

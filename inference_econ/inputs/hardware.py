@@ -64,7 +64,10 @@ class HardwareSpec(SourcedSpec):
     extends: str | None = None
     """Chip that this file changes; everything not written here is taken from it."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Key under which assumptions may treat chips of a kind differently, for example ``h100`` or ``tpu``."""
+    """Chips that recipes, measurements and exceptions of assumptions speak of together, for example ``h100``."""
+    generation: str = Field(pattern=r"^[a-z0-9_]+$")
+    """Chips that run the same kernels, for example ``hopper``: it decides which profile is assumed, which engines can
+    start. A chip of a family that nobody speaks of is served as others of its generation are."""
     vendor: str
     """Who makes it."""
     year: int = Field(ge=2010, le=2040)

@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
 #: Folders inside of ``assumptions`` whose files are parts of assumptions.
-Part = Literal["collectives", "kernels", "levels", "ownership", "priors", "products", "scores", "tiers"]
+Part = Literal["collectives", "generations", "kernels", "levels", "ownership", "priors", "products", "scores", "tiers"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from inference_econ.inputs import catalog
+from inference_econ.inputs import catalog, generations
 
 if TYPE_CHECKING:
     from inference_econ.inputs.asks import GridName
@@ -13,83 +13,59 @@ if TYPE_CHECKING:
     from inference_econ.inputs.catalog import Name
     from inference_econ.inputs.hardware import HardwareSpec
 
-#: Generations of chips that there are profiles for, by :attr:`HardwareSpec.family`.
-_GENERATIONS: Mapping[str, str] = {
-    "a100": "ampere",
-    "h100": "hopper",
-    "h200": "hopper",
-    "h800": "hopper",
-    "h20": "hopper",
-    "blackwell": "blackwell",
-    "cdna3": "cdna3",
-}
-#: Engines with kernels of their own, and the only families that these run on: there their profile comes before that of
-#: the generation, which was fitted to other engines.
-_OWN_KERNELS: Mapping[str, tuple[str, ...]] = {"atom": ("cdna3", "cdna4")}
-#: Chips that the same engines run on, without enough measurements of their own generation. What is measured on CDNA 4
-#: is nearer to the constants of all other chips than to those of CDNA 3: see its rows in docs/validation.md.
-_ALIKE = ("cdna4", "ada", "ampere_workstation", "blackwell_geforce", "v100")
-#: Fitted to all engines and generations together.
-_ALL = "profiles/servers"
-_FALLBACK = "deployable"
 #: What goes with the published study's grid.
 _STUDY = "paper"
 
 
-def name_for(family: str, engine: str | None = None) -> str:
-    """The preset for a family of chips and an engine.
+def name_for(generation: str, engine: str | None = None) -> str:
+    """Return the name of the preset for a generation of chips and an engine.
 
     Parameters
     ----------
-    family : str
-        See :attr:`HardwareSpec.family`.
+    generation : str
+        See :attr:`HardwareSpec.generation`.
     engine : str, optional
         vllm, sglang, trtllm, ...; unknown ones count as none.
 
     Returns
     -------
     str
-        The first that there is: that of an engine with kernels of its own for the family, of engine and generation, of
-        the generation, of the engine, of all engines and generations. Chips that are unlike all that were measured get
-        ``deployable``.
+        The first profile that ``scenarios/assumptions/generations`` has for both; ``deployable`` for generations that
+        are unlike all that were measured.
 
     Examples
     --------
-    >>> name_for("h100", "vllm"), name_for("cdna4"), name_for("tpu")
+    >>> name_for("hopper", "vllm"), name_for("cdna4"), name_for("tpu")
     ('profiles/vllm_hopper', 'profiles/servers', 'deployable')
     """
-    generation, known = generation_of(family), catalog.names("assumptions")
-    # Whatever runs ATOM on another chip has other kernels: the name says nothing there.
-    if family not in _OWN_KERNELS.get(engine or "", (family,)):
-        engine = None
-    wanted = [f"profiles/{engine}_{generation}", f"profiles/{generation}"]
-    if engine in _OWN_KERNELS:
-        wanted.insert(0, f"profiles/{engine}")
-    if generation or family in _ALIKE:
-        wanted += [f"profiles/{engine}", _ALL]
-    return next((name for name in wanted if name in known), _FALLBACK)
+    return generations.usual().preset(generation, engine)
 
 
-def is_bound(preset: str, family: str) -> bool:
-    """Whether a preset stands in for a profile, as no servers were fitted with such chips, or with chips like them.
+def is_bound(preset: str, generation: str) -> bool:
+    """Return whether a preset stands in for a profile, as no servers were fitted with such chips, or chips like them.
 
     Examples
     --------
-    >>> is_bound("deployable", "tpu"), is_bound("deployable", "h20"), is_bound("paper", "tpu")
+    >>> is_bound("deployable", "tpu"), is_bound("deployable", "hopper"), is_bound("paper", "tpu")
     (True, False, False)
     """
-    return preset == _FALLBACK == name_for(family)
+    return preset == generations.usual().otherwise == name_for(generation)
 
 
-def generation_of(family: str) -> str:
-    """The generation of a family of chips, as profiles are named; empty if there are none for it.
+def generation_of(chip: HardwareSpec) -> str:
+    """Return the generation of a chip, as profiles that were fitted to it alone are named; empty if there are none.
 
     Examples
     --------
-    >>> generation_of("h200"), generation_of("tpu")
+    >>> generation_of(catalog.hardware("h200_sxm")), generation_of(catalog.hardware("l4"))
     ('hopper', '')
     """
-    return _GENERATIONS.get(family, "")
+    return chip.generation if generations.usual().is_fitted_alone(chip.generation) else ""
+
+
+def generations_fitted() -> list[str]:
+    """Return the generations of chips that some profile is for, sorted."""
+    return sorted({name for entry in generations.usual().profiles for name in entry.generations})
 
 
 def for_hardware(
@@ -119,7 +95,7 @@ def for_hardware(
     from inference_econ.inputs.hardware import HardwareSpec
 
     chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
-    return catalog.assumptions(name_for(chip.family, engine), changes=changes)
+    return catalog.assumptions(name_for(chip.generation, engine), changes=changes)
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, model_validator
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import _yaml, catalog, serving_engines
+from inference_econ.inputs import _yaml, catalog, generations, serving_engines
 from inference_econ.inputs._base import Count
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
@@ -107,7 +107,7 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        if hardware.family not in self.families or weights not in self.weights:
+        if generations.usual().family(hardware) not in self.families or weights not in self.weights:
             return False
         on_chip = not self.chips or any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
         return on_chip and catalog.is_one_of(model, self.models)
@@ -235,7 +235,7 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
     """How an engine is run with weights in some formats, see :func:`practices`; the cache of them is not asked."""
     name, facts = serving_engines.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
-    kernels = facts.kernels_on(hardware.family)
+    kernels = facts.kernels_on(hardware.generation)
     known = [
         recipe
         for recipe in _recipes(name).recipes
@@ -323,7 +323,7 @@ def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
     """Whether engine and model have the proposer of a recipe, and how often its drafts are accepted is published."""
-    support = facts.support(model.architecture, hardware.family)
+    support = facts.support(model.architecture, hardware.generation)
     own = () if support is None else support.speculation
     if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *own):
         return False

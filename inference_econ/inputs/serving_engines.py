@@ -116,11 +116,11 @@ def able_of(
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
     """What an engine is not known to have of a model, a chip and formats, in words; None if it has all of them."""
-    facts, family = engine.facts, hardware.family
-    kernels = facts.kernels_on(family)
+    facts, generation = engine.facts, hardware.generation
+    kernels = facts.kernels_on(generation)
     if kernels is None:
         return f"{engine.label} is not known to run on {hardware.name}"
-    if facts.support(model.architecture, family) is None:
+    if facts.support(model.architecture, generation) is None:
         where = f" on {hardware.name}" if facts.support(model.architecture, "") is None and _has(facts, model) else ""
         return f"{engine.label} is not known to have {model.name} ({model.architecture or 'no architecture'}){where}"
     for kind, formats, known in (
@@ -138,6 +138,11 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
 
 def _has(facts: EngineVersion, model: ModelSpec) -> bool:
     return any(model.architecture in entry.architectures for entry in facts.models)
+
+
+def run_on(generation: str) -> tuple[ServingEngine, ...]:
+    """Return the engines that are known to start some model on a generation of chips."""
+    return tuple(engine for engine in known_engines() if engine.facts.kernels_on(generation) is not None)
 
 
 @functools.cache

@@ -30,7 +30,7 @@ def slices(report: Servers) -> Slices:
     for row in report.counted():
         measured = row.measurement
         if measured is not None and measured.engine in ENGINES:
-            generation = profiles.generation_of(catalog.hardware(measured.hardware).family)
+            generation = profiles.generation_of(catalog.hardware(measured.hardware))
             if generation:
                 parts.setdefault((measured.engine, generation), []).append(row)
     return {key: parts[key] for key in sorted(parts)}

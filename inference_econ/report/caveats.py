@@ -29,6 +29,8 @@ from inference_econ.inputs import (
     catalog,
     misfits_of,
     prices,
+    profiles,
+    run_on,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
         setups.append(instances.setup)
         for text in (*_worse(instances), *_unlike(instances)):
             said.setdefault(text, []).append(instances.label)
-    return [*_labelled(said), *price_remarks(setups)]
+    return [*_labelled(said), *generation_remarks(setups), *price_remarks(setups)]
 
 
 def _worse(instances: Instances) -> list[str]:
@@ -153,6 +155,25 @@ def _unlike(instances: Instances) -> list[str]:
         return []
     which = "" if always else " for some rows"
     return [f"Unlike the servers that {instances.setup.assumptions.name} was fitted to: errors may be larger{which}."]
+
+
+def generation_remarks(setups: Iterable[Setup]) -> list[str]:
+    """Return what chips lack whose generation no profile was fitted to: a line per generation, with what to do."""
+    chips: dict[str, list[str]] = {}
+    for setup in setups:
+        if profiles.is_bound(setup.assumptions.name, setup.hardware.generation):
+            names = chips.setdefault(setup.hardware.generation, [])
+            names += [setup.hardware.name] if setup.hardware.name not in names else []
+    return [_lacking(", ".join(names), generation) for generation, names in chips.items()]
+
+
+def _lacking(chips: str, generation: str) -> str:
+    engines = ", ".join(engine.name for engine in run_on(generation)) or "no engine"
+    return (
+        f"{chips}: no profile is fitted to the generation {generation}, so {profiles.name_for(generation)} stands in "
+        f"for one, and {engines} is known to start on it. A chip like another generation can say so in its file: "
+        f"{', '.join(profiles.generations_fitted())}."
+    )
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:

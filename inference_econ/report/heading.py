@@ -102,7 +102,7 @@ def promises_label(promises: Targets) -> str:
 def _priced(setup: Setup) -> str:
     """A chip with its price, where it is known; and that nothing was fitted to servers with it."""
     chip = _named(setup.hardware)
-    if profiles.is_bound(setup.assumptions.name, setup.hardware.family):
+    if profiles.is_bound(setup.assumptions.name, setup.hardware.generation):
         chip = f"{chip} ({BOUND})"
     return chip if setup.price is None else f"{chip} at {setup.price_label}"
 

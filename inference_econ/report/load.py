@@ -32,7 +32,7 @@ from inference_econ.report.service import (
 )
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
-from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
+from inference_econ.serving import Gamma, Loaded, Trace, is_unproven, seen, served
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -353,7 +353,7 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     """
     if arrival_scv == assumed_scv == POISSON:
         return [_counted(point) for point in points]
-    load = served(points[0].sheet.service, arrival_scv)
+    load = served(points[0].sheet.service, Gamma(arrival_scv))
     return [load(point.load.requests_per_second) for point in points]
 
 

@@ -178,7 +178,7 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     most = _most(sheet)
     reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
     if not reach and sheet.targets.given and sheet.fleet is None:
-        earning = loaded(sheet.service, needed / sheet.replicas, arrival_scv=sheet.load.arrival_scv)
+        earning = loaded(sheet.service, needed / sheet.replicas, arrivals=sheet.load.arrivals)
         broken = sheet.targets.predicted(sheet.service).broken(earning)
         reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."

@@ -54,7 +54,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         known |= {"shared_prefix": requests.shared_prefix}
     left_out = {"left_out": list(setup.left_out)} if setup.left_out else {}
     # That no server with such a chip was fitted is said in headings too.
-    bound = {"bound": True} if profiles.is_bound(setup.assumptions.name, setup.hardware.family) else {}
+    bound = {"bound": True} if profiles.is_bound(setup.assumptions.name, setup.hardware.generation) else {}
     return {name: known[name] for name in names} | left_out | bound
 
 

@@ -22,7 +22,7 @@ from inference_econ.inputs import Assumptions
 
 
 def hold(assumptions: Assumptions) -> bool:
-    """Whether the bounds of this module are below the time of every plan with experts by the assumptions' rule.
+    """Return whether the bounds of this module are below the time of every plan with experts by the assumptions' rule.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array
     """Work of some operators, summed in each way that bounds the work of a step; the largest is the step's."""
     rooflines = [operator_roofline(setup, operator, work) for operator in operators]
     if setup.assumptions.chip.overlap == "step":
-        each = [[roofline.compute, roofline.memory] for roofline in rooflines]
+        sums = [[roofline.compute, roofline.memory] for roofline in rooflines]
     elif setup.assumptions.chip.overlap == "none":
-        each = [[roofline.compute + roofline.memory] for roofline in rooflines]
+        sums = [[roofline.compute + roofline.memory] for roofline in rooflines]
     else:
-        each = [[np.maximum(roofline.compute, roofline.memory)] for roofline in rooflines]
-    return [np.asarray(sum(column)) for column in zip(*each, strict=True)]
+        sums = [[np.maximum(roofline.compute, roofline.memory)] for roofline in rooflines]
+    return [np.asarray(sum(column)) for column in zip(*sums, strict=True)]
 
 
 def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:

@@ -84,9 +84,9 @@ class Search:
         self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
         self.depths = layouts.depths(setup.model, setup.assumptions, accelerators, batch)
         self.tables: dict[int, _Table] = {}
-        one = np.ones(1)
+        single = np.ones(1)
         # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
-        ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(one, one, one)).ep is None
+        ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(single, single, single)).ep is None
         self.bounded = bounds.hold(setup.assumptions) and (ruled or not has_experts(setup.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
@@ -197,8 +197,8 @@ class Search:
         seconds = seconds.reshape(-1, *instances.shape)
         first = seconds.argmin(axis=0)
         cut, *variant = np.unravel_index(first, (len(cuts), *plans.shape[:-1]))
-        each = np.arange(first.size)
-        return seconds[first, each], cut, plans.at((*variant, each))
+        rows = np.arange(first.size)
+        return seconds[first, rows], cut, plans.at((*variant, rows))
 
 
 def _seconds(setup: Setup, plans: Plans, added: Callable[[Plans], Array] | None) -> Array:

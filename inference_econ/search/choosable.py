@@ -37,7 +37,7 @@ class Choosable(ABC, Generic[PointT]):
         """Every point as an instance that may be unlike what was measured, or some points of it."""
 
     def preferred_subjects(self) -> tuple[Instances, ...]:
-        """The same of the preferred point."""
+        """Return the preferred point as an instance that may be unlike what was measured."""
         return self.subjects([self.preferred()])
 
     def point(self, index: int) -> PointT:

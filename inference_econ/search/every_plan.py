@@ -306,7 +306,7 @@ def why_nothing_fits(
 
 
 def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
-    """What to do where the workspace leaves nothing of the memory."""
+    """Return what to do where the workspace leaves nothing of the memory."""
     workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
     assumed = setup.assumptions
     usable = setup.hardware.hbm_bytes * assumed.capacity.usable_memory
@@ -322,7 +322,7 @@ def too_much(max_tokens_per_second: float) -> str:
 
 
 def common_problems(setup: Setup, grid: Grid) -> list[str]:
-    """What no whole-number plan of a grid divides, whatever the memory; nothing if one divides everything.
+    """Return what no whole-number plan of a grid divides, whatever the memory; nothing if one divides everything.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class Frontier(Shown, Choosable[Point]):
         return bounds.ends(instances, bounds.STEP)
 
     def ends_at(self, index: int) -> bounds.Ends:
-        """The same of one point: as those of all."""
+        """Return the factors of one point, which are those of all."""
         del index
         return self.ends()
 

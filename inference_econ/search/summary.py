@@ -55,7 +55,7 @@ class FrontierSummary:
 
     @property
     def has_top(self) -> bool:
-        """Whether the points show a top speed; else cost rises like exp(beta x / x_m)."""
+        """True if the points show a top speed; else cost rises like exp(beta x / x_m)."""
         return self.top_tokens_per_second < _TOP_IS_SEEN * self.fastest_tokens_per_second
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:

@@ -72,14 +72,14 @@ class Drawn:
         return np.asarray(tokens[found] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """What is left of some numbers of prompts, each found at a random time, over a mean one, shape (count,) [1]."""
+        """Return the rest of some prompts, each met at a random time, over a mean one, shape (count,) [1]."""
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
 
-    def _sum(self, prompts: Array, each: Callable[[int], Array], mean: float = 1.0) -> Array:
+    def _sum(self, prompts: Array, share_at: Callable[[int], Array], mean: float = 1.0) -> Array:
         total = mean * np.maximum(prompts - _ONE_BY_ONE, 0.0)
         for place in range(min(_ONE_BY_ONE, int(prompts.max()))):
-            total += np.where(prompts > place, each(place), 0.0)
+            total += np.where(prompts > place, share_at(place), 0.0)
         return np.asarray(total)
 
     def numbers(self, which: str, mean: Array) -> Array:
@@ -111,7 +111,7 @@ def _shuffled(count: int, which: str, place: int) -> Array:
     return np.random.default_rng([count, place, *which.encode()]).permutation(levels(count))
 
 
-def in_shared_steps(found: Steady, drawn: Drawn, bursts: float, steps_ahead: float) -> Array:
+def in_shared_steps(states: Steady, drawn: Drawn, bursts: float, steps_ahead: float) -> Array:
     """Waits of prompts that share steps with decoding and with each other, shape (count,) [s].
 
     Parameters
@@ -138,24 +138,27 @@ def in_shared_steps(found: Steady, drawn: Drawn, bursts: float, steps_ahead: flo
     Whoever comes during it joins the same step; the others there are Poisson-distributed about what comes in its time.
     """
     # Nobody decodes where nobody else is in flight.
-    decode, rate = found.decode_seconds * np.clip(found.batch - 1.0, 0.0, 1.0), found.requests_per_second
-    each, share = found.follow_share / rate, np.minimum(found.follow_share, _BUSIEST)
+    decode, rate = states.decode_seconds * np.clip(states.batch - 1.0, 0.0, 1.0), states.requests_per_second
+    following, share = states.follow_share / rate, np.minimum(states.follow_share, _BUSIEST)
     usual = rate * decode / (1.0 - share)
-    more = usual * each / np.maximum(decode + usual * each, np.finfo(float).tiny)
+    more = usual * following / np.maximum(decode + usual * following, np.finfo(float).tiny)
     long, longer = (drawn.shares(which) < more for which in ("running is long", "one before is long"))
     before = drawn.work(drawn.numbers("before", usual), "before lengths")
     before = before + (long & longer) * drawn.found("before length")
-    running = drawn.work(drawn.numbers("running", rate * (decode + each * before)), "running lengths")
-    met = decode + each * (running + long * drawn.found("running length"))
+    running = drawn.work(drawn.numbers("running", rate * (decode + following * before)), "running lengths")
+    met = decode + following * (running + long * drawn.found("running length"))
     joining = drawn.work(drawn.numbers("joining", rate * met), "joining lengths")
-    waits = drawn.shares("rest") * met + each * joining
+    waits = drawn.shares("rest") * met + following * joining
     biased = more * (1.0 + drawn.requests.isl.scv)
-    mean = (0.5 + share) * (decode + each * (usual + biased * (1.0 + more * share)))
+    mean = (0.5 + share) * (decode + following * (usual + biased * (1.0 + more * share)))
     prepared = drawn.work(drawn.numbers("prepared", usual), "prepared lengths") - usual
-    return _with_mean(waits, mean, bursts * found.queue_seconds + found.running_seconds) + steps_ahead * each * prepared
+    return (
+        _with_mean(waits, mean, bursts * states.queue_seconds + states.running_seconds)
+        + steps_ahead * following * prepared
+    )
 
 
-def in_turn(found: Steady, drawn: Drawn, bursts: float) -> Array:
+def in_turn(states: Steady, drawn: Drawn, bursts: float) -> Array:
     """Waits of prompts that are read one after the other, shape (count,) [s]; see :func:`in_shared_steps`.
 
     Notes
@@ -163,14 +166,14 @@ def in_turn(found: Steady, drawn: Drawn, bursts: float) -> Array:
     Prompts ahead take what is left of as many of them as a geometric distribution has, each found at a random time:
     Pollaczek and Khinchine's formula as a sum. The rest of the running step is anything from none to the whole.
     """
-    busy = np.clip(found.apart_share, _LEAST, _BUSIEST)
+    busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
     mean = busy / (1.0 - busy) * (1.0 + drawn.requests.isl.scv) / 2.0
-    waits = _with_mean(drawn.left(ahead), mean, bursts * found.queue_seconds)
-    return np.asarray(waits + 2.0 * found.running_seconds * drawn.shares("rest"))
+    waits = _with_mean(drawn.left(ahead), mean, bursts * states.queue_seconds)
+    return np.asarray(waits + 2.0 * states.running_seconds * drawn.shares("rest"))
 
 
-def per_token(found: Steady, drawn: Drawn) -> Array:
+def per_token(states: Steady, drawn: Drawn) -> Array:
     """Mean time between two tokens of each request, shape (count,) [s]; see :func:`in_shared_steps`.
 
     Notes
@@ -178,12 +181,12 @@ def per_token(found: Steady, drawn: Drawn) -> Array:
     Decode steps are those of the state that a request finds. Prompts that make them longer come while it decodes: their
     number is Poisson-distributed, and a short answer may meet none or several.
     """
-    share, steps = np.minimum(found.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
-    expected = np.maximum(found.requests_per_second * steps * found.tpot_seconds, _LEAST)
+    share, steps = np.minimum(states.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
+    expected = np.maximum(states.requests_per_second * steps * states.tpot_seconds, _LEAST)
     met = drawn.work(drawn.numbers("met", expected), "met lengths")
     # Alone in the house nobody is met.
     return np.asarray(
-        found.tpot_seconds * (1.0 + share * np.clip(found.batch - 1.0, 0.0, 1.0) * (met / expected - 1.0))
+        states.tpot_seconds * (1.0 + share * np.clip(states.batch - 1.0, 0.0, 1.0) * (met / expected - 1.0))
     )
 
 

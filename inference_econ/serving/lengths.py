@@ -128,7 +128,7 @@ class PromptTimes:
         return replace(parts[0], seconds=seconds, chip_seconds=chips, mean=mean)
 
     def beyond_mean(self, tokens: Array, beside: Array) -> Array:
-        """What prompts of one layout take longer from start to first token than the average one [s].
+        """Return the time that prompts of one layout take longer to the first token than the average one [s].
 
         Parameters
         ----------
@@ -144,15 +144,15 @@ class PromptTimes:
         """
         if self.tokens.size == 1:
             return np.zeros(tokens.size)
-        alone, chips = (_along(self.tokens, known, tokens)[0] for known in (self.seconds, self.chip_seconds))
+        alone, chips = (_along(self.tokens, times, tokens)[0] for times in (self.seconds, self.chip_seconds))
         return self._beyond(alone, chips, tokens, beside, self.mean.take(0))
 
     def of_length(self, tokens: float, beside: Array) -> Array:
-        """The same of prompts of one length in states of several layouts, shape (n, k) [s]."""
+        """Return that time of prompts of one length in states of several layouts, shape (n, k) [s]."""
         if self.tokens.size == 1:
             return np.zeros(beside.shape)
         at = np.array([tokens])
-        alone, chips = (_along(self.tokens, known, at)[..., 0] for known in (self.seconds, self.chip_seconds))
+        alone, chips = (_along(self.tokens, times, at)[..., 0] for times in (self.seconds, self.chip_seconds))
         return self._beyond(alone, chips, at, beside, self.mean)
 
     def _beyond(self, alone: Array, chips: Array, tokens: Array, beside: Array, mean: Prefill) -> Array:
@@ -161,10 +161,10 @@ class PromptTimes:
         return np.asarray(np.maximum(alone, chips + chunks * beside) - average)
 
 
-def _along(known: Array, times: Array, at: Array) -> Array:
+def _along(lengths: Array, times: Array, at: Array) -> Array:
     """Times of shape (..., m) read between some lengths, shape (..., a) [s]; beyond the ends those of the ends."""
-    if known.size == 1:
+    if lengths.size == 1:
         return np.broadcast_to(times, (*times.shape[:-1], at.size))
-    below = np.clip(np.searchsorted(known, at, "right") - 1, 0, known.size - 2)
-    along = np.clip((at - known[below]) / (known[below + 1] - known[below]), 0.0, 1.0)
+    below = np.clip(np.searchsorted(lengths, at, "right") - 1, 0, lengths.size - 2)
+    along = np.clip((at - lengths[below]) / (lengths[below + 1] - lengths[below]), 0.0, 1.0)
     return np.asarray(times[..., below] + along * (times[..., below + 1] - times[..., below]))

@@ -16,6 +16,7 @@ from inference_econ.serving.drawn import Drawn, in_shared_steps, in_turn, per_to
 from inference_econ.serving.lengths import levels
 from inference_econ.serving.prompts import several_fit
 from inference_econ.serving.services import Service
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals
 from inference_econ.serving.statistics import of_sample
 from inference_econ.serving.steady import Steady
 
@@ -51,8 +52,8 @@ class Loaded:
         "E2E normalized interactivity" of InferenceX. Of pools that prefill and decode apart the means alone are known.
     played : bool
         It is what requests saw in the simulation; otherwise it follows from closed forms.
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+    arrivals : Arrivals
+        How requests arrive.
     """
 
     requests_per_second: float
@@ -66,10 +67,10 @@ class Loaded:
     e2e_seconds: Mapping[str, float] = field(default_factory=dict)
     e2e_seconds_per_output_token: Mapping[str, float] = field(default_factory=dict)
     played: bool = False
-    arrival_scv: float = 1.0
+    arrivals: Arrivals = POISSON
 
 
-def loaded(service: Service, requests_per_second: float, *, arrival_scv: float = 1.0) -> Loaded:
+def loaded(service: Service, requests_per_second: float, *, arrivals: Arrivals = POISSON) -> Loaded:
     """A service under a steady stream of requests.
 
     Parameters
@@ -78,8 +79,8 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
         One instance.
     requests_per_second : float
         Arrivals at this instance [1/s].
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
+    arrivals : Arrivals
+        How they arrive.
 
     Returns
     -------
@@ -89,7 +90,7 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
     Raises
     ------
     InputError
-        If the rate is not positive or the variation negative.
+        If the rate is not positive.
 
     Notes
     -----
@@ -98,8 +99,8 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
     cs2) times as long: Allen and Cunneen in Allen (1990). Its TPOT is that of the same state, so that its last token
     comes osl - 1 times that after the first.
     """
-    queue, state = occupancy(service, requests_per_second, arrival_scv)
-    seen = _seen(service, queue, state, arrival_scv)
+    queue, state = occupancy(service, requests_per_second, arrivals)
+    seen = _seen(service, queue, state, arrivals)
     return Loaded(
         requests_per_second,
         bool(queue.saturated),
@@ -111,7 +112,7 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
         of_sample(seen.tpot),
         of_sample(seen.e2e),
         of_sample(seen.e2e / seen.output_tokens),
-        arrival_scv=arrival_scv,
+        arrivals=arrivals,
     )
 
 
@@ -122,7 +123,7 @@ def kept_share(
     ttft_seconds: float = math.inf,
     tpot_seconds: float = math.inf,
     e2e_seconds: float = math.inf,
-    arrival_scv: float = 1.0,
+    arrivals: Arrivals = POISSON,
 ) -> float:
     """Share of the requests whose TTFT, TPOT and time to the last token all keep their promises [1].
 
@@ -134,8 +135,8 @@ def kept_share(
         Arrivals at this instance [1/s].
     ttft_seconds, tpot_seconds, e2e_seconds : float
         Promises [s]; ``inf`` if there is none.
-    arrival_scv : float
-        See :func:`loaded` [1].
+    arrivals : Arrivals
+        How they arrive.
 
     Returns
     -------
@@ -155,8 +156,8 @@ def kept_share(
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
             raise InputError(f"a promised {name} must be positive, got {value:g} s")
-    queue, state = occupancy(service, requests_per_second, arrival_scv)
-    seen = _seen(service, queue, state, arrival_scv)
+    queue, state = occupancy(service, requests_per_second, arrivals)
+    seen = _seen(service, queue, state, arrivals)
     kept = (seen.ttft <= ttft_seconds) & (seen.tpot <= tpot_seconds) & (seen.e2e <= e2e_seconds)
     return float(kept.mean())
 
@@ -173,7 +174,7 @@ def check_rate(requests_per_second: float) -> None:
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
 
 
-def occupancy(service: Service, requests_per_second: float, arrival_scv: float) -> tuple[queueing.Load, Steady]:
+def occupancy(service: Service, requests_per_second: float, arrivals: Arrivals) -> tuple[queueing.Load, Steady]:
     """How many requests are in flight, and the steady states with 1, 2, .. slots of them.
 
     Notes
@@ -190,17 +191,17 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     state = service.in_flight
     # A server with more in flight completes no less; interpolation may say so by a rounding.
     rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])
-    rates_from_none, shares_from_none = (np.concatenate(([0.0], each)) for each in (rates, state.follow_share))
+    rates_from_none, shares_from_none = (np.concatenate(([0.0], values)) for values in (rates, state.follow_share))
     share = float(np.interp(requests_per_second, rates_from_none, shares_from_none))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv
-    queue = queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=bunching)
+    queue = queueing.load(requests_per_second, rates, arrival_scv=arrivals.scv, service_scv=scv, bunching=bunching)
     return queue, state
 
 
 class _Seen(NamedTuple):
-    """What requests see that stand for all; every field has shape (n,)."""
+    """Latencies of requests that stand for all; every field has shape (n,)."""
 
     ttft: Array
     """[s]"""
@@ -212,31 +213,31 @@ class _Seen(NamedTuple):
     """[tokens]"""
 
 
-def _seen(service: Service, queue: queueing.Load, state: Steady, arrival_scv: float) -> _Seen:
-    """What requests see that find a slot, and those that wait for one; without end where the queue grows."""
+def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: Arrivals) -> _Seen:
+    """Return latencies of requests that find a slot or wait for one; without end where the queue grows."""
     drawn = Drawn(service.requests, _DRAWN)
     # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
     free, chance = queue.probabilities[:-1], float(queue.waiting)
     below = np.cumsum(free) * ((1.0 - chance) / max(float(free.sum()), 1e-300))
     place = np.searchsorted(below, levels(_DRAWN))
-    found = state.among(np.minimum(place, state.batch.size - 1))
+    states = state.among(np.minimum(place, state.batch.size - 1))
     patience = np.where(place < below.size, 0.0, -np.log1p(-drawn.shares("patience")))
-    ttft = _first_tokens(service, found, drawn, arrival_scv)
+    ttft = _first_tokens(service, states, drawn, arrivals)
     ttft = ttft + np.where(patience > 0.0, float(queue.wait_scale) * np.maximum(patience, _SOONEST), 0.0)
     answers = drawn.answers()
-    tpot = per_token(found, drawn)
+    tpot = per_token(states, drawn)
     return _Seen(ttft, tpot, ttft + np.maximum(answers - 1.0, 0.0) * tpot, answers)
 
 
-def _first_tokens(service: Service, found: Steady, drawn: Drawn, arrival_scv: float) -> Array:
+def _first_tokens(service: Service, states: Steady, drawn: Drawn, arrivals: Arrivals) -> Array:
     """TTFT of requests, each of which finds a state, without waits for slots, shape (n,) [s].
 
     The own prompt, as long as it is, the prompts ahead, and the rest of the running step: independent of each other.
     """
     scv, setup = service.requests.isl.scv, service.setup
-    bursts = (arrival_scv + scv) / (1.0 + scv)
+    bursts = (arrivals.scv + scv) / (1.0 + scv)
     if several_fit(setup, service.requests):
-        waits = in_shared_steps(found, drawn, bursts, setup.assumptions.host.steps_ahead)
+        waits = in_shared_steps(states, drawn, bursts, setup.assumptions.host.steps_ahead)
     else:
-        waits = in_turn(found, drawn, bursts)
-    return found.fixed_seconds + found.prompts.beyond_mean(drawn.prompts(), found.beside_seconds) + waits
+        waits = in_turn(states, drawn, bursts)
+    return states.fixed_seconds + states.prompts.beyond_mean(drawn.prompts(), states.beside_seconds) + waits

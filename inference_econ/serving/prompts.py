@@ -7,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import (
-    Prefill,
-    Setup,
-)
+from inference_econ.engine import Setup
 from inference_econ.formulas import special
 from inference_econ.inputs import Requests
-from inference_econ.serving.shared_work import TINY, Parts, SharedWork
+from inference_econ.serving.batches import Batches
+from inference_econ.serving.shared_work import LEAST, TINY
 
 #: So many prompts in a step that chance hardly matters [1].
 _MANY = 40.0
@@ -26,12 +24,12 @@ _NEWTON, _HALVINGS = 6, 30
 
 
 class Added(NamedTuple):
-    """What each prompt adds to the steps that it shares with decoding and with other prompts [s]."""
+    """Time that each prompt adds to the steps that it shares with decoding and with other prompts [s]."""
 
     mean: Array
     """All that come taken together, the waits of chips for the host included."""
     chips: Array
-    """The same of the chips' work alone."""
+    """Work of the chips for all that come taken together."""
     following: Array
     """Work for one that comes beside those that come anyway."""
     joining: Array
@@ -40,190 +38,245 @@ class Added(NamedTuple):
     """Work for all others in a prompt's own steps, on groups that step together."""
 
 
-def paused(reading: Prefill, prompts: Array, decode: Array, shared: SharedWork) -> Added:
-    """What a prompt takes of the time that decoding waits for all which begin after a step.
+def _where_alone(groups: Array, single: Added, several: Added) -> Added:
+    """Return what is added where one group of attention ranks is all, and elsewhere."""
+    return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
+
+
+def paused(batches: Batches) -> Added:
+    """Return the time that decoding waits for each prompt, where it waits for all which begin after a step.
 
     Groups of attention ranks that step together read what comes meanwhile beside each other: as many as come during a
     step, at most one each.
     """
-    stages, groups = reading.seconds / reading.busy_seconds, shared.groups[..., 0]
-    number, mean = np.maximum(prompts, 1.0), np.asarray(reading.busy_seconds)
-    each = reading.busy_seconds * _each(shared, stages, number)
-    single = Added(each, each, reading.busy_seconds, each, np.zeros(()))
-    if np.all(groups == 1.0):
+    busy = batches.reading.busy_seconds
+    mean = busy * _part_share(batches, np.maximum(batches.begun, 1.0))
+    single = Added(mean, mean, busy, mean, np.zeros(()))
+    if np.all(batches.groups == 1.0):
         return single
-    low, high = np.zeros_like(mean * prompts), prompts / decode
-    for _ in range(_HALVINGS):
-        rate = (low + high) / 2.0
-        took, number = _read_between(reading, rate, decode, shared)
-        more = rate * (decode + took) < prompts
-        low, high = np.where(more, rate, low), np.where(more, high, rate)
-    mean = np.where(prompts > 0.0, took / np.maximum(prompts, TINY), mean)
+    return _where_alone(batches.groups, single, _paused_in_groups(batches))
+
+
+def _paused_in_groups(batches: Batches) -> Added:
+    """Return the time that decoding waits for each prompt where several groups of attention ranks read."""
+    begun, reading = batches.begun, batches.reading
+    busy, full = np.asarray(reading.busy_seconds), reading.full_seconds
+    seconds, number = _read_between(batches, _rate_between(batches))
+    mean = np.where(begun > 0.0, seconds / np.maximum(begun, TINY), busy)
     # Never less than what full groups take.
-    mean = np.clip(mean, np.minimum(reading.full_seconds, reading.busy_seconds), reading.busy_seconds)
-    joined = np.maximum(reading.busy_seconds * number * _each(shared, stages, number) - reading.busy_seconds, 0.0)
-    several = Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
-    return _where_alone(groups, single, several)
+    mean = np.clip(mean, np.minimum(full, busy), busy)
+    joined = np.maximum(busy * number * _part_share(batches, number) - busy, 0.0)
+    return Added(mean, mean, np.minimum(full, mean), mean, joined)
 
 
-def _where_alone(groups: Array, single: Added, several: Added) -> Added:
-    """What is added where one group of attention ranks is all, and elsewhere."""
-    return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
+def _rate_between(batches: Batches) -> Array:
+    """Return the rate at which as many prompts come per cycle of decoding and reading as begin, by bisection [1/s]."""
+    begun, decode = batches.begun, batches.decode
+    low, high = np.zeros_like(batches.reading.busy_seconds * begun), begun / decode
+    for _ in range(_HALVINGS - 1):
+        rate = (low + high) / 2.0
+        more = rate * (decode + _read_between(batches, rate)[0]) < begun
+        low, high = np.where(more, rate, low), np.where(more, high, rate)
+    return np.asarray((low + high) / 2.0)
 
 
-def _read_between(reading: Prefill, rate: Array, decode: Array, shared: SharedWork) -> tuple[Array, Array]:
-    """Time that groups read prompts between two decode steps [s], and how many at a time [1].
+def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
+    """Return the time that groups read prompts between two decode steps [s], and how many they read at a time [1].
 
     They go on as long as any come during the step before: with steps of T and a rate of L, exp(L T) of them once one
     has come.
     """
-    stages, most = reading.seconds / reading.busy_seconds, shared.groups[..., 0] * shared.counts[-1]
-    number, step = np.ones_like(rate), np.broadcast_to(reading.busy_seconds, rate.shape)
+    busy, most = batches.reading.busy_seconds, batches.groups * batches.shared.counts[-1]
+    stages = batches.reading.seconds / busy
+    number, step = np.ones_like(rate), np.broadcast_to(busy, rate.shape)
     for _ in range(_PASSES):
         expected = rate * step
         number = np.clip(expected / np.maximum(-np.expm1(-expected), TINY), 1.0, most * stages)
-        step = reading.busy_seconds * number * _each(shared, stages, number)
-    return -np.expm1(-rate * decode) * np.exp(np.minimum(rate * step, 50.0)) * step, number
+        step = busy * number * _part_share(batches, number)
+    return -np.expm1(-rate * batches.decode) * np.exp(np.minimum(rate * step, 50.0)) * step, number
 
 
-def _each(shared: SharedWork, stages: Array, number: Array) -> Array:
-    """Work of each of some parts that are read together [1]."""
-    return np.asarray(stages * shared.at((number / stages)[..., None])[..., 0] / number)
+def _part_share(batches: Batches, number: Array) -> Array:
+    """Return the work of each of some parts that are read together, over that of one by itself [1]."""
+    stages = batches.reading.seconds / batches.reading.busy_seconds
+    return np.asarray(stages * batches.shared.at((number / stages)[..., None])[..., 0] / number)
 
 
-def in_shared_steps(requests: Requests, each: Added, decode: Array, steps: Array, others: Array) -> tuple[Array, Array]:
-    """Of prompts that share steps: the work of those before one, and the step that it meets [s].
+def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
+    """Return the work of prompts before one, and the step that it meets, where several share a step [s].
 
     Notes
     -----
     Those that come while a step lasts make the next one longer by what chips work for one more of them; the rest of the
     mean step is as if fixed. The host makes all steps longer alike.
     """
+    decode, others = batches.decode, batches.others
     share, working = (
-        others * added / np.maximum(steps * decode + others * added, np.finfo(float).tiny)
-        for added in (each.mean, each.chips)
+        others * seconds / np.maximum(batches.answer_seconds(seconds), LEAST) for seconds in (added.mean, added.chips)
     )
-    least = np.finfo(float).tiny
-    mean, part = decode / np.maximum(1.0 - working, TINY), working * each.following / np.maximum(each.chips, least)
-    step = through_gates(each.following, mean * (1.0 - part), part, requests)
+    mean = decode / np.maximum(1.0 - working, TINY)
+    part = working * added.following / np.maximum(added.chips, LEAST)
+    step = through_gates(added.following, mean * (1.0 - part), part, batches.requests)
     # Divided first: the number of those before is at most that of all others, however short what each adds.
-    before = np.minimum(part * step, others * each.following) / np.maximum(each.following, least)
-    return before * each.joining, step + decode / np.maximum(1.0 - share, TINY) - mean
+    before = np.minimum(part * step, others * added.following) / np.maximum(added.following, LEAST)
+    return before * added.joining, step + decode / np.maximum(1.0 - share, TINY) - mean
 
 
-def beside(
-    parts: Parts,
-    reading: Prefill,
-    decode: Array,
-    waiting: Array,
-    prompts: Array,
-    shared: SharedWork,
-    saved: Array,
-    least: float,
-) -> Added:
-    """What each prompt adds to the steps that it shares with decoding and with other prompts.
+class _Part(NamedTuple):
+    """Times of a step for one part of a prompt; every array has shape (...)."""
 
-    Parameters
-    ----------
-    parts : Parts
-        What a step reads of a prompt.
-    reading : Prefill
-        Of one prompt.
-    decode : ndarray, shape (...)
-        A step without prompts, D [s].
-    waiting : ndarray, shape (...)
-        What a single prompt would add if only the host counted, which launches its kernels, W [s].
-    prompts : ndarray, shape (...)
-        That begin per step, on average [1].
-    shared : SharedWork
-        What the parts of a step are for the chips, w [1].
-    saved : ndarray, shape (...)
-        What a step takes less because decoding and prompts read weights together, O [s].
-    least : float
-        Share of W that every prompt adds: no more of them share a step than its tokens allow [1].
+    working: Array
+    """Work of the chips [s]."""
+    waiting: Array
+    """Time of the host, which launches its kernels [s]."""
+    stages: Array
+    """Pipeline stages that read parts in turn [1]."""
+    saved: Array
+    """Time that a step takes less as decoding and the part read weights together [s]."""
+
+
+def _part(batches: Batches) -> _Part:
+    reading, number = batches.reading, batches.parts.number
+    launching = reading.busy_seconds * (1.0 - batches.decode * reading.chunks / reading.seconds)
+    working, waiting = (seconds / number for seconds in (reading.chip_share * reading.busy_seconds, launching))
+    stages = np.asarray(reading.seconds / reading.busy_seconds)
+    if number > 1:
+        # Chunks of a prompt follow each other through a pipeline.
+        stages = np.maximum(number * reading.seconds / reading.busy_seconds - number + 1.0, 1.0)
+    return _Part(working, waiting, stages, batches.saved / stages)
+
+
+def beside(batches: Batches) -> Added:
+    """Return the time that each prompt adds to the steps that it shares with decoding and with other prompts.
 
     Notes
     -----
-    The host launches once for all parts of a step, while they are work C w(N) - O for the chips: the longer of that
-    and W. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one more
-    whatever N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are
+    The host launches once for all parts of a step, which takes W, while they are work C w(N) - O for the chips: the
+    longer of both. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one
+    more whatever N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are
     dealt out one by one; and more come during a step that reads others (:func:`_gated`, :func:`_by_length`). A prompt
     finds as many others in its step as there are on average, and what they add for the chips is C less than what all
-    take. With pipeline stages N up to their number are read in turn.
+    take. With pipeline stages N up to their number are read in turn. Every prompt adds a share of W at least: no more
+    of them share a step than its tokens allow.
     """
-    working, waiting = (values / parts.number for values in (reading.chip_share * reading.busy_seconds, waiting))
-    groups = shared.groups[..., 0]
-    stages = np.asarray(reading.seconds / reading.busy_seconds)
-    if parts.number > 1:
-        # Chunks of a prompt follow each other through a pipeline.
-        stages = np.maximum(parts.number * reading.seconds / reading.busy_seconds - parts.number + 1.0, 1.0)
-    taken_once = saved / stages
-    alone = np.maximum(np.maximum(working - taken_once, 0.0), waiting)
-    longer = np.asarray(parts.number * alone)
-    single = Added(longer, parts.number * np.maximum(working - taken_once, 0.0), longer, longer, np.zeros(()))
-    if parts.number > 1 and np.all(groups == 1.0):
+    parts, part = batches.parts, _part(batches)
+    single = _added_alone(parts.number, part)
+    if parts.number > 1 and np.all(batches.groups == 1.0):
         return single
-    number = np.maximum(prompts * parts.number, TINY)
+    several = _added_by_chance(batches, part)
+    return _where_alone(batches.groups, single, several) if parts.number > 1 else several
+
+
+def _added_alone(number: int, part: _Part) -> Added:
+    """Return what prompts of some parts add, of which no two share a step."""
+    chips = np.maximum(part.working - part.saved, 0.0)
+    longer = np.asarray(number * np.maximum(chips, part.waiting))
+    return Added(longer, number * chips, longer, longer, np.zeros(()))
+
+
+def _added_by_chance(batches: Batches, part: _Part) -> Added:
+    """Return what prompts add that share steps with as many others as come by chance."""
+    parts = batches.parts.number
+    number = np.maximum(batches.begun * parts, TINY)
     usual = np.minimum(number, _MANY)
-    count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
-    chance = found = _poisson(usual, count[:-1], special.log_gamma(count[:-1] + 1.0))
-    begun = np.minimum(count, stages[..., None])
-    work = stages[..., None] * shared.at(count / stages[..., None])
-    # Work of the chips for 0, 1, .. parts; what a step has no room for takes further ones, which decode as well.
-    room = (stages * parts.most * groups)[..., None]
-    saving = taken_once[..., None] * begun * np.maximum(np.ceil(count / room), 1.0)
-    work = np.maximum.accumulate(np.maximum(working[..., None] * work - saving, 0.0), axis=-1)
-    more, work = work[..., 1:], work[..., :-1]
-    taken = np.maximum(waiting[..., None] * begun[..., :-1], work)
-    if np.any(groups > 1.0):
-        through = _by_length if parts.number > 1 else _gated
-        steps, met = through(usual, decode[..., None] + taken, count[:-1])
-        together = groups[..., None] > 1.0
-        chance, found = np.where(together, steps, chance), np.where(together, met, found)
+    steps = _counted(batches, part, usual)
+    growth, further = _beyond_counts(batches, part, usual, number)
     # Of the numbers that are looked at.
-    grown, further = 1.0 / (chance * count[:-1]).sum(axis=-1), np.ones(())
-    if np.any(number > usual):
-        # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
-        (all_usual, one_usual), (all_now, one_now) = (
-            (shared.at(some)[..., 0], (shared.at(some + 1.0 / stages[..., None]) - shared.at(some))[..., 0])
-            for some in ((usual / stages)[..., None], (number / stages)[..., None])
-        )
-        grown = grown * np.where(number > usual, all_now / all_usual * usual / number, 1.0)
-        further = np.where(number > usual, one_now / np.maximum(one_usual, TINY), 1.0)
-    mean, chips = (parts.number * (chance * added).sum(axis=-1) * grown for added in (taken, work))
-    following = parts.number * (chance * (more - work)).sum(axis=-1) * further
-    joined = parts.number * np.maximum((found * more).sum(axis=-1) - more[..., 0], 0.0)
-    mean = np.maximum(mean, least * parts.number * waiting / groups)
+    growth = 1.0 / (steps.chance * steps.parts).sum(axis=-1) * growth
+    mean, chips = (parts * (steps.chance * seconds).sum(axis=-1) * growth for seconds in (steps.taken, steps.work))
+    following = parts * (steps.chance * (steps.work_of_one_more - steps.work)).sum(axis=-1) * further
+    all_others = (steps.met * steps.work_of_one_more).sum(axis=-1) - steps.work_of_one_more[..., 0]
+    joined = parts * np.maximum(all_others, 0.0)
+    least = min(batches.requests.new_tokens / batches.setup.assumptions.serving.prefill_chunk, 1.0)
+    mean = np.maximum(mean, least * parts * part.waiting / batches.groups)
     # One more takes no more than each of all does, and no less than nothing; formats of messages may change in
     # between.
-    several = Added(mean, chips, np.clip(following, 0.0, chips), np.minimum(joined * grown, chips), joined)
-    return _where_alone(groups, single, several) if parts.number > 1 else several
+    return Added(mean, chips, np.clip(following, 0.0, chips), np.minimum(joined * growth, chips), joined)
+
+
+class _Counted(NamedTuple):
+    """Steps by the number of parts that they read; arrays have shape (..., k)."""
+
+    parts: Array
+    """0, 1, .. parts, shape (k,) [1]."""
+    work: Array
+    """Work of the chips [s]."""
+    work_of_one_more: Array
+    """Work of the chips with another part [s]."""
+    taken: Array
+    """The longer of that work and of the time of the host [s]."""
+    chance: Array
+    """Share of the steps [1]."""
+    met: Array
+    """Chance that a prompt meets such a step [1]."""
+
+
+def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
+    """Return steps by the number of parts that they read, which are ``mean`` on average [1]."""
+    counts = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
+    begun = np.minimum(counts, part.stages[..., None])
+    work = _work(batches, part, counts, begun)
+    taken = np.maximum(part.waiting[..., None] * begun[..., :-1], work[..., :-1])
+    chance, met = _chances(batches, mean, taken, counts[:-1])
+    return _Counted(counts[:-1], work[..., :-1], work[..., 1:], taken, chance, met)
+
+
+def _work(batches: Batches, part: _Part, count: Array, begun: Array) -> Array:
+    """Return the work of the chips for some counts of parts, shape (..., k) [s]; more parts are never less work.
+
+    What a step has no room for takes further ones, which decode as well.
+    """
+    stages = part.stages[..., None]
+    work = stages * batches.shared.at(count / stages)
+    room = (part.stages * batches.parts.most * batches.groups)[..., None]
+    saved = part.saved[..., None] * begun * np.maximum(np.ceil(count / room), 1.0)
+    return np.maximum.accumulate(np.maximum(part.working[..., None] * work - saved, 0.0), axis=-1)
+
+
+def _chances(batches: Batches, mean: Array, taken: Array, count: Array) -> tuple[Array, Array]:
+    """Return the shares of steps with some counts of parts, and the chances that a prompt meets them [1]."""
+    chance = _poisson(mean, count, special.log_gamma(count + 1.0))
+    if np.all(batches.groups == 1.0):
+        return chance, chance
+    through = _by_length if batches.parts.number > 1 else _gated
+    together = batches.groups[..., None] > 1.0
+    of_groups = through(mean, batches.decode[..., None] + taken, count)
+    steps, met = (np.where(together, values, chance) for values in of_groups)
+    return steps, met
+
+
+def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:
+    """Return factors on all work and on that of one more part, where more parts come than are counted one by one [1].
+
+    Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
+    """
+    if not np.any(number > usual):
+        return 1.0, np.ones(())
+    shared, stages = batches.shared, part.stages[..., None]
+    (all_usual, one_usual), (all_now, one_now) = (
+        (shared.at(parts)[..., 0], (shared.at(parts + 1.0 / stages) - shared.at(parts))[..., 0])
+        for parts in ((usual / part.stages)[..., None], (number / part.stages)[..., None])
+    )
+    growth = np.where(number > usual, all_now / all_usual * usual / number, 1.0)
+    return growth, np.where(number > usual, one_now / np.maximum(one_usual, TINY), 1.0)
 
 
 class Held(NamedTuple):
-    """What prompts add that groups of attention ranks hold back until each has one, or the first waited its steps."""
+    """Prompts that groups of attention ranks hold back until each has one, or the first waited its steps."""
 
     added: Added
+    """Time that each adds to steps."""
     wait: Array
-    """For the others, a mean [s]."""
+    """Mean time for which they wait for the others [s]."""
 
 
-def held(
-    parts: Parts,
-    reading: Prefill,
-    decode: Array,
-    waiting: Array,
-    prompts: Array,
-    shared: SharedWork,
-    saved: Array,
-    steps: float,
-) -> Held:
-    """What each prompt adds where a prompt is held back for some decode steps at most, until every group has one.
+def held(batches: Batches, steps: float) -> Held:
+    """Return what each prompt adds where it is held back for some decode steps at most, until every group has one.
 
     Parameters
     ----------
-    parts, reading, decode, waiting, prompts, shared, saved
-        As of :func:`beside`.
+    batches : Batches
+        Decode steps and prompts.
     steps : float
         Longest wait, H [1].
 
@@ -234,36 +287,33 @@ def held(
     each of G groups: E min(G - R, P) for P that is Poisson-distributed about L H D. By Wald's identity the wait of the
     first lasts that number over L, and those who come meanwhile wait for half of it.
     """
-    working, waiting = (values / parts.number for values in (reading.chip_share * reading.busy_seconds, waiting))
-    stages = np.asarray(reading.seconds / reading.busy_seconds)
-    if parts.number > 1:
-        stages = np.maximum(parts.number * reading.seconds / reading.busy_seconds - parts.number + 1.0, 1.0)
-    full = shared.groups[..., 0] * stages
+    part, parts, decode, prompts = _part(batches), batches.parts.number, batches.decode, batches.begun
+    full = batches.groups * part.stages
 
-    def read(number: Array) -> Array:
-        """Work of the chips for so many prompts that are read together [s]."""
-        work = working * stages * shared.at((number / stages)[..., None])[..., 0]
-        return np.asarray(parts.number * np.maximum(work - saved / stages * np.minimum(number, stages), 0.0))
+    def chips_for(number: Array) -> Array:
+        """Return the work of the chips for so many prompts that are read together [s]."""
+        work = part.working * part.stages * batches.shared.at((number / part.stages)[..., None])[..., 0]
+        return np.asarray(parts * np.maximum(work - part.saved * np.minimum(number, part.stages), 0.0))
 
     number = np.ones(np.broadcast_shapes(np.shape(decode), np.shape(full)))
     for _ in range(_HELD_PASSES):
-        chips = read(number)
-        taken = np.maximum(chips, parts.number * waiting)
+        chips = chips_for(number)
+        taken = np.maximum(chips, parts * part.waiting)
         rate = np.maximum(prompts, TINY) / (decode + prompts * taken / number)
-        begun = np.maximum(rate * (taken + parts.number * decode), 1.0)
+        begun = np.maximum(rate * (taken + parts * decode), 1.0)
         joining = special.poisson_capped(rate * steps * decode, np.maximum(full - begun, 0.0))
         number = begun + joining
-    one = read(np.ones_like(number))
-    following = np.clip((chips - one) / np.maximum(number - 1.0, TINY), 0.0, chips / number)
+    single = chips_for(np.ones_like(number))
+    following = np.clip((chips - single) / np.maximum(number - 1.0, TINY), 0.0, chips / number)
     wait = joining / rate * (begun + joining / 2.0) / number
-    return Held(Added(taken / number, chips / number, following, following, np.maximum(chips - one, 0.0)), wait)
+    return Held(Added(taken / number, chips / number, following, following, np.maximum(chips - single, 0.0)), wait)
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Chance of each of some counts in a step that serves those who came during the one before, shape (..., k) [1].
+    """Return the chance of each of some counts in a step that serves those who came during the one before, twice [1].
 
-    Of two kinds of steps, with prompts and without: more come during the former. Twice the same: a prompt meets others
-    as a step does.
+    Of two kinds of steps, with prompts and without: more come during the former. A prompt meets others as a step does,
+    so that both arrays, of shape (..., k), are the same.
     """
     factorials = special.log_gamma(count + 1.0)
     chance = _poisson(mean, count, factorials)
@@ -272,7 +322,7 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
         longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, TINY)
         short = length[..., 0]
         rate = mean / (none * short + (1.0 - none) * longer)
-        idle, full = (_poisson(np.maximum(rate * each, TINY), count, factorials) for each in (short, longer))
+        idle, full = (_poisson(np.maximum(rate * step, TINY), count, factorials) for step in (short, longer))
         none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], TINY)
         chance = none[..., None] * idle + (1.0 - none)[..., None] * full
         chance = chance / chance.sum(axis=-1, keepdims=True)
@@ -280,10 +330,10 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 
 def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Chance of each of some counts in a step, and at a random time, shape (..., k) [1].
+    """Return the chance of each of some counts in a step, and at a random time, shape (..., k) [1].
 
-    At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
-    the length is met twice as often.
+    At a random time counts are Poisson-distributed about a mean that follows from the mean of a step, by Newton's
+    method; a step of twice the length is met twice as often.
     """
     highest, factorials = np.log(2.0 * count[-1]), special.log_gamma(count + 1.0)
     log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
@@ -301,7 +351,7 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 
 def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
-    """Probability of each of some counts, whose factorials' logarithms are given, about means of shape (...) [1]."""
+    """Return probabilities of counts, whose factorials' logarithms are given, about means of shape (...) [1]."""
     # In place, as copies of such tables take longer than what is done to them.
     logarithm = count * np.log(mean)[..., None]
     logarithm -= mean[..., None]
@@ -310,12 +360,12 @@ def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:
-    """Whether several prompts can be read in the same step, beside decoding."""
+    """Return whether several prompts can be read in the same step, beside decoding."""
     return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
 def through_gates(alone: Array, decode: Array, share: Array, requests: Requests) -> Array:
-    """Length of the step that a prompt meets which rides along in one chunk [s].
+    """Return the length of the step that a prompt meets which rides along in one chunk [s].
 
     Notes
     -----
@@ -328,35 +378,36 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 
 
-def waits(turn: Array, each: Added, share: Array, requests: Requests, groups: Array | None) -> tuple[Array, Array]:
-    """Time that a new prompt waits for those before it, a mean [s]; and the chance that it waits [1].
+def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool) -> tuple[Array, Array]:
+    """Return the mean time that a new prompt waits for those before it [s], and the chance that it waits [1].
 
     Parameters
     ----------
+    batches : Batches
+        Decode steps and prompts; the squared coefficient of variation of the prompts' lengths is c2.
     turn : ndarray, shape (...)
         From the first to the last step of a prompt, S [s].
-    each : Added
-        What each prompt adds to steps.
-    share : ndarray, shape (...)
-        Share of the time that prefill takes, r [1].
-    requests : Requests
-        Lengths; the squared coefficient of variation of the prompts is c2.
-    groups : ndarray, shape (...), or None
-        Groups that each read a prompt beside decoding, G [1]; None if prompts pause decoding.
+    added : Added
+        Time that each prompt adds to steps.
+    beside_decoding : bool
+        Groups, G of them, each read a prompt beside decoding; otherwise prompts pause decoding.
 
     Notes
     -----
-    Prompts that pause decoding: Pollaczek and Khinchine, S (1 + c2) / 2 x r / (1 - r). Groups that step together read
-    more of them at a time when there are more, so that less than r counts for those that follow.
+    Prompts that pause decoding: Pollaczek and Khinchine, S (1 + c2) / 2 x r / (1 - r), with the share r of the time
+    that prefill takes. Groups that step together read more of them at a time when there are more, so that less than r
+    counts for those that follow.
 
     Prompts of which no two fit a step of a group, or of several chunks, take turns of their chunks with the decode
     steps beside them: as many servers as there are groups, busy for the share x of their time. With one, Pollaczek and
     Khinchine; with more, S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) / (G (1 - x)): Sakasegawa (1977).
     """
-    half = turn * (1.0 + requests.isl.scv) / 2.0
-    if groups is None:
-        crowded = share * np.minimum(each.following / each.mean, 1.0)
+    share = batches.others * added.mean / np.maximum(batches.answer_seconds(added.mean), LEAST)
+    half = turn * (1.0 + batches.requests.isl.scv) / 2.0
+    if not beside_decoding:
+        crowded = share * np.minimum(added.following / added.mean, 1.0)
         return np.asarray(half * share / np.maximum(1.0 - crowded, 1e-9)), crowded
-    taken = np.minimum(share * turn / np.maximum(each.mean, np.finfo(float).tiny) / groups, 1.0)
+    groups = batches.groups
+    taken = np.minimum(share * turn / np.maximum(added.mean, LEAST) / groups, 1.0)
     chance = taken ** (np.sqrt(2.0 * (groups + 1.0)) - 1.0)
     return np.asarray(half * chance / (groups * np.maximum(1.0 - taken, 1e-9))), chance

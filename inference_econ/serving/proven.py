@@ -14,6 +14,7 @@ from inference_econ import _work
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -39,7 +40,7 @@ _MOST_CROWDS = 4.0
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
-    """Whether closed forms may be off by more than 10 % at a load that they say the instance completes.
+    """Return whether closed forms may be off by more than 10 % at a load that they say the instance completes.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     if load.saturated or steps <= 0.0:
         return False
     # Two moments say too little of the TTFT under bursts.
-    if load.arrival_scv > 1.0:
+    if load.arrivals.scv > 1.0:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
@@ -80,16 +81,16 @@ class Served:
     ----------
     service : Service
         One instance.
-    arrival_scv : float
-        See :func:`inference_econ.serving.load.loaded` [1].
+    arrivals : Arrivals
+        How requests arrive.
     """
 
     service: Service
-    arrival_scv: float = 1.0
+    arrivals: Arrivals = POISSON
 
     @cached_property
     def _simulated(self) -> Server:
-        return play.server(self.service, play.prompts(self.service, round(_MOST_REQUESTS * _crowds(self.arrival_scv))))
+        return play.server(self.service, play.prompts(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals))))
 
     def __call__(self, requests_per_second: float) -> Loaded:
         """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`.
@@ -99,10 +100,10 @@ class Served:
         TooMuchError
             If it is played, and takes too long.
         """
-        load = loaded(self.service, requests_per_second, arrival_scv=self.arrival_scv)
+        load = loaded(self.service, requests_per_second, arrivals=self.arrivals)
         if not is_unproven(self.service, load):
             return load
-        count = requests_of_a_run(self.service, self.arrival_scv)
+        count = requests_of_a_run(self.service, self.arrivals)
         parts = play.parts_of_a_prompt(self.service)
         chunk = self.service.setup.assumptions.serving.prefill_chunk
         work = f"simulated requests, prompts in {parts:,.0f} steps of {chunk:g} tokens (--token-budget),"
@@ -110,30 +111,30 @@ class Served:
         trace = play.rehearse(
             self.service,
             requests_per_second,
-            arrival_scv=self.arrival_scv,
+            arrivals=self.arrivals,
             count=count,
             simulated=self._simulated,
         )
         return seen(load, trace)
 
 
-def served(service: Service, arrival_scv: float = 1.0) -> Served:
+def served(service: Service, arrivals: Arrivals = POISSON) -> Served:
     """A service under steady streams of requests; see :class:`Served`."""
-    return Served(service, arrival_scv)
+    return Served(service, arrivals)
 
 
-def requests_of_a_run(service: Service, arrival_scv: float) -> int:
+def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
     """Requests that are played, more where more can be in flight, or come in crowds [1].
 
     As many at every rate, so that all rates have the same lengths, and arrivals that differ by a factor alone: what a
     little more traffic does is not hidden by chance.
     """
-    return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrival_scv))
+    return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrivals))
 
 
-def _crowds(arrival_scv: float) -> float:
+def _crowds(arrivals: Arrivals) -> float:
     """How many times as many requests are played as of Poisson arrivals [1]."""
-    return min(max(arrival_scv, 1.0), _MOST_CROWDS)
+    return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
 def seen(load: Loaded, trace: Trace) -> Loaded:
@@ -144,7 +145,9 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     """
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
-    ttft, tpot, e2e, each = (trace.statistics(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token"))
+    ttft, tpot, e2e, e2e_per_token = (
+        trace.statistics(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token")
+    )
     same = replace(
         load,
         in_flight=trace.in_flight,
@@ -152,7 +155,7 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
         ttft_seconds=ttft,
         tpot_seconds=tpot,
         e2e_seconds=e2e,
-        e2e_seconds_per_output_token=each,
+        e2e_seconds_per_output_token=e2e_per_token,
         played=True,
     )
     if trace.backlog <= _BACKLOG * trace.ttft.size:

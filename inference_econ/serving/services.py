@@ -171,7 +171,7 @@ class Service:
 
     @property
     def prefill_busy_seconds(self) -> float:
-        """What one prompt by itself takes of the instance's time, while other groups wait [s]."""
+        """Time of the instance that one prompt by itself takes, while other groups wait [s]."""
         return float(self.prompt.busy_seconds[0])
 
     @property
@@ -197,13 +197,13 @@ class Service:
         return read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
     def shared_prefill_seconds(self, prompts: npt.ArrayLike) -> Array:
-        """What each of some prompts takes of the instance's time if they are read together, shape (...) [s]."""
+        """Return the time of the instance that each of some prompts takes which are read together, shape (...) [s]."""
         requests = self.requests
         share = shared_steps(self.setup, self.plans, requests.new_tokens, requests.cached, prompts)
         return np.reshape(self.prefill_busy_seconds * share, np.shape(prompts))
 
     def full_prefill_seconds(self, tokens: float, cached: float = 0.0) -> float:
-        """What a prompt of so many new tokens takes of the instance's time where steps are full of prompts [s]."""
+        """Return the time of the instance that a prompt takes where steps are full of prompts [s]."""
         prompt = self.reading(tokens, cached)
         most = prompts_of_a_step(self.setup, tokens)
         if prompt.chunks > 1 or most <= 1.0:

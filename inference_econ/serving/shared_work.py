@@ -1,4 +1,4 @@
-"""What prompts that share a step are for the chips: parts of prompts, and their work together."""
+"""Work of the chips for prompts that share a step: parts of prompts, and their work together."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from inference_econ.inputs import Requests
 _SHARED = 12
 #: Fewer prompts in a step than this are none [1].
 TINY = 1e-6
+#: Least divisor in the place of none.
+LEAST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a step reads of a prompt: all of it, or a chunk in the middle.
+    """Part of a prompt that a step reads: all of it, or a chunk in the middle.
 
     Attributes
     ----------
@@ -41,13 +43,13 @@ class Parts:
         """Of the prompts of some requests."""
         limit, tokens = setup.assumptions.serving.prefill_chunk, requests.new_tokens
         number = max(1, math.ceil(tokens / limit)) if limit else 1
-        each = tokens / number
-        return cls(each, requests.cached + (tokens - each) / 2.0, number, prompts_of_a_step(setup, each))
+        part = tokens / number
+        return cls(part, requests.cached + (tokens - part) / 2.0, number, prompts_of_a_step(setup, part))
 
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """What parts of prompts that share a step are for the chips, over what one is.
+    """Work of the chips for parts of prompts that share a step, over that for one by itself.
 
     Attributes
     ----------

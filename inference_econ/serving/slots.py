@@ -60,7 +60,7 @@ def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Ca
 
 
 def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
-    """What a request holds with its prompt alone, and with its whole answer, over what it holds on average [1]."""
+    """Return the memory of a request with its prompt alone and with its whole answer, over its average [1]."""
 
     def held(context: float) -> Array:
         at = replace(setup, context=context, contexts=(), spread=0.0)
@@ -73,7 +73,7 @@ def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Crowding:
-    """What the requests of each group of attention ranks hold beyond its memory when many are in flight.
+    """Memory that requests of each group of attention ranks lack when many are in flight.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Crowding:
         return np.asarray(np.clip(most - beyond - full * self.free, np.minimum(most, 1.0), most) * self.groups)
 
     def _beyond(self, number: Array) -> tuple[Array, Array]:
-        """What so many requests of a group hold beyond its memory, over the mean [1]; and the chance that they do."""
+        """Return the memory that so many requests of a group lack, over the mean [1], and the chance that they do."""
         deviation = np.maximum(self.deviation * np.sqrt(number + self.together * number**2), _LEAST)
         away = np.minimum((self.room - number) / deviation, _FAR)
         full = special.normal_shares(-away)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,10 @@ from inference_econ.engine import (
     unhindered,
 )
 from inference_econ.inputs import Requests
+from inference_econ.serving.batches import Batches
 from inference_econ.serving.lengths import PromptTimes
-from inference_econ.serving.prompts import beside, held, in_shared_steps, paused, several_fit, waits
-from inference_econ.serving.shared_work import Parts, SharedWork
+from inference_econ.serving.prompts import Added, beside, held, in_shared_steps, paused, several_fit, waits
+from inference_econ.serving.shared_work import LEAST, Parts, SharedWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +90,23 @@ class Steady:
 
     def take(self, index: int | Indices) -> Steady:
         """The states of some layouts, by their place on the first axis."""
-        return replace(self._each(lambda values: values[index]), prompts=self.prompts.take(index))
+        return replace(self._mapped(lambda values: values[index]), prompts=self.prompts.take(index))
 
     def among(self, chosen: Indices) -> Steady:
         """Some states of one layout, by their place; arrays of shape (k,)."""
-        return self._each(lambda values: values[chosen])
+        return self._mapped(lambda values: values[chosen])
 
     @classmethod
     def stacked(cls, parts: Sequence[Steady]) -> Steady:
         """The states of some layouts, shape (n, k), with those of others below them; at least one part."""
         if len(parts) == 1:
             return parts[0]
-        together = parts[0]._each(lambda *values: np.concatenate(values), *parts[1:])
+        together = parts[0]._mapped(lambda *values: np.concatenate(values), *parts[1:])
         return replace(together, prompts=PromptTimes.stacked([part.prompts for part in parts]))
 
     def joined(self, other: Steady) -> Steady:
         """These states, shape (n, k), and others of the same layouts after them."""
-        return self._each(lambda *values: np.concatenate(values, axis=1), other)
+        return self._mapped(lambda *values: np.concatenate(values, axis=1), other)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
         """The states of one layout with some requests in flight.
@@ -120,22 +122,22 @@ class Steady:
             Arrays of shape (...), from states of shape (k,) in ascending order. Between two of them, what is positive
             is a power of the number in flight.
         """
-        flight, known = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
+        flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
 
         def between(values: Array) -> Array:
             positive = bool(np.all(values > 0.0))
-            read = np.interp(flight, known, np.log(values) if positive else values)
+            read = np.interp(flight, flights, np.log(values) if positive else values)
             return np.asarray(np.exp(read) if positive else read)
 
-        return self._each(between)
+        return self._mapped(between)
 
     def of_each_at(self, concurrency: float) -> Steady:
         """The states of each of n layouts with some requests in flight [1], see :meth:`at`; shape (n, 1)."""
         first, *others = (self.take(index).at(concurrency) for index in range(len(self.batch)))
-        return replace(first._each(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
+        return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
 
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """The same batches on an instance that decodes what others have read.
+        """Return the states of these batches on an instance that decodes what others have read.
 
         Parameters
         ----------
@@ -154,13 +156,12 @@ class Steady:
         nothing = 0.0 * self.prefill.seconds
         reading = replace(self.prefill, seconds=nothing, busy_seconds=nothing, full_seconds=nothing)
         unread = 0.0 * self.prompts.seconds
-        return Steady(
-            batch=self.batch,
+        return replace(
+            self,
             concurrency=self.batch,
             ttft_seconds=none,
             tpot_seconds=self.decode_seconds,
             requests_per_second=1.0 / working,
-            decode_seconds=self.decode_seconds,
             prefill_share=none,
             apart_share=none,
             follow_share=none,
@@ -178,26 +179,17 @@ class Steady:
         """
         better = possible & (other.requests_per_second > self.requests_per_second)
         better = np.logical_or.accumulate(better, axis=-1)
-        return self._each(lambda values, others: np.asarray(np.where(better, others, values)), other)
+        return self._mapped(lambda values, others: np.asarray(np.where(better, others, values)), other)
 
-    def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
-        """With another array in the place of each, from that of these states and of others; the prompt stays."""
-        every = (self, *others)
-        return Steady(
-            batch=change(*(states.batch for states in every)),
-            concurrency=change(*(states.concurrency for states in every)),
-            ttft_seconds=change(*(states.ttft_seconds for states in every)),
-            tpot_seconds=change(*(states.tpot_seconds for states in every)),
-            requests_per_second=change(*(states.requests_per_second for states in every)),
-            decode_seconds=change(*(states.decode_seconds for states in every)),
-            prefill_share=change(*(states.prefill_share for states in every)),
-            apart_share=change(*(states.apart_share for states in every)),
-            follow_share=change(*(states.follow_share for states in every)),
-            queue_seconds=change(*(states.queue_seconds for states in every)),
-            running_seconds=change(*(states.running_seconds for states in every)),
-            beside_seconds=change(*(states.beside_seconds for states in every)),
-            prompts=self.prompts,
-        )
+    def _mapped(self, change: Callable[..., Array], *others: Steady) -> Steady:
+        """Return states whose every array is made of that of these states and of others; the prompts stay."""
+        states = (self, *others)
+        arrays = {name: change(*(getattr(state, name) for state in states)) for name in _ARRAYS}
+        return replace(self, **arrays)  # type: ignore[arg-type]
+
+
+#: Fields of steady states that have a value for each state.
+_ARRAYS = tuple(field.name for field in fields(Steady) if field.name != "prompts")
 
 
 def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None = None) -> Steady:
@@ -245,28 +237,34 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     as soon as the batch is small again. A new prompt waits for the rest of a whole round. What the last round of an
     answer gives beyond its end is not counted: answers are long beside drafts.
     """
-    batch = np.broadcast_to(plans.batch, plans.shape)
-    decode, tokens = decode_steps(setup, replace(plans, batch=batch), speculation)
-    prompts = PromptTimes.of(setup, plans, requests, speculation)
+    batches = _batches(setup, plans, requests, speculation)
+    if not setup.assumptions.serving.prefill_chunk:
+        return _state(batches, _pausing(batches))
+    state = _state(batches, _interleaved(batches))
+    longest = setup.held_steps
+    if not longest or np.all(batches.groups == 1.0):
+        return state
+    return state.or_better(_state(batches, _held_back(batches, longest)), batches.groups > 1.0)
+
+
+def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None) -> Batches:
+    """Return the times of decode steps and prompts of plans, shape (...)."""
+    size = np.broadcast_to(plans.batch, plans.shape)
+    decode, tokens = decode_steps(setup, replace(plans, batch=size), speculation)
+    prompts, parts = PromptTimes.of(setup, plans, requests, speculation), Parts.of(setup, requests)
     if not setup.assumptions.serving.prefill_chunk:
         shared = SharedWork.of(setup, plans, requests)
-        return balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared)
-    # What the host launches for prompts beside decoding is counted there.
+        return Batches(setup, requests, size, decode, tokens, prompts, parts, shared, np.zeros(decode.shape))
+    # What the host launches for prompts beside decoding is counted in the steps that they share.
     free = unhindered(setup)
     shared = SharedWork.of(free, plans, requests)
-    saved = _saved(free, replace(plans, batch=np.maximum(batch, plans.pp)), requests, tokens, shared)
-    state = balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved)
-    longest = setup.held_steps
-    if not longest or np.all(shared.groups == 1.0):
-        return state
-    later = balanced(
-        setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved, held_steps=longest
-    )
-    return state.or_better(later, shared.groups[..., 0] > 1.0)
+    saved = _saved(free, replace(plans, batch=np.maximum(size, plans.pp)), requests, tokens, shared)
+    saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
+    return Batches(setup, requests, size, decode, tokens, prompts, parts, shared, saved)
 
 
 def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
-    """What a step takes less as decoding and prompts read weights together, for a usual number of prompts [s]."""
+    """Return the time that a step saves as decoding and prompts read weights together, with usual prompts [s]."""
     parts, stages = Parts.of(setup, requests), plans.pp
     begun = parts.number * (plans.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
     # Of the steps that read any.
@@ -287,110 +285,118 @@ def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) ->
     return np.take_along_axis(drafts.seconds, length[..., None], axis=-1)[..., 0], drafts.tokens[length]
 
 
-def balanced(
-    setup: Setup,
-    requests: Requests,
-    batch: Array,
-    decode: Array,
-    prompts: PromptTimes,
-    *,
-    tokens: Array | float = 1.0,
-    shared: SharedWork,
-    saved: Array | float = 0.0,
-    held_steps: float = 0.0,
-) -> Steady:
-    """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
+class _Reading(NamedTuple):
+    """Prompts among decode steps: what they add, and what a new one waits for; every array has shape (...) [s]."""
 
-    Parameters
-    ----------
-    setup : Setup
-        Its assumptions count.
-    requests : Requests
-        Lengths.
-    batch : ndarray, shape (...)
-        Requests that a decode step works on, as one of them sees it [1].
-    decode : ndarray, shape (...)
-        A decode step without prefill, or a round of speculation [s].
-    prompts : PromptTimes
-        Of prompts by themselves; their average counts.
-    tokens : ndarray, shape (...), or float
-        Tokens that a step gives each request on average [1].
-    shared : SharedWork
-        What prompts that begin in the same step are for the chips.
-    saved : ndarray, shape (...), or float
-        What a step that decodes and reads prompts takes less than two steps for both [s].
-    held_steps : float
-        Decode steps for which groups of attention ranks hold prompts back at most, until each has one [1].
-    """
-    reading, steps, others = prompts.mean, np.asarray(requests.decode_steps / tokens), batch - 1.0
-    beside_each = np.zeros_like(decode)
-    own, idle, begun = reading.seconds, np.zeros(()), others / np.maximum(steps, 1.0)
-    hold = None
-    parts, chunk = Parts.of(setup, requests), setup.assumptions.serving.prefill_chunk
-    saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
-    if chunk:
-        # Decoding beside it is work for the chips while the host launches kernels.
-        beside_each = np.minimum(others, 1.0) * (decode - saved)
-        own = reading.chip_share * own + reading.chunks * beside_each
-        idle = np.maximum(reading.seconds - own, 0.0)
-        waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
-        # No more of them than the tokens of a step allow.
-        least = min(requests.new_tokens / chunk, 1.0)
-        if held_steps:
-            each, hold = held(parts, reading, decode, waiting, begun, shared, saved, held_steps)
-        else:
-            each = beside(parts, reading, decode, waiting, begun, shared, saved, least)
-    else:
-        each = paused(reading, begun, decode, shared)
-    prompt, several, tiny = each.mean, several_fit(setup, requests), np.finfo(float).tiny
-    # All steps of an answer, and the prompts of others between them.
-    answer = steps * decode + others * prompt
-    if hold is not None:
-        own, step, met = own + np.minimum(others, 1.0) * each.joined, decode, np.zeros(())
-        ahead = np.minimum(others, 1.0) * hold
-    elif several:
-        ahead, step = in_shared_steps(requests, each, decode, steps, others)
-        met = np.zeros(())
+    added: Added
+    """Time that each adds to steps."""
+    own: Array
+    """Time of a prompt in its own steps, that of others and of decoding there included."""
+    idle: Array
+    """Time for which its chips wait for the host."""
+    ahead: Array
+    """Mean wait for prompts that came before."""
+    step: Array
+    """Step that runs when a prompt comes, with the prompts in it."""
+    following: Array
+    """Time in which a prompt makes those wait that came before, as it is read with them or they wait for its turn."""
+    beside: Array
+    """Time that decoding adds to each step that reads a part of a prompt."""
+    chance: Array | None = None
+    """Chance that a prompt waits for its turn, where prompts take turns [1]."""
+
+
+def _pausing(batches: Batches) -> _Reading:
+    """Return how prompts are read for which decoding pauses."""
+    added, nothing = paused(batches), np.zeros_like(batches.decode)
+    return _in_turns(batches, added, batches.reading.seconds, np.zeros(()), nothing, batches.reading.busy_seconds)
+
+
+def _interleaved(batches: Batches) -> _Reading:
+    """Return how prompts are read in the steps that decode."""
+    reading, added = batches.reading, beside(batches)
+    own, idle, decoding = _own_steps(batches)
+    if several_fit(batches.setup, batches.requests):
+        ahead, step = in_shared_steps(batches, added)
         # Nor does it wait for them while its own prompt waits for the host anyway.
-        ahead = np.maximum(ahead - idle, 0.0)
-    else:
-        own, step = own + np.minimum(others, 1.0) * each.joined, decode
-        single = reading.busy_seconds
-        if chunk:
-            turns = np.where(shared.groups[..., 0] > 1.0, each.chips + each.joined, each.following)
-            single = turns + reading.chunks * decode
-        share = others * prompt / np.maximum(answer, tiny)
-        ahead, met = waits(single, each, share, requests, shared.groups[..., 0] if chunk else None)
-        # Nobody waits for more than all others.
-        ahead = np.minimum(ahead, others * prompt)
-    running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
-    # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
-    prepared = decode + begun * prompt if several else decode
-    own = own + idle + setup.assumptions.host.request_overhead
-    if requests.decode_steps > 0:
-        own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
-    ttft = own + ahead + running
+        return _Reading(added, own, idle, np.maximum(ahead - idle, 0.0), step, added.following, decoding)
+    single = np.where(batches.groups > 1.0, added.chips + added.joined, added.following)
+    return _in_turns(batches, added, own, idle, decoding, single + reading.chunks * batches.decode)
+
+
+def _held_back(batches: Batches, steps: float) -> _Reading:
+    """Return how prompts are read that groups of attention ranks hold back for some decode steps at most [1]."""
+    added, wait = held(batches, steps)
+    own, idle, decoding = _own_steps(batches)
+    own = own + batches.company * added.joined
+    return _Reading(added, own, idle, batches.company * wait, batches.decode, added.following, decoding)
+
+
+def _own_steps(batches: Batches) -> tuple[Array, Array, Array]:
+    """Return the work of chips in a prompt's own steps, their waits for the host, and what decoding adds to each [s].
+
+    Decoding beside a prompt is work for the chips while the host launches kernels.
+    """
+    reading = batches.reading
+    decoding = batches.company * (batches.decode - batches.saved)
+    own = reading.chip_share * reading.seconds + reading.chunks * decoding
+    return own, np.maximum(reading.seconds - own, 0.0), decoding
+
+
+def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding: Array, turn: Array) -> _Reading:
+    """Return how prompts are read one after the other, each for the time of its turn [s]."""
+    chunked = bool(batches.setup.assumptions.serving.prefill_chunk)
+    ahead, chance = waits(batches, turn, added, beside_decoding=chunked)
+    # Nobody waits for more than all others.
+    ahead = np.minimum(ahead, batches.others * added.mean)
+    own = own + batches.company * added.joined
+    return _Reading(added, own, idle, ahead, batches.decode, added.mean, decoding, chance)
+
+
+def _state(batches: Batches, reading: _Reading) -> Steady:
+    """Return the steady state that follows from the times of decode steps and prompts; see :func:`steady`."""
+    requests, prompt, decode = batches.requests, reading.added.mean, batches.decode
+    answer = batches.answer_seconds(prompt)
+    running = batches.company * np.minimum(reading.step, decode + batches.others * prompt) / 2.0
+    ttft = _fixed_seconds(batches, reading) + reading.ahead + running
     cycle = ttft + answer
-    rate = 1.0 / cycle + others / np.maximum(answer, tiny)
-    rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
-    follow = rate * (each.following if several or hold is not None else prompt)
-    if not several and hold is None:
-        follow = np.where(shared.groups[..., 0] > 1.0, met, follow)
-    # A step with prompts saves once, for all of them.
-    once = parts.number * -np.expm1(-begun * parts.number) / np.maximum(begun * parts.number, tiny)
-    tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
+    rate = 1.0 / cycle + batches.others / np.maximum(answer, LEAST)
+    rate = np.minimum(rate, batches.size / (batches.steps * decode + batches.size * prompt))
+    follow = rate * reading.following
+    if reading.chance is not None:
+        follow = np.where(batches.groups > 1.0, reading.chance, follow)
     return Steady(
-        batch=batch,
+        batch=batches.size,
         concurrency=rate * cycle,
         ttft_seconds=ttft,
-        tpot_seconds=tpot,
+        tpot_seconds=answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer),
         requests_per_second=rate,
-        decode_seconds=decode / tokens,
+        decode_seconds=decode / batches.tokens,
         prefill_share=rate * prompt,
-        apart_share=np.minimum(rate * (prompt + saved * once), 1.0),
+        apart_share=np.minimum(rate * (prompt + batches.saved * _steps_per_prompt(batches)), 1.0),
         follow_share=follow,
-        queue_seconds=ahead,
+        queue_seconds=reading.ahead,
         running_seconds=running,
-        beside_seconds=beside_each,
-        prompts=prompts,
+        beside_seconds=reading.beside,
+        prompts=batches.prompts,
     )
+
+
+def _fixed_seconds(batches: Batches, reading: _Reading) -> Array:
+    """Return the TTFT without prompts ahead and the rest of the running step [s].
+
+    Steps that were prepared when a prompt came have prompts of others, too; one after the other, those are ahead.
+    """
+    host, decode = batches.setup.assumptions.host, batches.decode
+    own = reading.own + reading.idle + host.request_overhead
+    if batches.requests.decode_steps <= 0:
+        return np.asarray(own)
+    several = several_fit(batches.setup, batches.requests)
+    prepared = decode + batches.begun * reading.added.mean if several else decode
+    return np.asarray(own + host.steps_ahead * batches.company * prepared)
+
+
+def _steps_per_prompt(batches: Batches) -> Array:
+    """Return the steps with prompts per prompt: several share one, which saves once for all of them [1]."""
+    parts, begun = batches.parts.number, batches.begun
+    return np.asarray(parts * -np.expm1(-begun * parts) / np.maximum(begun * parts, LEAST))

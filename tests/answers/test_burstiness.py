@@ -10,7 +10,7 @@ import pytest
 from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, other_scv
 from inference_econ.answers.promises import Targets
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record, promises_note
-from inference_econ.serving import Service, loaded, served
+from inference_econ.serving import Gamma, Service, loaded, served
 from tests.offered import service_of
 
 
@@ -49,7 +49,7 @@ def test_closed_forms_under_crowds_against_the_simulation(share: float) -> None:
     This is why such loads are played where they are shown.
     """
     one, rate = service(), share * service().most_requests_per_second
-    closed, seen = loaded(one, rate, arrival_scv=10.0), served(one, 10.0)(rate)
+    closed, seen = loaded(one, rate, arrivals=Gamma(10.0)), served(one, Gamma(10.0))(rate)
     assert seen.in_flight == pytest.approx(closed.in_flight, rel=0.15)
     assert seen.tpot_seconds["mean"] == pytest.approx(closed.tpot_seconds["mean"], rel=0.15)
     assert 0.4 < closed.ttft_seconds["p90"] / seen.ttft_seconds["p90"] < 2.5

@@ -202,8 +202,8 @@ def test_demand_caps_what_an_instance_sells() -> None:
 
 
 def test_the_presets_follow_the_grid() -> None:
-    assert _small().setup.assumptions == ie.assumptions("profiles/hopper").for_family("h100")
-    assert _small(hardware="tpu_v6e").setup.assumptions == ie.assumptions("deployable").for_family("tpu")
+    assert _small().setup.assumptions == ie.assumptions("profiles/hopper").for_chip(ie.hardware("h100_sxm"))
+    assert _small(hardware="tpu_v6e").setup.assumptions == ie.assumptions("deployable").for_chip(ie.hardware("tpu_v6e"))
     assert _small(grid="paper").setup.assumptions.name == "paper"
     assert _small(grid="paper", assumptions="ideal").setup.assumptions.name == "ideal"
 

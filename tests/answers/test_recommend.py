@@ -25,7 +25,7 @@ from inference_econ.answers.recommend import Choice, PooledChoice, recommend
 from inference_econ.answers.together import _first, natural_rate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
-from inference_econ.serving import Services, loaded, served
+from inference_econ.serving import Gamma, Services, loaded, served
 from tests.offered import offer_of
 
 #: Instances that are tried one by one at most.
@@ -48,7 +48,7 @@ def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> floa
             dollars = replicas * service.accelerators * found.setup.dollars_per_accelerator_hour
             if dollars >= best:
                 break
-            if targets.broken(loaded(service, rate / replicas, arrival_scv=scv)) is None:
+            if targets.broken(loaded(service, rate / replicas, arrivals=Gamma(scv))) is None:
                 best = dollars
                 break
     return best
@@ -98,7 +98,7 @@ def keeps_its_promises(choice: Choice, rate: float, targets: Targets, scv: float
     if choice.replicas == 1:
         assert choice.binding == "instance"
         return
-    fewer = loaded(choice.service, rate / (choice.replicas - 1), arrival_scv=scv)
+    fewer = loaded(choice.service, rate / (choice.replicas - 1), arrivals=Gamma(scv))
     assert targets.broken(fewer) == choice.binding
 
 

@@ -332,8 +332,9 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     assert read.chip.math_efficiency == pytest.approx(0.55, rel=0.01)
     assert read.host.graph_launch == pytest.approx(6e-6, rel=0.01)
     # The base has another value for this family, which would hide the fitted one.
-    assert _base().for_family("h200").chip.math_efficiency == 0.7
-    assert read.for_family("h200").chip.math_efficiency == read.chip.math_efficiency
+    chip = catalog.hardware("h200_sxm")
+    assert _base().for_chip(chip).chip.math_efficiency == 0.7
+    assert read.for_chip(chip).chip.math_efficiency == read.chip.math_efficiency
     assert read.sources["host.graph_launch"].kind == "derived"
     assert "12 rows of my rows" in read.sources["calibration"].where
     assert read.calibration is not None

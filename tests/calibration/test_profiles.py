@@ -68,7 +68,7 @@ def _errors(rows: tuple[Measurement, ...], by_engine: bool) -> tuple[np.ndarray,
 )
 def test_the_profile_of_a_chip_and_an_engine(chip: str, engine: str | None, name: str) -> None:
     spec = catalog.hardware(chip)
-    assert profiles.name_for(spec.family, engine) == name
+    assert profiles.name_for(spec.generation, engine) == name
     assert profiles.for_hardware(chip, engine) == profiles.for_hardware(spec, engine) == catalog.assumptions(name)
 
 
@@ -91,9 +91,9 @@ def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None
     fitted = [field for field in CONSTANTS if field in profile.sources and _is_fitted(profile.sources[field])]
     assert {"host.graph_launch", "host.step_overhead", "chip.product_efficiency"} <= set(fitted)
     assert profile.calibration is not None
-    for family in profile.calibration.families:
+    for chip in profile.calibration.hardware:
         for field in fitted:
-            assert value_of(profile.for_family(family), field) == value_of(profile, field), (family, field)
+            assert value_of(profile.for_chip(catalog.hardware(chip)), field) == value_of(profile, field), (chip, field)
     assert profile.sources["calibration"].kind == "derived"
     assert profile.sources["host.graph_launch"].ref in catalog.references()
 

@@ -260,5 +260,5 @@ def test_experts_are_not_cut_inside_a_quantisation_block() -> None:
 
 @pytest.mark.parametrize(("chip", "kernels"), [("h100_sxm", 3), ("mi300x", 2), ("tpu_v5p", 0)])
 def test_each_family_has_collectives_of_its_own(chip: str, kernels: int) -> None:
-    assumed = ie.assumptions("deployable").for_family(ie.hardware(chip).family)
+    assumed = ie.assumptions("deployable").for_chip(ie.hardware(chip))
     assert len(getattr(assumed.network.collectives, "kernels", {})) == kernels

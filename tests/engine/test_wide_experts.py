@@ -195,20 +195,20 @@ def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain(
 
 
 @pytest.mark.parametrize(
-    ("engine", "model", "family", "ep", "able"),
+    ("engine", "model", "generation", "ep", "able"),
     [
-        ("sglang", "deepseek_v3", "h200", 32, True),
-        ("sglang", "gpt_oss_120b", "h200", 32, False),  # no such layers in operations_strategy.py
-        ("vllm", "gpt_oss_120b", "h200", 32, True),
-        ("vllm", "gpt_oss_120b", "a100", 32, False),  # DeepEP is for Hopper and Blackwell
-        ("vllm", "gpt_oss_120b", "h200", 1, False),
-        ("trtllm", "deepseek_v3", "h200", 32, False),
+        ("sglang", "deepseek_v3", "hopper", 32, True),
+        ("sglang", "gpt_oss_120b", "hopper", 32, False),  # no such layers in operations_strategy.py
+        ("vllm", "gpt_oss_120b", "hopper", 32, True),
+        ("vllm", "gpt_oss_120b", "ampere", 32, False),  # DeepEP is for Hopper and Blackwell
+        ("vllm", "gpt_oss_120b", "hopper", 1, False),
+        ("trtllm", "deepseek_v3", "hopper", 32, False),
     ],
 )
-def test_engines_that_take_turns(engine: str, model: str, family: str, ep: int, able: bool) -> None:
+def test_engines_that_take_turns(engine: str, model: str, generation: str, ep: int, able: bool) -> None:
     engines = [ServingEngine(engine, catalog.engine(engine).at())]
     for step in (_plans(1, 32, ep, 4096.0), replace(_plans(1, 32, ep, 32.0), prefill=True, new_tokens=1024)):
-        assert bool(np.all(any_takes_turns(engines, catalog.model(model), family, step))) is able
+        assert bool(np.all(any_takes_turns(engines, catalog.model(model), generation, step))) is able
 
 
 def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:

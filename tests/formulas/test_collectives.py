@@ -229,7 +229,7 @@ def test_the_floor_of_a_point_is_the_time_itself(kind: Kind, ranks: float, share
 
 @pytest.mark.parametrize(("kind", "passes"), [("all_reduce", 2), ("all_to_all", 1), ("point_to_point", 1)])
 def test_mesh_of_the_published_code(kind: Kind, passes: int) -> None:
-    model = catalog.assumptions("paper").for_family("tpu").network.collectives
+    model = catalog.assumptions("paper").for_chip(catalog.hardware("tpu_v4")).network.collectives
     assert isinstance(model, Mesh)
     ranks, size, bandwidth = np.array([0.5, 1.0, 2.0, 16.0]), 1e6, 5e11
     parts = mesh_parts(kind, ranks, size, model.hop, bandwidth)

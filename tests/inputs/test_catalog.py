@@ -345,7 +345,7 @@ def test_fields_of_named_collectives_can_be_changed() -> None:
     assert isinstance(model, NcclTree)
     assert (model.version, model.protocols["Simple"].base) == ("2.23 to 2.30", 0.0)
     changed = catalog.assumptions("paper", changes=["per_family.tpu.network.collectives.hop=3 us"])
-    mesh = changed.for_family("tpu").network.collectives
+    mesh = changed.for_chip(catalog.hardware("tpu_v4")).network.collectives
     assert isinstance(mesh, Mesh)
     assert mesh.hop == pytest.approx(3e-6, rel=1e-15)
 
@@ -363,11 +363,16 @@ def test_unknown_collectives(tmp_path: Path, name: str) -> None:
 
 def test_assumptions_for_a_family_of_chips() -> None:
     paper = catalog.assumptions("paper")
-    assert paper.for_family("h100").chip.math_efficiency == 0.7
-    assert paper.for_family("a100").chip.math_efficiency == 0.8
-    assert paper.for_family("a100").chip.hbm_efficiency == paper.chip.hbm_efficiency
-    assert isinstance(paper.for_family("tpu").network.collectives, Mesh)
-    assert paper.for_family("nothing of the kind") is paper
+    h100, a100, tpu = (catalog.hardware(name) for name in ("h100_sxm", "a100_sxm_80", "tpu_v4"))
+    assert paper.for_chip(h100) is paper
+    assert paper.chip.math_efficiency == 0.7
+    assert paper.for_chip(a100).chip.math_efficiency == 0.8
+    assert paper.for_chip(a100).chip.hbm_efficiency == paper.chip.hbm_efficiency
+    assert isinstance(paper.for_chip(tpu).network.collectives, Mesh)
+    # A family that nobody speaks of is served as its generation is, unless a preset names it.
+    assert paper.for_chip(a100.replace(family="mine")) == paper.for_chip(a100)
+    mine = catalog.assumptions("paper", changes=["per_family.mine.chip.math_efficiency=0.9"])
+    assert mine.for_chip(a100.replace(family="mine")).chip.math_efficiency == 0.9
 
 
 def test_an_empty_name_is_refused() -> None:

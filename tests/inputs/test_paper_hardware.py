@@ -32,7 +32,7 @@ def test_paper_hardware_equals_the_studys_code(hardware_row: dict[str, str]) -> 
 
 def test_the_preset_has_the_studys_caps_and_launches(hardware_row: dict[str, str]) -> None:
     chip = catalog.hardware(f"paper/{hardware_row['name'].lower()}")
-    assumed = catalog.assumptions("paper").for_family(chip.family)
+    assumed = catalog.assumptions("paper").for_chip(chip)
     assert assumed.chip.math_efficiency == float(hardware_row["arith_cap"])
     assert assumed.chip.hbm_efficiency == float(hardware_row["mem_cap"])
     assert assumed.host.launch == pytest.approx(float(hardware_row["kernel_launch_s"]), rel=1e-15)

@@ -43,8 +43,7 @@ ASKED: dict[str, Callable[..., ie.Assumptions]] = {
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("chip", ["h200_sxm", "b300", "mi325x", "a100_sxm_80", "gaudi3"])
 def test_it_is_the_profile_of_the_generation(name: str, chip: str) -> None:
-    family = catalog.hardware(chip).family
-    assert ASKED[name](chip) == profiles.for_hardware(chip).for_family(family)
+    assert ASKED[name](chip) == profiles.for_hardware(chip).for_chip(catalog.hardware(chip))
     assert ASKED[name](catalog.hardware(chip)) == ASKED[name](chip)
 
 
@@ -62,15 +61,6 @@ def test_others_can_be_named_or_given(name: str) -> None:
 def test_what_is_no_chip_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got None"):
         ASKED[name](None)
-
-
-def test_a_chip_of_ones_own_has_the_profile_of_its_family(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    mine = tmp_path / "mine.yaml"
-    text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text()
-    mine.write_text(text)
-    assert profiles.assumed(None, mine) == catalog.assumptions("profiles/hopper")
-    mine.write_text(text.replace("family: h100", "family: groq"))
-    assert profiles.assumed(None, mine) == catalog.assumptions("deployable")
 
 
 def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -100,9 +90,7 @@ def test_each_kind_of_pool_has_its_own() -> None:
         )  # fmt: skip
         return [pool.setup.assumptions for pool in (both.prefill, both.decode)]
 
-    own = [
-        profiles.for_hardware(chip).for_family(family) for chip, family in (("h100_sxm", "h100"), ("b200", "blackwell"))
-    ]
+    own = [profiles.for_hardware(chip).for_chip(catalog.hardware(chip)) for chip in ("h100_sxm", "b200")]
     ideal = catalog.assumptions("ideal")
     assert found() == own
     assert found(assumptions="ideal") == [ideal, ideal]
@@ -115,9 +103,10 @@ def test_settings_that_name_their_assumptions_keep_them() -> None:
         frontier_of(Settings.build({**common, **own}, origin="test")).setup.assumptions
         for own in ({"assumptions": "deployable"}, {}, {"grid": "paper"})
     )
-    assert named == catalog.assumptions("deployable").for_family("h100")
-    assert unnamed == catalog.assumptions("profiles/hopper").for_family("h100")
-    assert study_grid == catalog.assumptions("paper").for_family("h100")
+    chip = catalog.hardware("h100_sxm")
+    assert named == catalog.assumptions("deployable").for_chip(chip)
+    assert unnamed == catalog.assumptions("profiles/hopper").for_chip(chip)
+    assert study_grid == catalog.assumptions("paper").for_chip(chip)
 
 
 @pytest.mark.parametrize("name", ["paper", "profiles/hopper"])

@@ -99,11 +99,12 @@ def test_models_of_hugging_face_have_an_architecture(name: str) -> None:
         assert model.architecture in known
 
 
-def test_families_of_chips_are_those_of_hardware() -> None:
-    families = {catalog.hardware(name).family for name in catalog.names("hardware")}
+def test_generations_of_chips_are_those_of_hardware() -> None:
+    generations = {catalog.hardware(name).generation for name in catalog.names("hardware")}
     for engine in known_engines():
-        assert {family for chip in engine.facts.chips for family in chip.families} <= families
-        assert {family for entry in engine.facts.models for family in entry.families} <= families
+        facts = engine.facts
+        for named in (facts.chips, facts.models, facts.kernels, facts.overlap):
+            assert {name for entry in named for name in entry.generations} <= generations
 
 
 def test_captured_batches_are_those_of_the_source() -> None:

@@ -33,6 +33,7 @@ prices:
     date: 2025-05
     ref: nobody
     where: nowhere
+generation: test
 sources:
   year: {ref: nobody, where: nowhere, kind: assumed}
   dense_flops_per_second: {ref: nobody, where: nowhere, kind: assumed}
@@ -105,7 +106,7 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
         (
             "  year: {ref: nobody, where",
             "  year: {reff: nobody, where",
-            "chip.yaml:18: unknown key 'sources.year.reff'; did you mean 'ref'?",
+            "chip.yaml:19: unknown key 'sources.year.reff'; did you mean 'ref'?",
         ),
         # Dimensions and units.
         (
@@ -155,6 +156,12 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
             "family: Test 1",
             "chip.yaml:2: family: String should match pattern '^[a-z0-9_]+$', got 'Test 1'",
         ),
+        (
+            "generation: test",
+            "generation: Test 1",
+            "chip.yaml:17: generation: String should match pattern '^[a-z0-9_]+$', got 'Test 1'",
+        ),
+        ("generation: test", "", "chip.yaml:1: generation is missing"),
         ("name: Test chip", "name: ''", "chip.yaml:1: name: String should have at least 1 character, got ''"),
         # Shapes.
         ("year: 2024", "year: 2024.5", "chip.yaml:4: year: Input should be a valid integer, got 2024.5"),
@@ -187,33 +194,33 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
         (
             "  hbm_bytes: {ref",
             "  memory: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
-            "chip.yaml:20: sources: 'memory' names no field of this file",
+            "chip.yaml:21: sources: 'memory' names no field of this file",
         ),
         (
             "  hbm_bytes: {ref",
             "  prices.3.date: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
-            "chip.yaml:20: sources: 'prices.3.date' names no field of this file",
+            "chip.yaml:21: sources: 'prices.3.date' names no field of this file",
         ),
         (
             "  hbm_bytes: {ref",
             "  prices.\u00b2: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
-            "chip.yaml:20: sources: 'prices.\u00b2' names no field of this file",
+            "chip.yaml:21: sources: 'prices.\u00b2' names no field of this file",
         ),
         (
             "year: {ref: nobody, where: nowhere, kind: assumed}",
             "year: {ref: nobody, where: nowhere, kind: guessed}",
-            "chip.yaml:18: sources.year.kind: got 'guessed'; allowed: 'measured', 'published', 'derived', 'assumed' or "
+            "chip.yaml:19: sources.year.kind: got 'guessed'; allowed: 'measured', 'published', 'derived', 'assumed' or "
             "'what_if'",
         ),
         (
             "year: {ref: nobody, where: nowhere, kind: assumed}",
             "year: {ref: '', where: nowhere, kind: assumed}",
-            "chip.yaml:18: sources.year.ref: String should have at least 1 character, got ''",
+            "chip.yaml:19: sources.year.ref: String should have at least 1 character, got ''",
         ),
         (
             "year: {ref: nobody, where: nowhere, kind: assumed}",
             "year: me",
-            "chip.yaml:18: sources.year: Input should be a valid dictionary or instance of Source, got 'me'",
+            "chip.yaml:19: sources.year: Input should be a valid dictionary or instance of Source, got 'me'",
         ),
         # Marketing numbers.
         (
@@ -293,8 +300,8 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
         "'nic_bytes_per_second_one_way: {ref: ..., where: ..., kind: ...}' to sources",
         "chip.yaml:13: prices.0.kind: got 'papr'; "
         "allowed: 'on-demand', 'reserved', 'spot', 'paper', 'index' or 'estimate'",
-        "chip.yaml:20: sources: 'hbm_bytes' names no field of this file",
-        "chip.yaml:24: sources: 'nic' names no field of this file",
+        "chip.yaml:21: sources: 'hbm_bytes' names no field of this file",
+        "chip.yaml:25: sources: 'nic' names no field of this file",
     ]
     with pytest.raises(SpecError, match=r"^8 mistakes:\n  - .*chip\.yaml:1: hbm_bytes is missing\n  - "):
         catalog.hardware(str(path))

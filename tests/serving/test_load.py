@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import Length
-from inference_econ.serving import Loaded, Service, kept_share, loaded
+from inference_econ.serving import Gamma, Loaded, Service, kept_share, loaded
 from inference_econ.serving.lengths import new_tokens
 from inference_econ.serving.simulation.play import law, prompts, rehearse, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
@@ -53,7 +53,7 @@ def service(name: str) -> Service:
 
 
 def at(one: Service, share: float, scv: float = 1.0) -> Loaded:
-    return loaded(one, share * one.most_requests_per_second, arrival_scv=scv)
+    return loaded(one, share * one.most_requests_per_second, arrivals=Gamma(scv))
 
 
 @settings(max_examples=60, deadline=None)
@@ -142,8 +142,8 @@ def test_impossible_rates(rate: float) -> None:
 
 
 def test_impossible_variations() -> None:
-    with pytest.raises(InputError, match="arrival_scv must be finite and >= 0, got -1"):
-        loaded(service("short"), 1.0, arrival_scv=-1.0)
+    with pytest.raises(InputError, match="arrival_scv must be a number >= 0, got -1"):
+        loaded(service("short"), 1.0, arrivals=Gamma(-1.0))
 
 
 # Goodput
@@ -196,7 +196,7 @@ def test_what_is_not_promised_is_kept() -> None:
 )
 def test_impossible_promises(promise: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        kept_share(service("short"), 1.0, **promise)
+        kept_share(service("short"), 1.0, **promise)  # type: ignore[arg-type]
 
 
 # Against the simulation
@@ -289,7 +289,7 @@ def test_bursts_and_clocks_against_the_simulation(scv: float) -> None:
     """TPOT and number in flight as above; of the TTFT the half of what bursts add, at least, and no more than all."""
     one = service("short")
     expected, poisson = at(one, 0.7, scv), at(one, 0.7)
-    trace = rehearse(one, expected.requests_per_second, arrival_scv=scv, count=20_000, seed=2)
+    trace = rehearse(one, expected.requests_per_second, arrivals=Gamma(scv), count=20_000, seed=2)
     found = trace.summary()
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.03)
     assert trace.in_flight == pytest.approx(expected.in_flight, rel=0.06)

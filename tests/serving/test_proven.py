@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from inference_econ.serving import is_unproven, loaded, served
+from inference_econ.serving import Gamma, is_unproven, loaded, served
 from inference_econ.serving.proven import seen
 from inference_econ.serving.simulation import play
 from tests.offered import service_of
@@ -105,7 +105,7 @@ def test_loads_that_memory_may_not_hold_are_unproven() -> None:
 def test_percentiles_rise_with_the_load(isl: str) -> None:
     """All rates have the same random numbers, and memory that runs out makes nothing faster."""
     service = replace(service_of(isl=isl, osl="200"), slots=48)
-    load, before = served(service, 4.0), None
+    load, before = served(service, Gamma(4.0)), None
     for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
         now = load(share * service.most_requests_per_second)
         assert now.played

@@ -87,7 +87,9 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert narrow.tokens_per_second[-1] > wide.tokens_per_second[-1]
     assert wide.frontier is not None
     assert wide.frontier.setup.context == 110.0
-    assert wide.frontier.setup.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
+    assert wide.frontier.setup.assumptions == catalog.assumptions("profiles/hopper").for_chip(
+        catalog.hardware("h100_sxm")
+    )
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2

@@ -16,7 +16,7 @@ from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, Readers, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.promises import Targets
-from inference_econ.serving import Loaded, Steady, loaded
+from inference_econ.serving import Gamma, Loaded, Steady, loaded
 
 _MILLION = 1e6
 #: Rates at which a layout is looked at, from that of one request without a pause, or from so small a part of the most,
@@ -116,7 +116,7 @@ def aggregated(pool: Pool, terms: Terms) -> PoolFrontier:
 
     @cache
     def load(row: int, rate: float) -> Loaded:
-        return loaded(service(row), rate, arrival_scv=terms.arrival_scv)
+        return loaded(service(row), rate, arrivals=Gamma(terms.arrival_scv))
 
     def judge(row: int, rate: float) -> tuple[float, float] | None:
         seen = load(row, rate)

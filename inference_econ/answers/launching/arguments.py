@@ -137,7 +137,7 @@ def _trtllm_role(role: Role, limits: Limits) -> dict[str, Any]:
 def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
     """Refuse groups of attention ranks that would be replicas."""
     model, facts = setup.model, catalog.engine(engine.name).at(engine.options.version)
-    shared = has_experts(model) or groups_share_work(facts, model, setup.hardware.family)
+    shared = has_experts(model) or groups_share_work(facts, model, setup.hardware.generation)
     if degrees.dp > 1 and not shared:
         raise InputError(
             f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "

@@ -91,7 +91,7 @@ class Observed:
 
 def group_of(row: Measurement) -> Group | None:
     """The engine and generation of a row, if they have a profile of their own."""
-    generation = profiles.generation_of(specs(row.model, row.hardware)[1].family)
+    generation = profiles.generation_of(specs(row.model, row.hardware)[1])
     group = Group(row.engine, generation)
     return group if row.engine and generation and group.profile in catalog.names("assumptions") else None
 

@@ -117,7 +117,7 @@ def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) ->
     for name, assumptions in assumed.items():
         versions: dict[str, list[str]] = {}
         for chip in chips:
-            model = assumptions.for_family(chip.family).network.collectives
+            model = assumptions.for_chip(chip).network.collectives
             versions.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
         told = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
         lines.append(f"{name}: {told}.")
@@ -132,7 +132,7 @@ def _unusable(line: Line, name: str, reason: str) -> ComparedPoint:
 
 def _point(measured: Measured, name: str, assumed: Assumptions) -> ComparedPoint:
     size = float(measured.collective.bytes_per_token[0])
-    predicted, reason = _predicted(measured, name, assumed.for_family(measured.chip.family))
+    predicted, reason = _predicted(measured, name, assumed.for_chip(measured.chip))
     return ComparedPoint(
         id=measured.line.id,
         series=measured.series,
@@ -168,8 +168,9 @@ def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[flo
 
 def _fitted(measured: Measured, assumed: Assumptions) -> bool:
     """Whether a source of the constants says that they were fitted to the file and operation that a row is from."""
-    own = "network.collectives" in exceptions_of(assumed, measured.chip.family)
-    place = f"per_family.{measured.chip.family}.network.collectives." if own else "network.collectives."
+    key = assumed.exceptional(measured.chip)
+    own = "network.collectives" in exceptions_of(assumed, key)
+    place = f"per_family.{key}.network.collectives." if own else "network.collectives."
     for field, source in assumed.sources.items():
         if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
             files = re.findall(r"\((\w+/comm/\w+|\w+_results)\)", source.where)

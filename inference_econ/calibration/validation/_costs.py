@@ -368,7 +368,7 @@ def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) ->
         measured=dollars_of(row),
         combination=asked.text,
         engine=row.engine,
-        chips=profiles.generation_of(catalog.hardware(row.hardware).family),
+        chips=profiles.generation_of(catalog.hardware(row.hardware)),
         tokens_per_second=speed,
         fastest=fastest,
     )

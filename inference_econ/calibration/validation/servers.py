@@ -135,7 +135,7 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
 @cache
 def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
     """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
-    return _profile(profiles.name_for(catalog.hardware(hardware).family, engine), levels=levels)
+    return _profile(profiles.name_for(catalog.hardware(hardware).generation, engine), levels=levels)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What layouts in whole numbers would have to split unevenly, and the degrees that do not."""
+"""Parts that layouts in whole numbers would have to split unevenly, and the degrees that do not."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Problem(NamedTuple):
     """Something that plans would have to split unevenly."""
 
     code: ProblemCode
-    """What it is."""
+    """Kind of the problem."""
     numbers: tuple[float, ...]
-    """What its text is about [1]."""
+    """Numbers that its text is about [1]."""
     where: npt.NDArray[np.bool_]
     """The plans that have it, broadcastable to their shape."""
 
@@ -74,7 +74,7 @@ def indivisible(
     assumed: Assumptions,
     blocks: tuple[int, int] = (1, 1),
 ) -> list[Problem]:
-    """What whole-number plans would have to split unevenly.
+    """Return the parts that whole-number plans would have to split unevenly.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _indivisible_feed_forward(
     *,
     mixture: bool,
 ) -> list[Problem]:
-    """What a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
+    """Return what a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
     problems, ranks, experts = [], plans.stage, spec.routed_experts
     if experts and plans.ep is not None:
         problems.append(Problem("experts", (experts,), _without_expert(experts, plans.ep, assumed)))
@@ -144,7 +144,7 @@ def _indivisible_feed_forward(
 
 
 def _without_expert(experts: int, ranks: Array, assumed: ExpertAssumptions) -> npt.NDArray[np.bool_]:
-    """Whether experts do not split over ranks; copies fill what is left, while each has one of its own."""
+    """Return whether experts do not split over ranks; copies fill what is left, while each has one of its own."""
     if assumed.redundant is None:
         return _uneven(experts, ranks)
     return np.asarray((np.mod(ranks, 1) != 0) | (ranks > experts + assumed.redundant))
@@ -174,7 +174,7 @@ def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[Probl
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether ``whole`` does not split into a whole number of ``parts``, or their number is no whole one."""
+    """Return whether ``whole`` does not split into a whole number of ``parts``, or their number is no whole one."""
     return np.asarray((np.mod(whole, parts) != 0) | (np.mod(parts, 1) != 0) | (np.asarray(parts) < 1))
 
 

@@ -35,7 +35,7 @@ class Layouts(Protocol):
         """Pipeline depths to try [1], each broadcastable to the instances; 0 where one has no such depth."""
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """The same instances with leading axes over where attention and experts run."""
+        """Return the instances with leading axes over where attention and experts run."""
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
         """Chips of real-valued stages that attention may run on, for bounds [1], shape (choices, *stage.shape)."""
@@ -76,7 +76,7 @@ class ContinuousLayouts:
         return stage / stage ** _column(np.arange(steps + 1) / steps, stage)
 
     def unpinned(self) -> ContinuousLayouts:
-        """The same: these layouts have no pins."""
+        """Return these layouts, which have no pins."""
         return self
 
 
@@ -138,7 +138,7 @@ class WholeLayouts:
         return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True, dcp=float(self.pins.dcp or 1))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """The same numbers, at most the stage."""
+        """Return whole numbers of ranks, at most the stage."""
         ranks = self._only_ranks(assumptions.layout, stage)
         return np.minimum(_column(self._inside(attention_degrees(model)), stage) if ranks is None else ranks, stage)
 

@@ -74,7 +74,7 @@ def sizes(hardware: HardwareSpec, largest: float) -> Array:
 def sensible_stages(
     accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
 ) -> npt.NDArray[np.bool_]:
-    """Whether engines' documents tell one to cut instances into such stages, broadcast.
+    """Return whether engines' documents tell one to cut instances into such stages, broadcast.
 
     Engines' documents make each node a stage, with tensor parallelism inside of it, where a model is too large for one
     (``EngineFacts.stages_over``); inside of one, stages are for chips without a fast link. No measured server on one

@@ -21,7 +21,7 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """What degrees pin as command lines and scenarios have them, and engines' own options.
+    """Return the pins of degrees as command lines and scenarios have them, and engines' own options.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a user fixes about a deployment."""
+"""Degrees of a deployment that a user fixes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def divisors(number: int) -> list[int]:
 
 
 def nearest(wanted: int, possible: list[int]) -> str:
-    """What is possible next to what is wanted, below and above it.
+    """Return the possible values next to one that is wanted, below and above it.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Pins:
 
     @property
     def complete(self) -> bool:
-        """Whether the degrees alone decide the size of the instance."""
+        """True if the degrees alone decide the size of the instance."""
         return None not in (self.tp, self.dp, self.pp)
 
     @property

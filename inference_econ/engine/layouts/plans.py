@@ -129,7 +129,7 @@ class Plans:
         return replace(parts[0], **joined)  # type: ignore[arg-type]
 
     def verifying(self, new_tokens: int) -> Plans:
-        """The same deployments, with another number of tokens per sequence and step."""
+        """Return these deployments with another number of tokens per sequence and step."""
         return replace(self, new_tokens=new_tokens)
 
 
@@ -233,11 +233,16 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
 
 def has_experts(model: ModelSpec) -> bool:
+<<<<<<< HEAD
     """Whether any layer is a mixture of experts."""
     return bool(model.mixtures)
+=======
+    """Return whether any layer is a mixture of experts."""
+    return any(block.feed_forward.kind == "experts" for block in model.blocks)
+>>>>>>> facts
 
 
 def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
-    """Whether each group of attention ranks holds dense layers, embeddings and routers of its own."""
+    """Return whether each group of attention ranks holds dense layers, embeddings and routers of its own."""
     held = assumed.attention_groups == "data_parallel" and assumed.group_copies == "held"
     return held and has_experts(model)

@@ -45,7 +45,7 @@ def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec
 
 
 def rules_of(
-    engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
+    engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> list[Rule]:
     """The rules of an engine, with the plans that break each.
 
@@ -55,7 +55,7 @@ def rules_of(
         At a version.
     model : ModelSpec
         What is served.
-    family : str
+    generation : str
         Of the chips.
     plans : Plans
         Deployments in whole numbers, shape (...).
@@ -73,31 +73,31 @@ def rules_of(
     >>> vllm, llama = ServingEngine("vllm", catalog.engine("vllm").at()), catalog.model("llama_3_70b")
     >>> one = np.ones(2)
     >>> pairs = Plans(4.0 * one, one, one, np.array([4.0, 2.0]), one, whole=True)
-    >>> [rule.where.tolist() for rule in rules_of(vllm, llama, "h100", pairs) if rule.code == "replicas"]
+    >>> [rule.where.tolist() for rule in rules_of(vllm, llama, "hopper", pairs) if rule.code == "replicas"]
     [[False, True]]
     """
-    return list(_rules(engine, model, family, plans, cut))
+    return list(_rules(engine, model, generation, plans, cut))
 
 
-def groups_share_work(facts: EngineFacts, model: ModelSpec, family: str) -> bool:
-    """Whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
+def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
+    """Return whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
 
     They share work only in experts, or where the engine cuts dense parts over all of them.
     """
-    support = facts.support(model.architecture, family)
+    support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
     return support is not None and support.attention_dp and cut
 
 
-def _rules(engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout) -> Iterator[Rule]:
-    """The same, one by one."""
+def _rules(engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout) -> Iterator[Rule]:
+    """Yield the rules of an engine with the plans that break each."""
     facts, stage, ranks = engine.facts, np.asarray(plans.stage), np.asarray(plans.attention_ranks)
-    support, apart = facts.support(model.architecture, family), stage != ranks
+    support, apart = facts.support(model.architecture, generation), stage != ranks
     if support is None:
         yield Rule("model", np.ones((), dtype=bool))
         return
     yield Rule("cut", np.asarray(cut != "1d"))
-    if not groups_share_work(facts, model, family):
+    if not groups_share_work(facts, model, generation):
         yield Rule("replicas", apart)
     elif facts.attention_groups == "single_ranks":
         yield Rule("single_ranks", apart & (ranks != 1))
@@ -112,17 +112,17 @@ def _rules(engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, c
 
 
 def can_start(
-    engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
+    engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
     """The plans that an engine can start, broadcastable to their shape; see :func:`rules_of`."""
     wrong = np.zeros((), dtype=bool)
-    for rule in rules_of(engine, model, family, plans, cut):
+    for rule in rules_of(engine, model, generation, plans, cut):
         wrong = wrong | rule.where
     return np.asarray(~wrong)
 
 
 def any_takes_turns(
-    engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans
+    engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
 ) -> npt.NDArray[np.bool_]:
     """The plans whose steps some engine can run as two halves in turn, broadcastable to their shape.
 
@@ -137,28 +137,28 @@ def any_takes_turns(
     able = np.zeros((), dtype=bool)
     for engine in engines:
         ways = [way for way in engine.facts.overlap if way.kind == "two_batch"]
-        if any(way.holds(model.architecture, family, prefill=prefill) for way in ways):
-            able = able | can_start(engine, model, family, plans)
+        if any(way.holds(model.architecture, generation, prefill=prefill) for way in ways):
+            able = able | can_start(engine, model, generation, plans)
     return np.asarray(exchanging & able)
 
 
 def any_can_start(
-    engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
+    engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
     """The plans that at least one of some engines can start, broadcastable to their shape; all without engines."""
     if not engines:
         return np.ones((), dtype=bool)
-    able = can_start(engines[0], model, family, plans, cut)
+    able = can_start(engines[0], model, generation, plans, cut)
     for engine in engines[1:]:
-        able = able | can_start(engine, model, family, plans, cut)
+        able = able | can_start(engine, model, generation, plans, cut)
     return able
 
 
 def names_of_able(
-    engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans
+    engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
 ) -> list[tuple[str, ...]]:
     """The engines that can start each of n plans, by name."""
-    masks = [np.broadcast_to(can_start(engine, model, family, plans), plans.shape).tolist() for engine in engines]
+    masks = [np.broadcast_to(can_start(engine, model, generation, plans), plans.shape).tolist() for engine in engines]
     names = [engine.name for engine in engines]
     rows = zip(*masks, strict=True) if masks else repeat((), plans.shape[0])
     return [tuple(compress(names, row)) for row in rows]

@@ -25,7 +25,7 @@ _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What must be able to start a layout.
+    """Engines, model and chip that must be able to start a layout.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def _layouts(subject: Started, degrees: dict[str, Sequence[int]], dcp: float | N
 
 def _able(subject: Started, plans: Plans) -> Array:
     """Which plans an engine can start."""
-    able = any_can_start(subject.engines, subject.model, subject.hardware.family, plans)
+    able = any_can_start(subject.engines, subject.model, subject.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
 
 
@@ -113,7 +113,7 @@ def _rules(subject: Started, plans: Plans) -> str:
     """The rule that each engine breaks most often, with all engines that do."""
     broken: dict[RuleCode, list[ServingEngine]] = {}
     for engine in subject.engines:
-        rules = rules_of(engine, subject.model, subject.hardware.family, plans)
+        rules = rules_of(engine, subject.model, subject.hardware.generation, plans)
         worst = max(rules, key=lambda rule: np.broadcast_to(rule.where, plans.shape).sum())
         broken.setdefault(worst.code, []).append(engine)
     return "; ".join(rule_text(code, engines, subject.model) for code, engines in broken.items())

@@ -1,10 +1,11 @@
-"""Streams of requests: when they arrive, and how long they are."""
+"""Streams of requests: how they arrive, when, and how long they are."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,82 @@ from inference_econ.errors import InputError
 Counts = npt.NDArray[np.int64]
 #: Lengths of some requests [tokens], from how many there are and a source of randomness.
 LengthLaw = Callable[[int, np.random.Generator], Counts]
+
+
+class Arrivals(Protocol):
+    """Arrivals of requests, whatever their rate."""
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation of the times between arrivals, all that closed forms know of them [1]."""
+
+    def gaps(self, count: int, random: np.random.Generator) -> Array:
+        """Return times between arrivals in the order in which they occur, shape (count,), 1 on average [1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """Arrivals that do not know of each other, after gamma-distributed times: Poisson if nothing else is said.
+
+    Attributes
+    ----------
+    scv : float
+        Squared coefficient of variation of the times between arrivals [1]: 1 makes them Poisson, 0 regular, more
+        bursty.
+
+    Raises
+    ------
+    InputError
+        If it is negative or not finite.
+    """
+
+    scv: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no variation."""
+        if not 0.0 <= self.scv < math.inf:
+            raise InputError(f"arrival_scv must be a number >= 0, got {self.scv:g}")
+
+    def gaps(self, count: int, random: np.random.Generator) -> Array:
+        """Return times between arrivals, shape (count,), 1 on average [1]."""
+        return np.full(count, 1.0) if self.scv == 0.0 else random.gamma(1.0 / self.scv, self.scv, count)
+
+
+#: Arrivals of many users who do not know of each other.
+POISSON = Gamma()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Arrivals as somebody recorded them, again and again.
+
+    Attributes
+    ----------
+    seconds : tuple of float
+        Times between arrivals in the order in which they occurred [s].
+
+    Raises
+    ------
+    InputError
+        If one is negative or not finite, or none is positive.
+    """
+
+    seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what was never recorded."""
+        if not all(0.0 <= gap < math.inf for gap in self.seconds) or not sum(self.seconds) > 0.0:
+            raise InputError("times between arrivals must be numbers >= 0, at least one of them positive")
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation of the times between arrivals [1]."""
+        return float(np.var(self.seconds) / np.mean(self.seconds) ** 2)
+
+    def gaps(self, count: int, random: np.random.Generator) -> Array:
+        """Return times between arrivals as they were recorded, shape (count,), 1 on average [1]."""
+        del random  # nothing is left to chance
+        return np.resize(np.array(self.seconds) / np.mean(self.seconds), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +167,15 @@ def fixed(tokens: int) -> LengthLaw:
 
 
 def draw(
-    count: int, requests_per_second: float, isl: LengthLaw, osl: LengthLaw, *, scv: float = 1.0, seed: int = 0
+    count: int,
+    requests_per_second: float,
+    isl: LengthLaw,
+    osl: LengthLaw,
+    *,
+    arrivals: Arrivals = POISSON,
+    seed: int = 0,
 ) -> Stream:
-    """A stream of random requests, the same for the same seed.
+    """Draw a stream of requests, the same for the same seed.
 
     Parameters
     ----------
@@ -102,9 +185,8 @@ def draw(
         Arrivals, on average [1/s].
     isl, osl : callable
         Laws of the lengths, such as :func:`fixed`.
-    scv : float
-        Squared coefficient of variation of the times between arrivals [1]: 1 makes them Poisson, 0 regular, more
-        bursty (gamma-distributed times).
+    arrivals : Arrivals
+        How they arrive.
     seed : int
         Of the random numbers.
 
@@ -122,8 +204,7 @@ def draw(
         raise InputError(f"count must be at least 1 request, got {count}")
     if not (0.0 < requests_per_second < math.inf):
         raise InputError(f"requests_per_second must be a positive number, got {requests_per_second:g}")
-    if not (0.0 <= scv < math.inf):
-        raise InputError(f"scv must be a number >= 0, got {scv:g}")
     times, prompts, outputs = (np.random.default_rng([seed, stream]) for stream in range(3))
-    gaps = np.full(count, 1.0) if scv == 0.0 else times.gamma(1.0 / scv, scv, count)
-    return Stream(np.cumsum(gaps) / requests_per_second, isl(count, prompts), osl(count, outputs))
+    return Stream(
+        np.cumsum(arrivals.gaps(count, times)) / requests_per_second, isl(count, prompts), osl(count, outputs)
+    )

@@ -77,7 +77,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What serves the requests.
+    """Server of the requests.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ class _Engine:
             self.queued += 1
 
     def _load(self, group: int) -> int:
-        """What vLLM's balancer of data-parallel groups goes by."""
+        """Return the load by which vLLM's balancer chooses a data-parallel group."""
         return 4 * len(self.waiting[group]) + self.held[group]
 
     def _admit(self) -> None:
@@ -489,7 +489,7 @@ class _Engine:
         self._look()
 
     def _parts(self, group: int, ready: list[int]) -> list[_Part]:
-        """What a group reads of prompts in a step; those that it ends are added to ``ready``."""
+        """Return the parts of prompts that a group reads in a step; those that it ends are added to ``ready``."""
         chunk, admitted = self.server.chunk, self.admitted[group]
         parts: list[_Part] = []
         budget, begun = chunk, self.begun[group]
@@ -618,13 +618,13 @@ class _Engine:
         return _Part(taken, self._usual(taken) + beyond + launching, launching, beyond)
 
     def _usual(self, tokens: int) -> float:
-        """What chips take for some tokens of usual prompts on one group, if the server knows that [s]."""
+        """Return the time of the chips for some tokens of usual prompts on one group, if the server knows that [s]."""
         return 0.0 if self.server.together is None else self.server.together(tokens, tokens)
 
     def _step_of_prompt(self, tokens: int, cached: int) -> _Part:
         """A step that a prompt by itself is read in."""
-        known = self.known.get((tokens, cached))
-        if known is None:
+        part = self.known.get((tokens, cached))
+        if part is None:
             server, seconds = self.server, float(self.server.prefill_seconds(tokens, cached))
             if not 0.0 <= seconds < math.inf:
                 _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
@@ -632,8 +632,8 @@ class _Engine:
             if not 0.0 <= working < math.inf:
                 _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
             beyond = working - self._usual(tokens)
-            known = self.known[tokens, cached] = _Part(tokens, seconds, seconds - working, beyond)
-        return known
+            part = self.known[tokens, cached] = _Part(tokens, seconds, seconds - working, beyond)
+        return part
 
 
 def _sum(first: float, growth: float, steps: float) -> float:

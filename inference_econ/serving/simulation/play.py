@@ -22,8 +22,7 @@ from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
-from inference_econ.serving.simulation import arrivals
-from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Counts, LengthLaw, Loop, Stream, draw, fixed
 from inference_econ.serving.simulation.events import Cache, Server, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
@@ -45,7 +44,7 @@ _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS = 3e-5, 3e-6, 7e-7
 
 
 def server(service: Service, lengths: Counts, *, prefill_first: bool = False, look_steps: int = 1) -> Server:
-    """What the simulation needs to know of a service.
+    """Return a service as the simulation needs it.
 
     Parameters
     ----------
@@ -117,12 +116,12 @@ def _cache(service: Service, groups: int) -> Cache | None:
         prefix = float(np.ravel(needed.prefix_bytes)[0])
         held.append((needed.of_one_plan()[1] - prefix) / batch)
     weights, _, available = needed.of_one_plan()
-    each = (held[1] - held[0]) / (last - first)
-    if each <= 0.0:
+    of_a_token = (held[1] - held[0]) / (last - first)
+    if of_a_token <= 0.0:
         return None
-    fixed = max(round(held[0] / each - first + requests.cached), 0)
+    fixed = max(round(held[0] / of_a_token - first + requests.cached), 0)
     usual = math.ceil((fixed + requests.mean_context - requests.cached) / block)
-    blocks = max(int((available - weights - prefix) / groups / each / block), usual * batch // groups)
+    blocks = max(int((available - weights - prefix) / groups / of_a_token / block), usual * batch // groups)
     if rules is None:
         return Cache(blocks, block, fixed)
     return Cache(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
@@ -175,7 +174,7 @@ def _prompt_sizes(usual: float, chunk: float, largest: int) -> Array:
 
 
 def _together(service: Service, longest: int, groups: int, stages: float) -> Callable[[int, int], float]:
-    """What steps that read usual prompts are for the chips, by the tokens of the fullest group and of all groups [s].
+    """Return the time of chips to read usual prompts, by the tokens of the fullest group and of all groups [s].
 
     Parts of prompts count as their tokens: a step with one and a third prompts takes what so many take.
     """
@@ -207,7 +206,7 @@ def _micro_batches(prompts: Array, stages: float) -> Array:
 
 
 def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int, int], float]:
-    """What steps with decoding requests and prompt tokens take less than two [s]."""
+    """Return the time that steps with decoding requests and prompt tokens take less than two [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED)))
     largest = groups * service.setup.assumptions.serving.prefill_chunk
@@ -248,7 +247,7 @@ def rehearse(
     service: Service,
     requests_per_second: float,
     *,
-    arrival_scv: float = 1.0,
+    arrivals: Arrivals = POISSON,
     count: int | None = None,
     seed: int = 0,
     simulated: Server | None = None,
@@ -261,8 +260,8 @@ def rehearse(
         One instance.
     requests_per_second : float
         Arrivals at this instance [1/s].
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+    arrivals : Arrivals
+        How they arrive.
     count : int, optional
         Requests [1]; by default some thousands, more where many can be in flight.
     seed : int
@@ -281,8 +280,8 @@ def rehearse(
         If a rate, variation or count is impossible.
     """
     number = requests_of_a_rehearsal(service) if count is None else count
-    stream = arrivals.draw(
-        number, requests_per_second, _new(service.requests), law(service.requests.osl), scv=arrival_scv, seed=seed
+    stream = draw(
+        number, requests_per_second, _new(service.requests), law(service.requests.osl), arrivals=arrivals, seed=seed
     )
     return play(service, server(service, stream.isl) if simulated is None else simulated, stream)
 
@@ -307,10 +306,10 @@ def rehearsal_seconds(service: Service, count: int | None = None) -> float:
 
 def prompts(service: Service, count: int) -> Counts:
     """New tokens of the prompts that :func:`rehearse` draws, whatever their rate [tokens]."""
-    return arrivals.draw(count, 1.0, _new(service.requests), arrivals.fixed(1)).isl
+    return draw(count, 1.0, _new(service.requests), fixed(1)).isl
 
 
-def _new(requests: Requests) -> arrivals.LengthLaw:
+def _new(requests: Requests) -> LengthLaw:
     """New tokens of prompts [tokens]."""
     whole, cached = law(requests.isl), round(requests.cached)
     return lambda size, random: np.maximum(whole(size, random) - cached, 1)
@@ -348,7 +347,7 @@ def play(
     return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
 
 
-def law(length: Length) -> arrivals.LengthLaw:
+def law(length: Length) -> LengthLaw:
     """How to draw lengths, as whole numbers [tokens]: as often as they occur, in random order."""
 
     def drawn(size: int, random: np.random.Generator) -> Counts:

@@ -38,7 +38,7 @@ class StepTable:
         if (np.diff(batches) <= 0).any() or (np.diff(contexts) <= 0).any():
             raise InputError("the batches and contexts of a table of step times must ascend")
         # Plain numbers: a simulation asks often, for one value at a time.
-        self._batches, self._contexts = [float(one) for one in batches], [float(one) for one in contexts]
+        self._batches, self._contexts = [float(value) for value in batches], [float(value) for value in contexts]
         self._seconds: list[list[float]] = values.tolist()
         #: Where lines of another slope begin, and of batches that were asked for the lines: their values at no context,
         #: and their slopes.
@@ -47,13 +47,13 @@ class StepTable:
 
     def __call__(self, batch: float, context: float) -> float:
         """Seconds of a step [s]."""
-        known = self._known.get(batch)
-        if known is None:
-            known = self._lines(batch)
+        lines = self._known.get(batch)
+        if lines is None:
+            lines = self._lines(batch)
             # Parts of prompts give numbers that hardly come again.
             if batch == int(batch):
-                self._known[batch] = known
-        values, slopes = known
+                self._known[batch] = lines
+        values, slopes = lines
         line = bisect_right(self._bends, context) if self._bends else 0
         return values[line] + slopes[line] * context
 

@@ -1,4 +1,4 @@
-"""What requests saw of a server, and how sure the numbers of a simulation are."""
+"""Latencies that requests saw of a server, and how sure the numbers of a simulation are."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Estimate(NamedTuple):
     """Half the width of its 95 % confidence interval; NaN with fewer requests than batches."""
 
     def agrees(self, expected: float, slack: float = 0.0) -> bool:
-        """Whether a value lies in the interval, widened by a share of that value."""
+        """Return whether a value lies in the interval, widened by a share of that value."""
         return abs(self.value - expected) <= self.half_width + slack * abs(expected)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What happened to the measured requests, in the order of their arrival.
+    """Times of the measured requests, in the order of their arrival.
 
     Attributes
     ----------
@@ -130,13 +130,13 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
     Law, "Simulation Modeling and Analysis" (2015), section 9.5.3: the batches must be long against the time over
     which values depend on each other, which a nearly saturated server makes long.
     """
-    known = values[~np.isnan(values)]
-    if not known.size:
+    finite = values[~np.isnan(values)]
+    if not finite.size:
         return Estimate(math.nan, math.nan)
-    if known.size < _BATCHES:
-        return Estimate(statistic(known), math.nan)
-    batches = [statistic(batch) for batch in np.array_split(known, _BATCHES)]
-    return Estimate(statistic(known), _STUDENT * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
+    if finite.size < _BATCHES:
+        return Estimate(statistic(finite), math.nan)
+    batches = [statistic(batch) for batch in np.array_split(finite, _BATCHES)]
+    return Estimate(statistic(finite), _STUDENT * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
 
 
 def trace(
@@ -148,7 +148,7 @@ def trace(
     measured: slice,
     evictions: Counts,
 ) -> Trace:
-    """What the measured requests saw, and what the server did meanwhile.
+    """Return the times of the measured requests, and the work of the server meanwhile.
 
     Parameters
     ----------

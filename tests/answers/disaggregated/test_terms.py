@@ -21,7 +21,7 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
-from inference_econ.serving import loaded
+from inference_econ.serving import Gamma, loaded
 from inference_econ.serving.simulation import arrivals, events, play
 from tests import asking
 
@@ -142,7 +142,7 @@ def test_a_frontier_is_what_its_fleets_do(targets: Targets, scv: float) -> None:
     services = both.aggregated[0].services
     for at in range(len(together)):
         seen = loaded(
-            services.service(int(together.layout[at])), float(together.requests_per_second[at]), arrival_scv=scv
+            services.service(int(together.layout[at])), float(together.requests_per_second[at]), arrivals=Gamma(scv)
         )
         assert targets.broken(seen) is None
         assert seen.utilization <= 0.7 * (1.0 + 1e-6)

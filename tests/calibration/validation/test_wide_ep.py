@@ -89,6 +89,8 @@ def test_only_sources_that_say_so_took_turns() -> None:
 def test_no_constant_is_fitted_to_them() -> None:
     for name in WIDE:
         row = _prediction(name).measurement
-        behind = catalog.assumptions(profiles.name_for(catalog.hardware(row.hardware).family, row.engine)).calibration
+        behind = catalog.assumptions(
+            profiles.name_for(catalog.hardware(row.hardware).generation, row.engine)
+        ).calibration
         assert behind is not None
         assert behind.accelerators.high < 32

@@ -26,8 +26,8 @@ def plan(tp: int = 1, dp: int = 1, pp: int = 1, ep: int = 1, dcp: int = 1) -> Pl
     return Plans(one * tp * dp * pp, one * dp * pp, one * pp, one * tp, one * ep, whole=True, dcp=float(dcp))
 
 
-def broken(engine: str, model: str, plans: Plans, family: str = "h200", cut: str = "1d") -> list[str]:
-    rules = startable.rules_of(ENGINES[engine], catalog.model(model), family, plans, cut)  # type: ignore[arg-type]
+def broken(engine: str, model: str, plans: Plans, generation: str = "hopper", cut: str = "1d") -> list[str]:
+    rules = startable.rules_of(ENGINES[engine], catalog.model(model), generation, plans, cut)  # type: ignore[arg-type]
     return [rule.code for rule in rules if np.any(rule.where)]
 
 
@@ -67,7 +67,7 @@ def test_ranks_share_a_cache_inside_of_tp() -> None:
     assert broken("vllm", "llama_3_70b", plan(tp=16, dcp=2)) == []
     assert broken("trtllm", "llama_3_70b", plan(tp=16, dcp=2)) == ["context_ranks"]
     before = ServingEngine("vllm", catalog.engine("vllm").at("0.10.0"))
-    rules = startable.rules_of(before, catalog.model("llama_3_70b"), "h100", plan(tp=16, dcp=2))
+    rules = startable.rules_of(before, catalog.model("llama_3_70b"), "hopper", plan(tp=16, dcp=2))
     assert [rule.code for rule in rules if np.any(rule.where)] == ["context_ranks"]
 
 
@@ -85,7 +85,7 @@ def test_sparse_attention_is_for_some_chips() -> None:
 def test_a_layout_can_be_started_where_no_rule_is_broken(tp: int, dp: int, pp: int, ep: int) -> None:
     plans = plan(tp, dp, pp, ep)
     for name, engine in ENGINES.items():
-        able = bool(startable.can_start(engine, catalog.model("deepseek_v3"), "h200", plans))
+        able = bool(startable.can_start(engine, catalog.model("deepseek_v3"), "hopper", plans))
         assert able == (broken(name, "deepseek_v3", plans) == [])
     setup = Setup.of("deepseek_v3", "h200_sxm")
     code = int(np.ravel(setup.reasons(plans, "1d"))[0])

@@ -17,7 +17,7 @@ import pytest
 from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
 from inference_econ.serving import Estimate, Server
-from inference_econ.serving.simulation.arrivals import LengthLaw, Loop, Stream, draw, fixed
+from inference_econ.serving.simulation.arrivals import Gamma, LengthLaw, Loop, Recorded, Stream, draw, fixed
 from inference_econ.serving.simulation.events import Cache, Evicted, Policy, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import estimate
@@ -105,7 +105,7 @@ def test_slots_of_their_own_speed_are_erlangs(slots: int, use: float) -> None:
 def test_limited_processor_sharing(slots: int, law: str, bursts: float) -> None:
     """One speed for all up to some slots, then a queue; with bursts the formulas are approximations."""
     lengths, scv = LAWS[law]
-    requests = draw(25_000, 0.8, fixed(1), lengths, scv=bursts, seed=3)
+    requests = draw(25_000, 0.8, fixed(1), lengths, arrivals=Gamma(bursts), seed=3)
     trace = simulate(decode_only(1e-3, slots, 1e-3), requests)
     expected = load(0.8, np.ones(slots), arrival_scv=bursts, service_scv=scv)
     approximate = bursts > 1.0 or law == "fixed"
@@ -307,7 +307,7 @@ def test_all_at_once() -> None:
 
 def test_the_same_seed_gives_the_same_trace() -> None:
     def run(seed: int) -> list[float]:
-        requests = draw(300, 5.0, uniform(10, 90), lognormal(50, 1.5), scv=3.0, seed=seed)
+        requests = draw(300, 5.0, uniform(10, 90), lognormal(50, 1.5), arrivals=Gamma(3.0), seed=seed)
         return simulate(Server(always(0.01), per_token(1e-4), 4), requests).e2e.tolist()  # type: ignore[no-any-return]
 
     assert run(1) == run(1)
@@ -415,9 +415,19 @@ def test_a_closed_loop_is_a_stream_that_comes_when_it_does() -> None:
 
 @pytest.mark.parametrize("scv", [0.0, 0.5, 1.0, 6.0])
 def test_gaps_have_the_mean_and_variation_asked_for(scv: float) -> None:
-    gaps = np.diff(draw(200_000, 4.0, fixed(1), fixed(1), scv=scv).arrival)
+    gaps = np.diff(draw(200_000, 4.0, fixed(1), fixed(1), arrivals=Gamma(scv)).arrival)
     assert gaps.mean() == pytest.approx(0.25, rel=0.02)
     assert gaps.var() / gaps.mean() ** 2 == pytest.approx(scv, rel=0.03, abs=1e-9)
+
+
+def test_recorded_arrivals_are_replayed_at_any_rate() -> None:
+    recorded = Recorded((1.0, 0.0, 3.0, 4.0))
+    assert recorded.scv == pytest.approx(0.625)
+    stream = draw(6, 0.5, fixed(1), fixed(1), arrivals=recorded)
+    assert stream.arrival.tolist() == [1.0, 1.0, 4.0, 8.0, 9.0, 9.0]
+    for gaps in ((), (0.0, 0.0), (1.0, -1.0), (math.inf,)):
+        with pytest.raises(InputError, match="times between arrivals must be numbers >= 0, at least one of them pos"):
+            Recorded(gaps)
 
 
 def test_confidence_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
@@ -500,8 +510,8 @@ def test_impossible_streams() -> None:
         draw(0, 1.0, fixed(1), fixed(1))
     with pytest.raises(InputError, match="requests_per_second must be a positive number, got -1"):
         draw(5, -1.0, fixed(1), fixed(1))
-    with pytest.raises(InputError, match="scv must be a number >= 0, got nan"):
-        draw(5, 1.0, fixed(1), fixed(1), scv=math.nan)
+    with pytest.raises(InputError, match="arrival_scv must be a number >= 0, got nan"):
+        Gamma(math.nan)
 
 
 def test_impossible_loops() -> None:

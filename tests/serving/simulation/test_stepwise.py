@@ -127,7 +127,9 @@ def test_a_second_simulator_sees_the_same(name: str) -> None:
         for seed, length in ((1, service.requests.isl), (2, service.requests.osl))
     )
     isl = np.maximum(isl - setting.cached, 1)
-    gaps = arrivals.draw(count, rate, arrivals.fixed(1), arrivals.fixed(1), scv=setting.scv, seed=3).arrival
+    gaps = arrivals.draw(
+        count, rate, arrivals.fixed(1), arrivals.fixed(1), arrivals=arrivals.Gamma(setting.scv), seed=3
+    ).arrival
     simulated = replace(play.server(service, isl), steps_ahead=0)
     assert simulated.cache is not None
     blocks = simulated.cache.blocks
