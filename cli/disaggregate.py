@@ -73,7 +73,7 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     with show.progress_bar(quiet=output.quiet):
         pools = _pools(choices, requests, terms, rate, means)
         answer = disaggregate(pools, terms, requests_per_second=rate, means=means)
-    show.emit(DisaggregatedPage.of(answer), output, provenance.asked())
+    show.emit(DisaggregatedPage(answer), output, provenance.asked())
 
 
 def _terms(choices: options.Choices) -> Terms:

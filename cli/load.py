@@ -45,4 +45,4 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
         curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)
-    show.emit(LoadPage.of(curve), output, provenance.asked())
+    show.emit(LoadPage(curve), output, provenance.asked())

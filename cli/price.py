@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -53,8 +54,8 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    page = PricePage(sheet, _api_prices(api_prices))
-    show.emit(page, output, provenance.asked())
+    charged = replace(sheet, api=_api_prices(api_prices))
+    show.emit(PricePage(charged), output, provenance.asked())
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

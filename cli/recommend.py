@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,5 +67,5 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
-        page = RecommendationPage(deployments, started[0] if started else None)
-    show.emit(page, output, provenance.asked())
+    compared = replace(deployments, startable=started[0] if started else None)
+    show.emit(RecommendationPage(compared), output, provenance.asked())

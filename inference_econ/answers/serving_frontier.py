@@ -136,6 +136,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         What every point keeps, as a mean and without a queue.
     """
 
+    page = "report.serving_frontier:ServingFrontierPage"
+
     candidates: tuple[Candidate, ...]
     which: Indices
     rows: Indices

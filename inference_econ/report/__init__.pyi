@@ -2,11 +2,11 @@
 
 from . import against as against
 from . import agreement as agreement
-from . import answer_file as answer_file
 from . import assess as assess
 from . import calibrate as calibrate
 from . import catalog as catalog
 from . import charts as charts
+from . import chosen as chosen
 from . import compare as compare
 from . import disaggregated as disaggregated
 from . import document as document
@@ -25,6 +25,7 @@ from . import prefix_cache as prefix_cache
 from . import price as price
 from . import recommend as recommend
 from . import sampling_rule as sampling_rule
+from . import saved as saved
 from . import scenario as scenario
 from . import serving_frontier as serving_frontier
 from . import speculate as speculate

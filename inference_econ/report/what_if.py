@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.sources import sources
+from inference_econ.engine import Setup
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.page import Page
+from inference_econ.report.heading import subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
 from inference_econ.report.record import HEAD, facts, finite_or_none, source_records, targets_record
 from inference_econ.report.serving_frontier import service_frontier_title
@@ -28,11 +29,8 @@ _MOST_LINES = 6
 _POINT = 1.02
 
 
-@dataclass(frozen=True)
-class WhatIfPage(Page):
+class WhatIfPage(AnswerPage[WhatIf]):
     """What an answer depends on, ready to be shown."""
-
-    answer: WhatIf
 
     def tables(self) -> Sequence[Table]:
         """Elasticities, and the steps if there are any."""
@@ -56,6 +54,22 @@ class WhatIfPage(Page):
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
         return drawn
+
+    proportional = False
+
+    def question(self) -> str:
+        """What moves the cost."""
+        return f"What moves the cost of serving {subject_label(self.answer.front.setup)} most?"
+
+    def conclusion(self) -> Pieces:
+        """What a per cent of the input does that moves it most."""
+        effect, speed = by_size(self.answer)[0], amount(self.answer.speeds[0])
+        cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
+        return (f"A per cent more of {effect.input.label} {cost}",)
+
+    def setups(self) -> Sequence[Setup]:
+        """What is varied."""
+        return [self.answer.front.setup]
 
 
 def effects_table(answer: WhatIf) -> Table:

@@ -122,6 +122,8 @@ class Frontier(Shown, Choosable[Point]):
         What was asked for; None if only the context is known.
     """
 
+    page = "report.frontier:FrontierPage"
+
     setup: Setup
     speculation: Speculation | None
     grid: Grid
