@@ -10,7 +10,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import market, options, proposals, provenance, show
+from . import market, options, proposals, show
 from .help import Command, example
 from .parameters import COUNT
 
@@ -39,7 +39,6 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.price import price
-    from inference_econ.report.price import PricePage
 
     requests, targets = options.requests(choices), options.targets(choices)
     if any_speed and targets.given:
@@ -55,7 +54,7 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
             progress=progress,
         )
     charged = replace(sheet, api=_api_prices(api_prices))
-    show.emit(PricePage(charged), output, provenance.asked())
+    show.answer(charged, output)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

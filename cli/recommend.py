@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import market, options, prices, proposals, provenance, show
+from . import market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import Name
 
@@ -42,7 +42,6 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     within the promises, aggregated and disaggregated.
     """
     from inference_econ.answers.recommend import recommend
-    from inference_econ.report.recommend import RecommendationPage
 
     options.check_sizes(choices)
     requests, targets = options.requests(choices), options.targets(choices)
@@ -68,4 +67,4 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
     compared = replace(deployments, startable=started[0] if started else None)
-    show.emit(RecommendationPage(compared), output, provenance.asked())
+    show.answer(compared, output)

@@ -28,6 +28,8 @@ _POOR = math.log(1.5)
 class CalibrationPage(AnswerPage[Calibrated]):
     """A fit, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """The constants, then the errors, then those of fits that left something out."""
         fitted, folds = self.answer.fitted, self.answer.folds
@@ -36,8 +38,6 @@ class CalibrationPage(AnswerPage[Calibrated]):
     def record(self) -> object:
         """Constants and errors."""
         return record(self.answer.fitted, self.answer.folds, self.answer.left_out)
-
-    proportional = False
 
     def question(self) -> str:
         """Which constants describe the rows."""

@@ -36,6 +36,8 @@ predictions rest on.
 class ClaimsPage(AnswerPage[Ledger]):
     """Claims beside our numbers, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> tuple[Table, ...]:
         """One table per publication, one line per claim."""
         groups = list(_by_seed(self.answer))
@@ -84,8 +86,6 @@ class ClaimsPage(AnswerPage[Ledger]):
         from inference_econ.report import claims_figure, figures
 
         figures.save(claims_figure.draw(self.answer), [path])
-
-    proportional = False
 
     def question(self) -> str:
         """Which claims hold."""

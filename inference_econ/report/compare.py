@@ -55,8 +55,6 @@ class ComparisonPage(AnswerPage[Result]):
 
     Attributes
     ----------
-    result : Result
-        From :func:`inference_econ.studies.compare.compare`.
     wanted_speeds : sequence of float
         Columns of the table, ascending [tokens/s per user]; round ones if none is given.
     """

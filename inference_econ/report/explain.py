@@ -33,8 +33,6 @@ class ExplanationPage(AnswerPage[Explanation]):
 
     Attributes
     ----------
-    explanation : Explanation
-        The answer.
     operators : bool or None
         Whether operators are shown; by default in tables, but not as rows.
     memory : bool or None
@@ -104,8 +102,8 @@ class ExplanationPage(AnswerPage[Explanation]):
         return (time, *cost, ".")
 
     def setups(self) -> Sequence[Setup]:
-        """The setup, where its chip has a price."""
-        return [self.answer.setup] if self.answer.setup.price is not None else []
+        """What takes the step."""
+        return [self.answer.setup]
 
 
 def explain_table(explanation: Explanation) -> Table:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import caveats
@@ -42,26 +41,21 @@ class FrontierPage(AnswerPage[Frontier]):
 
     Attributes
     ----------
-    front : Frontier
-        The answer.
     plans : PlanTable or None
         Every plan of its grid, dominated ones included, if they are wanted.
-    saving : Saving or None
-        Of any layout, what it saves over those that can be started.
     """
 
     plans: PlanTable | None = None
-    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
-        points = with_notes(frontier_table(self.answer), saving_note(self.saving))
+        points = with_notes(frontier_table(self.answer), saving_note(self.answer.saving))
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> object:
         """Every point, and every plan."""
         record = frontier_record(self.answer, self.plans)
-        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
+        return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point, or every plan."""

@@ -22,6 +22,8 @@ _PARTS = {
 class HourCostPage(AnswerPage[HourCost]):
     """The cost of an hour, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """Dollars by cause, and what a whole node costs."""
         cost, total = self.answer, float(self.answer.parts.total)
@@ -65,8 +67,6 @@ class HourCostPage(AnswerPage[HourCost]):
         if node["usd_per_node_hour"] is None:
             return []
         return [f"A node of {node['gpus_per_node']} costs ${node['usd_per_node_hour']:.4g} per hour."]
-
-    proportional = False
 
     def question(self) -> str:
         """What an hour costs."""

@@ -28,6 +28,8 @@ _STUDY = 3.0
 class ImpliedHourPage(AnswerPage[ImpliedHour]):
     """The price of an hour behind a price of tokens, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """The price of an hour, and the service that it is of."""
         implied, point = self.answer, self.answer.point
@@ -77,8 +79,6 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         price = self.answer.dollars_per_accelerator_hour
         return (None, None) if likely is None else (price * likely.low, price * likely.high)
 
-    proportional = False
-
     def question(self) -> str:
         """What tokens pay for an hour."""
         setup = self.answer.front.setup
@@ -118,6 +118,8 @@ class AcceptancePage(Page):
 
 class ExponentsPage(AnswerPage[RevealedExponents]):
     """What choices among offers say of buyers, ready to be shown."""
+
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """The exponents that choose each offer."""
@@ -175,15 +177,9 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         exponents = self.answer.exponents
         return list(zip(exponents.low.tolist(), exponents.high.tolist(), strict=True))
 
-    proportional = False
-
     def question(self) -> str:
         """Which buyers choose which offer."""
         return "Which buyers would choose which offer?"
-
-    def conclusion(self) -> Pieces:
-        """What a buyer of the study takes."""
-        return self.tables()[0].notes[:1]
 
 
 def _words(low: float, high: float) -> str:

@@ -27,6 +27,8 @@ _BILLION = 1e9
 class InferencePage(AnswerPage[Inferred]):
     """What could be behind the offers of a closed model, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """Sizes; kinds, chips and formats; the offers."""
         return (sizes_table(self.answer), options_table(self.answer), offers_table(self.answer))
@@ -54,8 +56,6 @@ class InferencePage(AnswerPage[Inferred]):
         from inference_econ.report import charts
 
         return {"infer": charts.line_charts(inferred_charts(self.answer), picture_title(self.answer))}
-
-    proportional = False
 
     def question(self) -> str:
         """How large the model could be."""

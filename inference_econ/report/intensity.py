@@ -67,8 +67,8 @@ class IntensityPage(AnswerPage[Intensity]):
         return [said_of_step(self.answer)]
 
     def setups(self) -> Sequence[Setup]:
-        """The setup, where its chip has a price."""
-        return [self.answer.setup] if self.answer.setup.price is not None else []
+        """What takes the step."""
+        return [self.answer.setup]
 
 
 def intensity_title(answer: Intensity) -> str:

@@ -169,10 +169,11 @@ class Page(ABC):
         return ()
 
     def sources(self) -> Sequence[UsedSource]:
-        """What the answer rests on: the sources of the setups."""
+        """What the answer rests on: the sources of setups that have a price."""
         from inference_econ.answers.sources import priced_sources
 
-        return tuple(dict.fromkeys(source for setup in self.setups() for source in priced_sources(setup)))
+        priced = (setup for setup in self.setups() if setup.price is not None)
+        return tuple(dict.fromkeys(source for setup in priced for source in priced_sources(setup)))
 
     @property
     def proportional(self) -> bool:
@@ -213,10 +214,6 @@ class AnswerPage(Page, Generic[Answer]):
     @abstractmethod
     def question(self) -> str:
         """The question in one sentence."""
-
-    @abstractmethod
-    def conclusion(self) -> Pieces:
-        """Pieces of the sentence that answers it."""
 
 
 def listed(lines: Sequence[str]) -> str:

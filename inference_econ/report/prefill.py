@@ -28,6 +28,8 @@ _NONE = "-"
 class PrefillPage(AnswerPage[PrefillWays]):
     """Ways to read prompts, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """Times by way, and what goes over links."""
         return times_table(self.answer), links_table(self.answer)
@@ -46,8 +48,6 @@ class PrefillPage(AnswerPage[PrefillWays]):
 
         return {"prefill": charts.line_charts(speed_up_plots(self.answer), title(self.answer))}
 
-    proportional = False
-
     def question(self) -> str:
         """Which way is the fastest."""
         return f"How do several chips read one prompt of {self.answer.setup.model.name} fastest?"
@@ -63,8 +63,8 @@ class PrefillPage(AnswerPage[PrefillWays]):
         return (f"{'; '.join(fastest)}.",) if fastest else ()
 
     def setups(self) -> Sequence[Setup]:
-        """What reads the prompts."""
-        return [self.answer.setup]
+        """What reads the prompts, whatever it costs."""
+        return [replace(self.answer.setup, price=None)]
 
 
 def title(ways: PrefillWays) -> str:

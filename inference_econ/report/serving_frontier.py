@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part, Start
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
@@ -76,25 +75,20 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
 
     Attributes
     ----------
-    front : ServiceFrontier
-        The answer.
     y : str
         What is held against speed.
-    saving : Saving or None
-        Of any layout, what it saves over those that can be started.
     """
 
     y: Metric = "cost"
-    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points."""
-        return (with_notes(service_frontier_table(self.answer, self.y), saving_note(self.saving)),)
+        return (with_notes(service_frontier_table(self.answer, self.y), saving_note(self.answer.saving)),)
 
     def record(self) -> object:
         """Every point."""
         record = service_frontier_record(self.answer)
-        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
+        return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point."""

@@ -12,7 +12,7 @@ from inference_econ.engine import Setup, Speculation
 from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, lengths_label, subject_label
-from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.page import AnswerPage
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
 from inference_econ.report.startable import cannot_start, startable_notes, started
@@ -62,10 +62,6 @@ class SpeculationPage(AnswerPage[Speculated]):
     def question(self) -> str:
         """When speculation pays."""
         return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
-
-    def conclusion(self) -> Pieces:
-        """Up to how many requests in flight it pays."""
-        return [_verdict(self.answer)]
 
     def setups(self) -> Sequence[Setup]:
         """The setup without speculation."""

@@ -36,6 +36,8 @@ _SPEED, _COST = "tokens per second per user", "US dollars per million output tok
 class UncertaintyPage(AnswerPage[Uncertainty]):
     """The answer to a study of uncertainty, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """Costs by series and speed, and what they come from."""
         return (cost_table(self.answer), input_table(self.answer))
@@ -68,8 +70,6 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
             panels.append(charts.panel(charts.bar_layers(bars), bars.title))
         drawn: dict[str, AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
         return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
-
-    proportional = False
 
     def question(self) -> str:
         """How sure costs are."""

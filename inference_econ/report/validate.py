@@ -45,10 +45,11 @@ class ValidationPage(AnswerPage[Validated]):
         Datasets were named, and not all taken.
     """
 
+    proportional = False
+
     keys: Sequence[str] = ()
     command: str = "inference-econ validate"
     named: bool = True
-    proportional = False
 
     def question(self) -> str:
         """How far off predictions are."""

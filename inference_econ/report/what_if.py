@@ -32,6 +32,8 @@ _POINT = 1.02
 class WhatIfPage(AnswerPage[WhatIf]):
     """What an answer depends on, ready to be shown."""
 
+    proportional = False
+
     def tables(self) -> Sequence[Table]:
         """Elasticities, and the steps if there are any."""
         steps = steps_table(self.answer)
@@ -54,8 +56,6 @@ class WhatIfPage(AnswerPage[WhatIf]):
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
         return drawn
-
-    proportional = False
 
     def question(self) -> str:
         """What moves the cost."""
