@@ -23,7 +23,6 @@ from typing import Any
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.report.page import Page, csv_text, json_text
-from inference_econ.report.web.told import told
 
 show, main, options = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "options"))
 ROOT = Path(__file__).parents[1]
@@ -52,8 +51,8 @@ def _terminal(page: Page, width: int) -> str:
 
 
 def _said(page: Page) -> str:
-    said = told(page)
-    return "\n".join([said.question, "".join(said.answer), *map(str, said.used), str(said.proportional), ""])
+    lines = [page.question(), "".join(page.conclusion()), *map(str, page.sources()), str(page.proportional)]
+    return "\n".join([*lines, ""])
 
 
 def ask(command: str) -> Any:

@@ -9,7 +9,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
-from . import options, provenance, show
+from . import options, show
 from .help import Command
 from .parameters import COUNT, Number
 
@@ -65,7 +65,6 @@ def assess(output: options.Output, **choices: Any) -> None:
     traffic = _traffic(choices)
     from inference_econ.answers.assess import assess
     from inference_econ.answers.operating_point import Observation, instances_of
-    from inference_econ.report.assess import AssessmentPage
 
     pins = options.pins({**choices, "batch": None})
     fullness = {name: choices[name] for name in _FULLNESS}
@@ -73,7 +72,7 @@ def assess(output: options.Output, **choices: Any) -> None:
     observed = Observation(choices["tokens_per_second"], choices["gpus"], **fullness, instances=instances)
     with show.progress_bar(quiet=output.quiet) as progress:
         assessment = assess(options.setup(choices), traffic, observed, pins, progress=progress)
-    show.emit(AssessmentPage(assessment), output, provenance.asked())
+    show.answer(assessment, output)
 
 
 def _traffic(choices: options.Choices) -> Traffic | Requests:

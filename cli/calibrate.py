@@ -95,7 +95,7 @@ def calibrate(
     rows than constants, as of one point of a load test, only levels are fitted (--levels).
     """
     from inference_econ.calibration import fit, holdout
-    from inference_econ.calibration.calibrate import base_of
+    from inference_econ.calibration.calibrate import Calibrated, base_of
     from inference_econ.inputs import catalog
     from inference_econ.report.calibrate import CalibrationPage, not_reproduced
 
@@ -119,7 +119,7 @@ def calibrate(
         folds = holdout.all_folds(fitted, progress=progress)
     if path is not None:
         _write(path, fitted, folds, data, {**choices, "base": preset, "changes": changes})
-    show.emit(CalibrationPage(fitted, folds, measured.left_out), options.Output(form, quiet=quiet))
+    show.emit(CalibrationPage(Calibrated(fitted, folds, measured.left_out)), options.Output(form, quiet=quiet))
     notes = [*measured.notes(fitted, choices["most"]), *not_reproduced(fitted)]
     for note in notes + ([f"wrote {path}"] if path is not None else []):
         show.remark(note, quiet=quiet)

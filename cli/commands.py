@@ -53,11 +53,13 @@ class Listed(NamedTuple):
     """Asked over HTTP and by assistants, too."""
     reported: bool = False
     """Answers a question that a report shows."""
+    in_scenarios: bool = False
+    """Asks what scenarios hold."""
 
 
 #: In the order of the help.
 COMMANDS: Sequence[Listed] = (
-    Listed(frontier.frontier, "Ask", served=True, reported=True),
+    Listed(frontier.frontier, "Ask", served=True, reported=True, in_scenarios=True),
     Listed(explain.explain, "Ask", served=True, reported=True),
     Listed(intensity.intensity, "Ask", served=True, reported=True),
     Listed(assess.assess, "Ask", served=True, reported=True),
@@ -66,7 +68,7 @@ COMMANDS: Sequence[Listed] = (
     Listed(prefix_cache.cache, "Ask", served=True, reported=True),
     Listed(prefill.prefill, "Ask", served=True, reported=True),
     Listed(hour_cost.hour_cost, "Ask", served=True, reported=True),
-    Listed(compare.compare, "Compare", served=True, reported=True),
+    Listed(compare.compare, "Compare", served=True, reported=True, in_scenarios=True),
     Listed(what_if.what_if, "Compare", served=True, reported=True),
     Listed(infer.infer, "Invert", reported=True),
     Listed(implied.hour_price, "Invert", reported=True),
@@ -105,9 +107,9 @@ def name_of(command: click.Command) -> str:
     return str(command.name)
 
 
-def served() -> Mapping[str, click.Command]:
+def served() -> Mapping[str, Listed]:
     """Commands whose questions are asked over HTTP and by assistants, too, by name."""
-    return {name_of(listed.command): listed.command for listed in COMMANDS if listed.served}
+    return {name_of(listed.command): listed for listed in COMMANDS if listed.served}
 
 
 def reported() -> Sequence[str]:

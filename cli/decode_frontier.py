@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import options, proposals, provenance, show
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
 
 def run(choices: options.Choices, output: options.Output) -> None:
     """Find the frontier and show it, with all plans of its grid if they are wanted."""
-    from inference_econ.answers.any_layout import saved_by
     from inference_econ.answers.frontier import decode_frontier
     from inference_econ.report.frontier import FrontierPage
+    from inference_econ.search import saved_by
 
     with show.progress_bar(quiet=output.quiet) as progress:
 
@@ -26,7 +27,8 @@ def run(choices: options.Choices, output: options.Output) -> None:
 
         front, started = answer(choices), options.among_startable(choices, answer)
     plans = front.plans() if choices["every_plan"] else None
-    show.emit(FrontierPage(front, plans, saved_by(front, started)), output, provenance.asked())
+    compared = replace(front, saving=saved_by(front, started))
+    show.emit(FrontierPage(compared, plans), output, provenance.asked())
 
 
 def _traffic(choices: options.Choices) -> Traffic:

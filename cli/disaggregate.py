@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import options, prices, proposals, provenance, show
+from . import options, prices, proposals, show
 from .help import Command, example
 from .parameters import Name, Number
 
@@ -63,7 +63,6 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
     from inference_econ.answers.disaggregated.answer import disaggregate
-    from inference_econ.report.disaggregated import DisaggregatedPage
 
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
@@ -73,7 +72,7 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     with show.progress_bar(quiet=output.quiet):
         pools = _pools(choices, requests, terms, rate, means)
         answer = disaggregate(pools, terms, requests_per_second=rate, means=means)
-    show.emit(DisaggregatedPage.of(answer), output, provenance.asked())
+    show.answer(answer, output)
 
 
 def _terms(choices: options.Choices) -> Terms:

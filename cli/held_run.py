@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
     from inference_econ.calibration import Held, Suspect
     from inference_econ.report.against import AgainstPage
-    from inference_econ.report.answer_file import Answer, Chosen
+    from inference_econ.report.chosen import Chosen
+    from inference_econ.report.saved import SavedAnswer
 
 
 def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
@@ -26,13 +27,13 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
         If there is not one result, or it is of another load than the answer.
     """
     from inference_econ import calibration
-    from inference_econ.report import answer_file
+    from inference_econ.report import chosen as deployments
     from inference_econ.report.against import AgainstPage
 
     if len(results) != 1:
         raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}", option="against")
-    saved = answer_file.read(path)
-    chosen = answer_file.chosen(saved, number)
+    saved = deployments.read(path)
+    chosen = deployments.chosen(saved, number)
     parts = saved_services.parts(saved, chosen)
     replicas = 1 if len(parts) > 1 else parts[0].replicas
     run = calibration.read_run(results[0])
@@ -56,7 +57,7 @@ def _suspects(chosen: Chosen, part: Part, held: Sequence[Held]) -> Sequence[Susp
     return suspects(part.service, chosen.in_flight / part.replicas, outside[0])
 
 
-def _calibrate(result: str, saved: Answer, part: Part, suspects: Sequence[Suspect]) -> str:
+def _calibrate(result: str, saved: SavedAnswer, part: Part, suspects: Sequence[Suspect]) -> str:
     """What one types to fit the constant of the likeliest suspect to the run: one run determines no more than one."""
     from inference_econ.answers.launching.instance import Degrees
 

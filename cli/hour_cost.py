@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import options, provenance, show
+from . import options, show
 from .help import Command, example
 from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
 
@@ -43,8 +43,7 @@ def hour_cost(
     """
     from inference_econ.answers.hour_cost import hour_cost
     from inference_econ.inputs import catalog
-    from inference_econ.report.hour_cost import HourCostPage
 
     terms = catalog.ownership().replace(**{name: value for name, value in choices.items() if value is not None})
     cost = hour_cost(hardware, purchase, board_watts=board_watts, terms=terms)
-    show.emit(HourCostPage(cost), output, provenance.asked())
+    show.answer(cost, output)

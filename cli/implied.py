@@ -42,7 +42,6 @@ def hour_price(
     """
     from inference_econ.answers.implied import implied_hour_price
     from inference_econ.answers.serving_frontier import frontier
-    from inference_econ.report.implied import ImpliedHourPage
 
     priced = {**choices, "price": 1.0 if choices["price"] is None else choices["price"]}
     with show.progress_bar(quiet=output.quiet):
@@ -50,7 +49,7 @@ def hour_price(
     implied = implied_hour_price(
         front, output_price, tokens_per_second, input_price=input_price, price_over_cost=price_over_cost
     )
-    show.emit(ImpliedHourPage(implied), output, provenance.asked())
+    show.answer(implied, output)
 
 
 @click.command(
@@ -91,7 +90,6 @@ def exponent(output: options.Output, offers: tuple[str, ...], recorded: str | No
     """Exponents of the preference speed^a / price (eq. 45) with which a buyer would choose each of several offers."""
     from inference_econ.answers.implied import revealed_exponents
     from inference_econ.inputs import observed_offer, recorded_offers
-    from inference_econ.report.implied import ExponentsPage
 
     if bool(offers) == (recorded is not None):
         raise InputError("give either --offer, twice at least, or --recorded")
@@ -106,4 +104,4 @@ def exponent(output: options.Output, offers: tuple[str, ...], recorded: str | No
         paid = sum(price * share for price, share in zip(prices, shares, strict=True) if price is not None)
         rows.append((offer.tokens_per_second, paid / sum(shares), offer.provider or offer.words))
     speeds, paid_each, labels = (list(column) for column in zip(*rows, strict=True))
-    show.emit(ExponentsPage(revealed_exponents(speeds, paid_each, labels)), output, provenance.asked())
+    show.answer(revealed_exponents(speeds, paid_each, labels), output)

@@ -6,7 +6,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, provenance, show
+from . import options, show
 from .help import Command
 from .parameters import COUNT, Name
 
@@ -49,7 +49,6 @@ def infer(
     explain the prices, speeds and times to the first token that were seen.
     """
     from inference_econ.inputs import observed_offer, recorded_offers
-    from inference_econ.report.infer import InferencePage
     from inference_econ.studies.inference.infer import infer
 
     if offers and recorded is not None:
@@ -59,4 +58,4 @@ def infer(
         raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
     with show.progress_bar(quiet=output.quiet) as progress:
         inferred = infer(seen, priors, samples=samples, truth=truth, progress=progress)
-    show.emit(InferencePage(inferred), output, provenance.asked())
+    show.answer(inferred, output)

@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, provenance, show
+from . import options, show
 from .help import Command, example
 from .parameters import POSITIVE
 
@@ -46,7 +46,6 @@ def intensity(over: Axis, to: float | None, prefill: float | None, output: optio
     other options as in 'explain'.
     """
     from inference_econ.answers.intensity import intensity
-    from inference_econ.report.intensity import IntensityPage
 
     context, spread = _contexts(choices, over, prefill)
     with show.progress_bar(quiet=output.quiet):
@@ -60,7 +59,7 @@ def intensity(over: Axis, to: float | None, prefill: float | None, output: optio
             cut=choices["cut"],
             spread=spread,
         )
-    show.emit(IntensityPage(answer), output, provenance.asked())
+    show.answer(answer, output)
 
 
 def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tuple[float | None, float]:

@@ -16,7 +16,7 @@ from .parameters import COUNT, PLACE, Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Deployment
-    from inference_econ.report.answer_file import Answer
+    from inference_econ.report.saved import SavedAnswer
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
@@ -92,21 +92,22 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
 
 def _deployment(choices: options.Choices) -> Deployment:
     from inference_econ.answers.launching import plan
-    from inference_econ.report import answer_file
+    from inference_econ.report.chosen import chosen
 
     runner = plan.engine(choices["to"], choices["version"], choices["image"])
     saved = _saved(choices)
-    chosen = answer_file.chosen(saved, choices["number"])
-    engines = str(chosen.parts[-1].practice.get("engine") or "")
+    deployment = chosen(saved, choices["number"])
+    engines = str(deployment.parts[-1].practice.get("engine") or "")
     plan.check_engine(engines, choices["to"], f"choice {choices['number'] or 1} of {saved.origin}")
-    parts, asked = saved_services.parts(saved, chosen), saved_services.asked_speculation(saved, chosen.parts[-1])
+    parts = saved_services.parts(saved, deployment)
+    asked = saved_services.asked_speculation(saved, deployment.parts[-1])
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
     pick = _pick(saved, choices["number"])
-    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"], pick, asked)
+    return plan.Deployment(made, deployment.load, deployment.expected, choices["generator"], pick, asked)
 
 
-def _pick(saved: Answer, number: int | None) -> str:
+def _pick(saved: SavedAnswer, number: int | None) -> str:
     """Which deployment of an answer it is, in words."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
@@ -115,7 +116,7 @@ def _pick(saved: Answer, number: int | None) -> str:
     return f"{which} of 'recommend', of {layouts} layouts; --tp, --pp, --dp and --ep or --choice take another"
 
 
-def _saved(choices: options.Choices) -> Answer:
+def _saved(choices: options.Choices) -> SavedAnswer:
     """The answer of a file, or of the options.
 
     Raises
@@ -123,12 +124,13 @@ def _saved(choices: options.Choices) -> Answer:
     InputError
         If both are given, or it is neither.
     """
-    from inference_econ.report import answer_file
+    from inference_econ.report import chosen
+    from inference_econ.report.saved import is_answer
 
     if choices["answer"].endswith(".json") and choices["hardware"] is None:
         saved_services.check_alone(choices["answer"], _WRITING)
-        return answer_file.read(choices["answer"])
-    if answer_file.is_answer(choices["answer"]):
+        return chosen.read(choices["answer"])
+    if is_answer(choices["answer"]):
         raise InputError(f"{choices['hardware']} contradicts {choices['answer']}, which has settled it; leave it out")
     if choices["hardware"] is None:
         raise InputError(
@@ -139,12 +141,13 @@ def _saved(choices: options.Choices) -> Answer:
     return _recommended(choices)
 
 
-def _recommended(choices: options.Choices) -> Answer:
+def _recommended(choices: options.Choices) -> SavedAnswer:
     """What recommend answers to the options, as its file would have it."""
     from inference_econ.answers.recommend import recommend
-    from inference_econ.report import answer_file
+    from inference_econ.report.chosen import startable
     from inference_econ.report.page import json_text
     from inference_econ.report.recommend import recommend_record
+    from inference_econ.report.saved import asked as head
 
     model = Name("models").convert(choices["answer"], None, click.get_current_context())
     named = {"model": model, "hardware": choices["hardware"]}
@@ -162,8 +165,8 @@ def _recommended(choices: options.Choices) -> Answer:
     rate = options.request_rate(asked, requests)
     deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
     record = {
-        **answer_file.asked("recommend", asked),
+        **head("recommend", asked),
         **recommend_record(deployments, targets),
         "layouts": deployments.layouts,
     }
-    return answer_file.answer(json.loads(json_text(record)), _HERE)
+    return startable(json.loads(json_text(record)), _HERE)

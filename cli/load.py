@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import options, proposals, provenance, show
+from . import options, proposals, show
 from .help import Command, example
 from .parameters import COUNT, Rates
 
@@ -39,10 +39,9 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     --e2e, 'kept' is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.load import load
-    from inference_econ.report.load import LoadPage
 
     layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
     asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
         curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)
-    show.emit(LoadPage.of(curve), output, provenance.asked())
+    show.answer(curve, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import options, provenance, show
+from . import options, show
 
 if TYPE_CHECKING:
     from inference_econ.answers.candidates import Candidate
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 def run(choices: options.Choices, offers: Sequence[Candidate], means: Means, most: int, output: options.Output) -> None:
     """Find the deployments and show them."""
     from inference_econ.answers.most_traffic import most_traffic
-    from inference_econ.report.most_traffic import MostTrafficPage
 
     targets = options.targets(choices)
     with show.progress_bar(quiet=output.quiet):
         found = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
-    show.emit(MostTrafficPage(found), output, provenance.asked())
+    show.answer(found, output)

@@ -8,7 +8,7 @@ import click
 
 from inference_econ.inputs import DEFAULT_ISL
 
-from . import options, provenance, show
+from . import options, show
 from .help import Command, example
 from .parameters import COUNT, Counts
 
@@ -33,8 +33,7 @@ def prefill(
     hands the cache of all tokens so far to the next (KV-Runahead). MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.prefill import prefill
-    from inference_econ.report.prefill import PrefillPage
 
     with show.progress_bar(quiet=output.quiet) as progress:
         ways = prefill(options.setup(choices), prompt, ranks, tp=tp, progress=progress)
-    show.emit(PrefillPage(ways), output, provenance.asked())
+    show.answer(ways, output)

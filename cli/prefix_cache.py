@@ -10,7 +10,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 
-from . import options, provenance, show
+from . import options, show
 from .help import Command, example
 from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
 
@@ -52,7 +52,6 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
     """
     from inference_econ.answers.prefix_cache import offload, prompt
     from inference_econ.inputs import catalog
-    from inference_econ.report.prefix_cache import PrefixCachePage
 
     conversation = _conversation(choices)
     isl, hit_rate = (
@@ -68,7 +67,7 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
             conversation=conversation,
             requests_per_second=choices["request_rate"],
         )
-    show.emit(PrefixCachePage(offloading), output, provenance.asked())
+    show.answer(offloading, output)
 
 
 def _conversation(choices: options.Choices) -> Conversation | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from inference_econ.errors import InputError
 
-from . import market, options, proposals, provenance, show
+from . import market, options, proposals, show
 from .help import Command, example
 from .parameters import COUNT
 
@@ -38,7 +39,6 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.price import price
-    from inference_econ.report.price import PricePage
 
     requests, targets = options.requests(choices), options.targets(choices)
     if any_speed and targets.given:
@@ -55,8 +55,8 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    page = PricePage(sheet, _api_prices(api_prices))
-    show.emit(page, output, provenance.asked())
+    charged = replace(sheet, api=_api_prices(api_prices))
+    show.answer(charged, output)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

@@ -14,7 +14,7 @@ SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "rooflin
 
 def asked() -> dict[str, object]:
     """The running command and all its options, given or not."""
-    from inference_econ.report.answer_file import asked
+    from inference_econ.report.saved import asked
 
     context = click.get_current_context()
     options = {name: value for name, value in context.params.items() if name not in SHOWN}

@@ -23,9 +23,6 @@ from .commands import served
 from .help import OPTIONS
 from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates, once
 
-COMMANDS: Mapping[str, click.Command] = served()
-#: Questions that scenarios hold.
-_OF_SCENARIOS = ("frontier", "compare")
 #: Options that say where an answer goes, or that name files of the machine that a command runs on.
 _LEFT_OUT = (
     *("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline"),
@@ -39,7 +36,7 @@ _NAMES = {"answer": ("model", Name("models"))}
 
 def questions() -> tuple[Question, ...]:
     """All commands that are questions."""
-    return tuple(_question(name, command) for name, command in COMMANDS.items())
+    return tuple(_question(name, command) for name, (command, *_) in served().items())
 
 
 def answer(question: str, fields: Fields) -> Answer:
@@ -50,7 +47,8 @@ def answer(question: str, fields: Fields) -> Answer:
     RefusedError
         If an option cannot be used, or nothing fits.
     """
-    command = COMMANDS[question]
+    listed = served()[question]
+    command = listed.command
     remarks = [remark for parameter in _asked(command) for remark in _meant(parameter, fields.get(_name(parameter)))]
     with warnings.catch_warnings():
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
@@ -63,7 +61,7 @@ def answer(question: str, fields: Fields) -> Answer:
         for parameter, value in _given(command, fields)
     }
     typed = shlex.join(["inference-econ", question, *provenance.typed(command, given)])
-    file = partial(_scenario, question, fields) if question in _OF_SCENARIOS else None
+    file = partial(_scenario, question, fields) if listed.in_scenarios else None
     return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from inference_econ.errors import InputError
 
-from . import market, options, prices, proposals, provenance, show
+from . import market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import Name
 
@@ -41,7 +42,6 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     within the promises, aggregated and disaggregated.
     """
     from inference_econ.answers.recommend import recommend
-    from inference_econ.report.recommend import RecommendationPage
 
     options.check_sizes(choices)
     requests, targets = options.requests(choices), options.targets(choices)
@@ -69,5 +69,5 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
-        page = RecommendationPage(deployments, started[0] if started else None)
-    show.emit(page, output, provenance.asked())
+    compared = replace(deployments, startable=started[0] if started else None)
+    show.answer(compared, output)

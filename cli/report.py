@@ -121,9 +121,9 @@ def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
         _check_unshown(context)
         page = show.taken(lambda: command.invoke(context)).page
     assert page is not None  # all that are reported show one
-    engine, burstiness = context.params.get("engine"), context.params.get("arrival_scv")
+    engine = context.params.get("engine")
     named = engine[0].partition("@")[0] if engine else None
-    return Asked(page, shlex.join([_PROGRAM, *words]), (), burstiness or 1.0, to or named)
+    return Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
 
 
 def _command(name: str) -> click.Command:
@@ -188,15 +188,15 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     InputError
         If the file is no answer, or one of another release.
     """
-    from inference_econ.report import answer_file
+    from inference_econ.report import saved
 
-    saved = answer_file.question(path)
-    words = provenance.typed(_command(saved.command), saved.options)
+    answer = saved.question(path)
+    words = provenance.typed(_command(answer.kind), answer.options)
     try:
-        asked = _asked([saved.command, *words], to, quiet=quiet)
+        asked = _asked([answer.kind, *words], to, quiet=quiet)
     except click.UsageError as error:
-        raise InputError(f"{path}: not what {saved.command} writes ({error.format_message()})") from error
-    return replace(asked, remarks=(_compared(path, saved.record, asked.page),))
+        raise InputError(f"{path}: not what {answer.kind} writes ({error.format_message()})") from error
+    return replace(asked, remarks=(_compared(path, answer.record, asked.page),))
 
 
 def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:

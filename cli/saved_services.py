@@ -15,7 +15,8 @@ from . import options, proposals
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
     from inference_econ.engine import Speculation
-    from inference_econ.report.answer_file import Answer, Chosen, ChosenPart
+    from inference_econ.report.chosen import Chosen, ChosenPart
+    from inference_econ.report.saved import SavedAnswer
 
 #: Degrees that decide a layout.
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
@@ -37,7 +38,7 @@ def check_alone(path: str, free: Collection[str]) -> None:
         )
 
 
-def parts(saved: Answer, chosen: Chosen) -> list[Part]:
+def parts(saved: SavedAnswer, chosen: Chosen) -> list[Part]:
     """The parts of a chosen deployment as services that can be asked for their memory.
 
     Those that speculate propose as many tokens in every round as was best at their load: that was priced.
@@ -48,7 +49,7 @@ def parts(saved: Answer, chosen: Chosen) -> list[Part]:
         If the answer does not say all that was asked, or a layout is none.
     """
     from inference_econ.answers.launching import plan
-    from inference_econ.report import answer_file
+    from inference_econ.report.chosen import mistake
 
     try:
         answering = chosen.parts[-1]
@@ -58,10 +59,10 @@ def parts(saved: Answer, chosen: Chosen) -> list[Part]:
             proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
         return [_part(saved, part, proposing) for part in chosen.parts]
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(answer_file.mistake(saved, error)) from error
+        raise InputError(mistake(saved, error)) from error
 
 
-def asked_speculation(saved: Answer, part: ChosenPart) -> Speculation | None:
+def asked_speculation(saved: SavedAnswer, part: ChosenPart) -> Speculation | None:
     """Who was to propose tokens, by the question or by the recipe of what was chosen; None if nobody was."""
     from inference_econ.engine import recorded_speculation
 
@@ -70,7 +71,7 @@ def asked_speculation(saved: Answer, part: ChosenPart) -> Speculation | None:
     return recorded_speculation(recorded) if named is None and recorded is not None else named
 
 
-def _part(saved: Answer, chosen: ChosenPart, speculation: Speculation | None) -> Part:
+def _part(saved: SavedAnswer, chosen: ChosenPart, speculation: Speculation | None) -> Part:
     from inference_econ.answers.launching import plan
 
     asked = saved.options
@@ -96,7 +97,7 @@ def _lengths(asked: options.Choices) -> dict[str, object]:
     return {**options.context_or_lengths({"context": None, **asked}), **lengths}
 
 
-def _chip(saved: Answer, name: str) -> str:
+def _chip(saved: SavedAnswer, name: str) -> str:
     """The chip of an answer by the name of its file, from what it is called there."""
     from inference_econ.inputs import catalog
 

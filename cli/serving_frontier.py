@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import market, options, provenance, show
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
 
 def run(choices: options.Choices, output: options.Output) -> None:
     """Find the frontier and show it."""
-    from inference_econ.answers.any_layout import saved_by
     from inference_econ.answers.serving_frontier import service_frontier
     from inference_econ.report.serving_frontier import ServingFrontierPage
+    from inference_econ.search import saved_by
 
     reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
     requests = options.requests(choices, **{**options.context_or_lengths(choices), **reused})
@@ -25,5 +26,5 @@ def run(choices: options.Choices, output: options.Output) -> None:
 
     with show.progress_bar(quiet=output.quiet):
         front, started = answer(choices), options.among_startable(choices, answer)
-    page = ServingFrontierPage(front, choices["y"] or "cost", saved_by(front, started))
-    show.emit(page, output, provenance.asked())
+    compared = replace(front, saving=saved_by(front, started))
+    show.emit(ServingFrontierPage(compared, choices["y"] or "cost"), output, provenance.asked())

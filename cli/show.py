@@ -18,7 +18,10 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.files import write_text
 
+from . import provenance
+
 if TYPE_CHECKING:
+    from inference_econ._shown import Shown
     from inference_econ._types import Progress
     from inference_econ.report.page import Block, Page, Sketch
     from inference_econ.report.table import Table
@@ -102,6 +105,13 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         remark(f"wrote {output.picture}", quiet=output.quiet)
     for change in unchanged:
         remark(f"--set {change} changes nothing in this answer", quiet=output.quiet)
+
+
+def answer(answered: Shown, output: Output) -> None:
+    """Show an answer on its page; see :func:`emit`."""
+    from inference_econ.report.pages import page
+
+    emit(page(answered), output, provenance.asked())
 
 
 def _without_effect(page: Page) -> tuple[str, ...]:

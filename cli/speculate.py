@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, provenance, show
+from . import options, proposals, show
 from .help import Command, example
 
 
@@ -31,8 +31,7 @@ def speculate(output: options.Output, **choices: Any) -> None:
     if speculation is None:
         raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram", option="draft")
     from inference_econ.answers.speculate import speculate
-    from inference_econ.report.speculate import SpeculationPage
 
     with show.progress_bar(quiet=output.quiet):
         speculated = speculate(options.setup(choices), options.requests(choices), speculation, options.pins(choices))
-    show.emit(SpeculationPage(speculated), output, provenance.asked())
+    show.answer(speculated, output)

@@ -41,7 +41,7 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
 
         with show.progress_bar(quiet=output.quiet) as progress:
             answered = sweep_folder.sweep(study, folder, jobs=jobs, scheduler=scheduler, progress=progress)
-        show.emit(SweepPage.of(answered), output)
+        show.emit(SweepPage(answered.summary()), output)
     show.remark(f"wrote {folder}", quiet=output.quiet)
 
 

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from inference_econ.errors import InputError
 
-from . import compare, counted, options, proposals, provenance, show
+from . import compare, counted, options, proposals, show
 from .help import Command, example
 from .parameters import POSITIVE, Name
 
@@ -51,7 +51,6 @@ def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) 
 
     STUDY is a scenario of the kind 'uncertainty', a name or a path; or name a MODEL and its HARDWARE, with --vary.
     """
-    from inference_econ.report.uncertainty import UncertaintyPage
     from inference_econ.studies.uncertainty import answer
 
     own = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
@@ -59,7 +58,7 @@ def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) 
     scenario = _study(names[0], own, vary, choices) if len(names) == 1 else _asked(names, own, vary, choices)
     with show.progress_bar(quiet=output.quiet) as progress:
         study = answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
-    show.emit(UncertaintyPage(study), output, provenance.asked())
+    show.answer(study, output)
 
 
 def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> Scenario:

@@ -18,7 +18,7 @@ from .help import Command, example
 from .parameters import COUNT, PICTURE, PLACE
 
 if TYPE_CHECKING:
-    from inference_econ.calibration import Servers, Violation
+    from inference_econ.calibration import Servers
 
 #: Datasets that are not of servers, each with the file that replaces it.
 Others = list[tuple[str, str | None]]
@@ -134,19 +134,13 @@ def validate(
         _check_report(report, datasets, output)
         _write_report(report, assumptions, quiet=output.quiet)
         return
+    from inference_econ.calibration.validation.validated import Validated
     from inference_econ.report.validate import ValidationPage
 
-    page = ValidationPage(
-        (lambda: _servers(sources, assumptions, deployment, levels=levels)) if sources else None,
-        (lambda: [validation.validate(name, file=file, assumptions=assumptions) for name, file in others])
-        if others
-        else None,
-        keys=keys,
-        beyond=lambda servers: _violations(servers, bound=bound),
-        command=_command(datasets, assumptions, by, bound=bound, output=output.path, levels=levels),
-        named=bool(datasets),
-    )
-    show.emit(page, output)
+    compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
+    command = _command(datasets, assumptions, by, bound=bound, output=output.path, levels=levels)
+    answer = Validated(tuple(compared), others, assumptions, bound)
+    show.emit(ValidationPage(answer, keys, command, bool(datasets)), output)
 
 
 def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
@@ -187,15 +181,6 @@ def _servers(
     server = None if deployment["hardware"] is None else MeasuredServer(**deployment)
     files = servers.read(sources, server)
     return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
-
-
-def _violations(servers: Sequence[Servers], *, bound: bool) -> Sequence[Violation] | None:
-    """What beats the bound, if that is wanted: by name or as assumptions."""
-    if not servers or not (bound or any(report.assumptions == "ideal" for report in servers)):
-        return None
-    from inference_econ.calibration import violations
-
-    return violations(servers[0].rows)
 
 
 def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:

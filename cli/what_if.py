@@ -8,7 +8,7 @@ import click
 
 from inference_econ.inputs.options import WHAT_IFS
 
-from . import counted, options, prices, proposals, provenance, show
+from . import counted, options, prices, proposals, show
 from .help import Command, example
 from .parameters import POSITIVE, SPAN
 
@@ -69,12 +69,11 @@ def what_if(
     beside the layout that answers now; --tp, --dp, .. pin one. MODEL and HARDWARE as in 'frontier'; points are
     services, prefill included.
     """
-    from inference_econ.report.what_if import WhatIfPage
     from inference_econ.studies.what_if import what_if_of
 
     with show.progress_bar(quiet=output.quiet) as progress:
         answer = what_if_of(_settings(choices), inputs, tuple(dict.fromkeys(speeds)), span, progress)
-    show.emit(WhatIfPage(answer), output, provenance.asked())
+    show.answer(answer, output)
 
 
 def _settings(choices: options.Choices) -> Settings:

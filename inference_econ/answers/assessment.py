@@ -64,6 +64,8 @@ class Assessment(Shown):
         Why there is no prediction, or one of fewer requests in flight.
     """
 
+    page = "report.assess:AssessmentPage"
+
     setup: Setup
     requests: Requests | None
     measured: OperatingPoint

@@ -73,6 +73,8 @@ class Explanation(Shown):
         of mixed contexts [s].
     """
 
+    page = "report.explain:ExplanationPage"
+
     setup: Setup
     layout: Mapping[str, float | str]
     batch: float

@@ -29,6 +29,8 @@ class HourCost(Shown):
         Dollars by cause [USD/h].
     """
 
+    page = "report.hour_cost:HourCostPage"
+
     hardware: HardwareSpec
     purchase_dollars: float
     terms: Ownership

@@ -30,6 +30,8 @@ class ImpliedHour(Shown):
         What tokens are sold for over what they cost [1].
     """
 
+    page = "report.implied:ImpliedHourPage"
+
     front: ServiceFrontier
     point: ServicePoint
     dollars_per_million_input_tokens: float
@@ -114,6 +116,8 @@ class RevealedExponents(Shown):
     exponents : Exponents
         For each offer those that would choose it [1].
     """
+
+    page = "report.implied:ExponentsPage"
 
     labels: tuple[str, ...]
     tokens_per_second: tuple[float, ...]

@@ -97,6 +97,8 @@ class Intensity(Shown):
         Experts over those that a token visits, of the sparsest layers; 1 without experts [1].
     """
 
+    page = "report.intensity:IntensityPage"
+
     setup: Setup
     layout: Mapping[str, float | str]
     over: Axis

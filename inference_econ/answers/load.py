@@ -98,6 +98,8 @@ class LoadCurve(Shown):
         How the layout was chosen.
     """
 
+    page = "report.load:LoadPage"
+
     points: tuple[LoadPoint, ...]
     targets: Targets
     arrival_scv: float

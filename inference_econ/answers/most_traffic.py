@@ -40,6 +40,8 @@ class MostTraffic(Recommendation):
         Chips, or money, for one kind of chip.
     """
 
+    page = "report.most_traffic:MostTrafficPage"
+
     means: Means
 
 

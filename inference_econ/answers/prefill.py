@@ -76,6 +76,8 @@ class PrefillWays(Shown):
         By prompt, then by chips.
     """
 
+    page = "report.prefill:PrefillPage"
+
     setup: Setup
     process_chips: int
     alone: Mapping[int, Way]

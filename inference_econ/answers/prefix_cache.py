@@ -98,6 +98,8 @@ class Offloading(Shown):
         HBM first, then the tiers asked for.
     """
 
+    page = "report.prefix_cache:PrefixCachePage"
+
     service: Service
     dollars_per_second: float
     prefix_tokens: float

@@ -58,7 +58,11 @@ class Sheet(Shown):
         Whose speed that is where nobody promised one.
     pick : Pick or None
         How the deployment was chosen; None if it was given.
+    api : mapping of str to float or None
+        What somebody charges, by kind of token, if that is compared [USD per 1e6 tokens].
     """
+
+    page = "report.price:PricePage"
 
     service: Service
     replicas: int
@@ -71,6 +75,7 @@ class Sheet(Shown):
     targets: Targets = field(default_factory=Targets)
     usual: UsualSpeed | None = None
     pick: Pick | None = None
+    api: Mapping[str, float] | None = None
 
     @property
     def accelerators(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 from inference_econ._shown import Shown
@@ -99,12 +99,17 @@ class Recommendation(Shown, Sequence[AnyChoice]):
         Layouts that were tried [1].
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals, as assumed [1].
+    startable : Choice, PooledChoice or None
+        Beside layouts that no engine can start, the cheapest deployment that one can, if that is compared.
     """
+
+    page = "report.recommend:RecommendationPage"
 
     choices: tuple[AnyChoice, ...]
     targets: Targets
     layouts: int
     arrival_scv: float
+    startable: AnyChoice | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.choices)

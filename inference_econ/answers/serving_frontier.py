@@ -22,7 +22,7 @@ from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, b
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests, Traffic
-from inference_econ.search import Choosable
+from inference_econ.search import Choosable, Saving
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,11 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         it [1].
     promises : Targets
         What every point keeps, as a mean and without a queue.
+    saving : Saving or None
+        Of layouts that no engine can start, what they save over those that one can, if that is compared.
     """
+
+    page = "report.serving_frontier:ServingFrontierPage"
 
     candidates: tuple[Candidate, ...]
     which: Indices
@@ -148,6 +152,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     concurrency: Array
     batch: Array
     promises: Targets
+    saving: Saving | None = None
 
     def __len__(self) -> int:
         return self.batch.size

@@ -63,6 +63,8 @@ class Speculated(Shown):
         Proposing one token for every sequence of these batches [s]; ``inf`` where no layout of a draft model fits.
     """
 
+    page = "report.speculate:SpeculationPage"
+
     plain: Service
     speculating: Service
     concurrency: Array

@@ -31,6 +31,8 @@ class Calibrated(Shown):
         Rows that were not fitted, by reason [1].
     """
 
+    page = "report.calibrate:CalibrationPage"
+
     fitted: Fit
     folds: Mapping[Unlike, list[Fold]]
     left_out: Mapping[str, int]

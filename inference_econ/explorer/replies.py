@@ -154,9 +154,9 @@ def _report(answer: Answer) -> str:
 
     asked: Any = answer.asked.get("asked", {})
     options = asked.get("options", {})
-    engine, burstiness = options.get("engine"), options.get("arrival_scv") or 1.0
+    engine = options.get("engine")
     named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
-    section = web.section(web.Asked(_page(answer), answer.command, (), burstiness, named))
+    section = web.section(web.Asked(_page(answer), answer.command, (), named))
     question = answer.command.removeprefix("inference-econ ")
     return web.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
 

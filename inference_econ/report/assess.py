@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.assess_service import SteadyService
@@ -11,54 +11,66 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.gaps import Deployment, Gap
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources
-from inference_econ.report import caveats
-from inference_econ.report.assess_findings import NAMES, chips_label, findings, verdict
+from inference_econ.engine import Setup
+from inference_econ.report import caveats, charts
+from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.frontier import frontier_title
-from inference_econ.report.page import Block, Headline, Page
+from inference_econ.report.heading import subject_label
+from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.serving_frontier import service_frontier_title
 from inference_econ.report.startable import cannot_start, with_engines
-from inference_econ.report.table import Table, amount, dollars, layout_label, size
+from inference_econ.report.table import Table, amount, chips_label, dollars, layout_label, size
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
 
-
-@dataclass(frozen=True)
-class AssessmentPage(Page):
+class AssessmentPage(AnswerPage[Assessment]):
     """A measured deployment beside what could be, ready to be shown."""
-
-    assessment: Assessment
 
     def tables(self) -> Sequence[Table]:
         """The point among deployments, and its step."""
-        return assessment_tables(self.assessment)
+        return assessment_tables(self.answer)
 
     def blocks(self) -> Sequence[Block]:
         """The verdict and what it rests on, before the tables."""
-        return Headline(verdict(self.assessment)), *self.tables()
+        return Headline(verdict(self.answer)), *self.tables()
 
     def markdown(self) -> str:
         """The same in Markdown."""
-        lines = "".join(f"{line}\n\n" for line in verdict(self.assessment))
+        lines = "".join(f"{line}\n\n" for line in verdict(self.answer))
         return lines + super().markdown()
 
     def record(self) -> object:
         """Gaps, parts of the step, and findings."""
-        return assessment_record(self.assessment)
+        return assessment_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """The measured point and every deployment beside it."""
-        return assessment_frame(self.assessment)
+        return assessment_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Draw the frontiers and the measured point."""
-        from inference_econ.report import charts
+        return {"assessment": charts.line_chart(assessment_chart(self.answer))}
 
-        return {"assessment": charts.line_chart(assessment_chart(self.assessment))}
+    def question(self) -> str:
+        """Whether the measured point is good."""
+        measured = self.answer.measured
+        return (
+            f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(self.answer.setup)} on "
+            f"{chips_label(measured.accelerators)} good or bad, and what limits it?"
+        )
+
+    def conclusion(self) -> Pieces:
+        """The verdict, beside the prediction and beside other deployments."""
+        predicted, others, _ = verdict(self.answer)
+        return (f"{predicted} {others}",)
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup of the measured point."""
+        return [self.answer.setup]
 
 
 def assessment_table(assessment: Assessment) -> Table:

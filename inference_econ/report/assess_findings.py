@@ -10,17 +10,12 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.report import caveats
 from inference_econ.report.startable import startable_notes
-from inference_econ.report.table import PART_NAMES, dollars, layout_label, size
+from inference_econ.report.table import PART_NAMES, chips_label, dollars, layout_label, size
 
 #: A smaller share of the measured time is not worth a sentence [1].
 _NOTABLE = 0.02
 #: What each part of the time per token is called.
 NAMES = {**PART_NAMES, "prompts": "prompts of others"}
-
-
-def chips_label(count: float) -> str:
-    """A number of chips in words."""
-    return f"{count:g} GPU" + ("s" if count > 1 else "")
 
 
 def findings(assessment: Assessment) -> tuple[str, ...]:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, days_of, held_out, joined
+from inference_econ.calibration.calibrate import Calibrated
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.table import Table
-
-if TYPE_CHECKING:
-    from inference_econ.calibration.calibrate import Calibrated
 
 _LEGEND = (
     "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
@@ -29,37 +25,29 @@ _LEGEND = (
 _POOR = math.log(1.5)
 
 
-@dataclass(frozen=True)
-class CalibrationPage(Page):
-    """A fit, ready to be shown.
+class CalibrationPage(AnswerPage[Calibrated]):
+    """A fit, ready to be shown."""
 
-    Attributes
-    ----------
-    fitted : Fit
-        The answer.
-    folds : mapping of str to sequence of Fold
-        The fits that left something out, by what it was.
-    left_out : mapping of str to int
-        Rows that were not fitted, by reason [1].
-    """
-
-    fitted: Fit
-    folds: Mapping[Unlike, Sequence[Fold]]
-    left_out: Mapping[str, int]
-
-    @classmethod
-    def of(cls, answer: Calibrated) -> Self:
-        """The fit with those that left something out."""
-        return cls(answer.fitted, answer.folds, answer.left_out)
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """The constants, then the errors, then those of fits that left something out."""
-        fitted, folds = self.fitted, self.folds
+        fitted, folds = self.answer.fitted, self.answer.folds
         return constants_table(fitted), errors_table(fitted, folds), left_out_table(fitted, folds)
 
     def record(self) -> object:
         """Constants and errors."""
-        return record(self.fitted, self.folds, self.left_out)
+        return record(self.answer.fitted, self.answer.folds, self.answer.left_out)
+
+    def question(self) -> str:
+        """Which constants describe the rows."""
+        return "Which constants describe these measurements?"
+
+    def conclusion(self) -> Pieces:
+        """Median errors of the fit."""
+        fitted = self.answer.fitted
+        errors = ", ".join(f"{target} {percent(fitted.median_error(target))}" for target in fitted.targets)
+        return (f"After a fit to {len(fitted.rows)} rows, median errors are: {errors}.",)
 
 
 def constants_table(fitted: Fit) -> Table:

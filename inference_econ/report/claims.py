@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from inference_econ.answers.sources import UsedSource
 from inference_econ.inputs import Basis, Claim, Published
-from inference_econ.report.page import Page, listed
+from inference_econ.report.page import AnswerPage, Pieces, listed
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
 from inference_econ.studies.ledger import BASES, Finding, Ledger
@@ -33,16 +33,15 @@ predictions rest on.
 """
 
 
-@dataclass(frozen=True)
-class ClaimsPage(Page):
+class ClaimsPage(AnswerPage[Ledger]):
     """Claims beside our numbers, ready to be shown."""
 
-    ledger: Ledger
+    proportional = False
 
     def tables(self) -> tuple[Table, ...]:
         """One table per publication, one line per claim."""
-        groups = list(_by_seed(self.ledger))
-        last = (*_counted(self.ledger.findings), _LEGEND)
+        groups = list(_by_seed(self.answer))
+        last = (*_counted(self.answer.findings), _LEGEND)
         return tuple(
             _table(seed, findings, *((last, self._references()) if index == len(groups) - 1 else ((), ())))
             for index, (seed, findings) in enumerate(groups)
@@ -51,8 +50,8 @@ class ClaimsPage(Page):
     def record(self) -> object:
         """One record per claim, and the sources."""
         return {
-            "claims": [_record(finding) for finding in self.ledger.findings],
-            "sources": source_records(self.ledger.sources),
+            "claims": [_record(finding) for finding in self.answer.findings],
+            "sources": source_records(self.answer.sources),
         }
 
     def frame(self) -> pd.DataFrame:
@@ -65,20 +64,20 @@ class ClaimsPage(Page):
                 for key, entry in _record(finding).items()
                 for name, value in (_apart(key, entry) if isinstance(entry, dict) else {key: entry}).items()
             }
-            for finding in self.ledger.findings
+            for finding in self.answer.findings
         ]
         return pd.DataFrame(rows)
 
     def markdown(self) -> str:
         """A page of the documents: a section per publication, and why claims do not hold below its table."""
-        parts = [_WRITTEN, *(f"{line}\n" for line in _counted(self.ledger.findings))]
-        for seed, findings in _by_seed(self.ledger):
+        parts = [_WRITTEN, *(f"{line}\n" for line in _counted(self.answer.findings))]
+        for seed, findings in _by_seed(self.answer):
             parts += [f"## {seed}\n", _page_table(findings).markdown() + listed(_reasons(findings))]
         return "\n".join(parts)
 
     def _references(self) -> tuple[str, ...]:
         """Where the claims and their settings come from, each once."""
-        records = {one["ref"]: one for one in source_records(self.ledger.sources)}
+        records = {one["ref"]: one for one in source_records(self.answer.sources)}
         told = {ref: [one[part] for part in ("title", "url") if one.get(part)] for ref, one in records.items()}
         return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in told.items() if parts)
 
@@ -86,7 +85,19 @@ class ClaimsPage(Page):
         """Draw ours over the published numbers."""
         from inference_econ.report import claims_figure, figures
 
-        figures.save(claims_figure.draw(self.ledger), [path])
+        figures.save(claims_figure.draw(self.answer), [path])
+
+    def question(self) -> str:
+        """Which claims hold."""
+        return "Which claims hold?"
+
+    def conclusion(self) -> Pieces:
+        """How many hold."""
+        return self.tables()[-1].notes[:1]
+
+    def sources(self) -> Sequence[UsedSource]:
+        """Where claims and their settings come from."""
+        return self.answer.sources
 
 
 def _by_seed(ledger: Ledger) -> list[tuple[str, list[Finding]]]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
+from inference_econ.answers.sources import UsedSource
+from inference_econ.engine import Setup
 from inference_econ.inputs import catalog
-from inference_econ.report import bands, caveats
+from inference_econ.report import bands, caveats, charts
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.curves import (
     assumed,
@@ -19,11 +21,12 @@ from inference_econ.report.curves import (
     curves_title,
     measured_lengths,
     picture_title,
+    setups_of,
     stacked,
     warned,
 )
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
@@ -38,8 +41,6 @@ from inference_econ.studies.speeds import common_speeds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: From which probability on a series may well be the cheapest [1].
 _MAY_BE = 0.2
 #: Chips whose prices have a line of the title each.
@@ -47,42 +48,61 @@ _PRICE_LINES = 2
 
 
 @dataclass(frozen=True)
-class ComparisonPage(Page):
+class ComparisonPage(AnswerPage[Result]):
     """Several frontiers, ready to be shown.
 
     Attributes
     ----------
-    result : Result
-        From :func:`inference_econ.studies.compare.compare`.
     wanted_speeds : sequence of float
         Columns of the table, ascending [tokens/s per user]; round ones if none is given.
     """
 
-    result: Result
     wanted_speeds: Sequence[float] = ()
 
     @property
     def speeds(self) -> Sequence[float]:
         """Columns of the table [tokens/s per user]."""
-        return self.wanted_speeds or common_speeds([curve.tokens_per_second for curve in self.result.curves])
+        return self.wanted_speeds or common_speeds([curve.tokens_per_second for curve in self.answer.curves])
 
     def tables(self) -> Sequence[Table]:
         """One row per series."""
-        return (comparison_table(self.result, self.speeds),)
+        return (comparison_table(self.answer, self.speeds),)
 
     def record(self) -> object:
         """Every series with its points."""
-        return comparison_record(self.result, self.speeds)
+        return comparison_record(self.answer, self.speeds)
 
     def frame(self) -> pd.DataFrame:
         """Every point of every series."""
-        return comparison_frame(self.result)
+        return comparison_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers."""
-        from inference_econ.report import charts
+        return {"frontiers": charts.line_chart(comparison_chart(self.answer))}
 
-        return {"frontiers": charts.line_chart(comparison_chart(self.result))}
+    def question(self) -> str:
+        """Which series is the cheapest."""
+        names = _listed([curve.label for curve in self.answer.curves], "or")
+        return f"Which is the cheapest at which speed: {names}?"
+
+    def conclusion(self) -> Pieces:
+        """What the series cost at a speed in the middle, the cheapest first."""
+        curves, speed = self.answer.curves, self.speeds[len(self.speeds) // 2]
+        costs = {curve.label: cost for curve in curves if (cost := curve.dollars_at(speed)) is not None}
+        pieces = [f"At {speed:g} tokens/s per user "]
+        for index, (label, cost) in enumerate(sorted(costs.items(), key=lambda item: item[1])):
+            counted = " per million output tokens" * (not index)
+            pieces += ["; " if index else "", f"{label} costs $", dollars(cost), counted]
+        slow = [curve.label for curve in curves if curve.label not in costs]
+        return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of all series."""
+        return setups_of(self.answer.curves)
+
+    def sources(self) -> Sequence[UsedSource]:
+        """Those of all series."""
+        return self.answer.sources
 
 
 @dataclass(frozen=True)
@@ -291,3 +311,14 @@ def _bounded(curve: Curve) -> pd.DataFrame:
 
     assert curve.frontier is not None
     return pd.DataFrame(caveats.bounded(dict(curve_frame(curve)), curve.frontier.ends()))
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    """Names in a sentence.
+
+    Examples
+    --------
+    >>> _listed(["a", "b", "c"], "or")
+    'a, b or c'
+    """
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))

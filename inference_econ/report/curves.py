@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report import frontier as decoding
@@ -112,3 +112,8 @@ def _preferred(fronts: Mapping[str, AnyFrontier]) -> list[Instances]:
         for label, front in fronts.items()
         for instances in front.preferred_subjects()
     ]
+
+
+def setups_of(curves: Sequence[Curve]) -> list[Setup]:
+    """What, on what, how of series that have a frontier."""
+    return [curve.frontier.setup for curve in curves if curve.frontier is not None]

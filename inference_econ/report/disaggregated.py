@@ -4,73 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.chances import fleet_chances
+from inference_econ.answers.disaggregated.answer import Disaggregation
 from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.together import Choice
+from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import comparison_record
-from inference_econ.report.heading import heading, lengths_label
-from inference_econ.report.page import Page
+from inference_econ.report.heading import heading, lengths_label, subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, layout_of, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import cannot_start, startable_notes, with_engines
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.answers.disaggregated.answer import Disaggregation
-    from inference_econ.report.charts import AnyChart
 
-
-@dataclass(frozen=True)
-class DisaggregatedPage(Page):
-    """Both ways of serving, ready to be shown.
-
-    Attributes
-    ----------
-    compared : Comparison
-        The frontiers.
-    fleet : Fleet or None
-        Whole numbers of prefill and decode instances for a traffic, or for a number of chips.
-    together : Choice or None
-        The best aggregated fleet for the same traffic.
-    """
-
-    compared: Comparison
-    fleet: Fleet | None = None
-    together: Choice | None = None
-
-    @classmethod
-    def of(cls, answer: Disaggregation) -> Self:
-        """Both frontiers, and the fleets where a traffic was asked about."""
-        return cls(answer.comparison, answer.fleet, answer.together)
+class DisaggregatedPage(AnswerPage[Disaggregation]):
+    """Both ways of serving, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """Both frontiers at common speeds."""
-        return (comparison_table(self.compared, self.fleet, self.together),)
+        return (comparison_table(self.answer.comparison, self.answer.fleet, self.answer.together),)
 
     def record(self) -> object:
         """Every point of both frontiers, and the fleets."""
-        return comparison_record(self.compared, self.fleet, self.together)
+        return comparison_record(self.answer.comparison, self.answer.fleet, self.answer.together)
 
     def frame(self) -> pd.DataFrame:
         """Every point of both frontiers, unrounded."""
-        record = comparison_record(self.compared)
+        record = comparison_record(self.answer.comparison)
         apart = [{"serving": "disaggregated", **point} for point in record["disaggregated"]]
         together = [
             {"serving": "aggregated", "hardware": kind["hardware"], **point}
@@ -79,11 +59,28 @@ class DisaggregatedPage(Page):
         ]
         return flat_frame([*apart, *together])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers of both ways."""
-        from inference_econ.report import charts
+        return {"frontiers": charts.line_chart(comparison_chart(self.answer.comparison))}
 
-        return {"frontiers": charts.line_chart(comparison_chart(self.compared))}
+    def question(self) -> str:
+        """Whether pools of their own are cheaper."""
+        subject = subject_label(self.answer.comparison.pools.prefill.setup)
+        return f"Is {subject} cheaper with prompts and answers on instances of their own?"
+
+    def conclusion(self) -> Pieces:
+        """Where disaggregated serving is cheaper."""
+        return (verdict(self.answer.comparison),)
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of both pools."""
+        pools = self.answer.comparison.pools
+        return [pools.prefill.setup, pools.decode.setup]
+
+    def start(self) -> Start | None:
+        """The best fleet, if a traffic or means were given."""
+        fleet, targets = self.answer.fleet, self.answer.comparison.terms.targets
+        return None if fleet is None else start_of_fleet(fleet, targets, "the fleet")
 
 
 def comparison_table(

@@ -13,27 +13,24 @@ from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, MEASURED, OperatorCosts, Setup, StepCosts, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.inputs import Quantity
-from inference_econ.report import caveats, step_pictures
-from inference_econ.report.heading import step_heading
-from inference_econ.report.page import Bar, Block, Page
+from inference_econ.report import caveats, charts, step_pictures
+from inference_econ.report.heading import step_heading, subject_label
+from inference_econ.report.page import AnswerPage, Bar, Block, Pieces
 from inference_econ.report.record import HEAD, facts
+from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import cannot_start, startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 
 @dataclass(frozen=True)
-class ExplanationPage(Page):
+class ExplanationPage(AnswerPage[Explanation]):
     """One step, ready to be shown.
 
     Attributes
     ----------
-    explanation : Explanation
-        The answer.
     operators : bool or None
         Whether operators are shown; by default in tables, but not as rows.
     memory : bool or None
@@ -45,7 +42,6 @@ class ExplanationPage(Page):
         If rows of both are wanted, and rows are asked for.
     """
 
-    explanation: Explanation
     operators: bool | None = None
     memory: bool | None = None
 
@@ -53,14 +49,14 @@ class ExplanationPage(Page):
         """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
         wanted = self.operators is not False
         return (
-            explain_table(self.explanation),
-            *([operator_table(self.explanation)] if wanted else []),
-            *([memory_table(self.explanation)] if (wanted if self.memory is None else self.memory) else []),
+            explain_table(self.answer),
+            *([operator_table(self.answer)] if wanted else []),
+            *([memory_table(self.answer)] if (wanted if self.memory is None else self.memory) else []),
         )
 
     def record(self) -> object:
         """All of the step."""
-        return explain_record(self.explanation)
+        return explain_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
@@ -70,27 +66,41 @@ class ExplanationPage(Page):
                 option="operators",
             )
         if self.memory:
-            return memory_frame(self.explanation)
-        return operator_frame(self.explanation) if self.operators else part_frame(self.explanation)
+            return memory_frame(self.answer)
+        return operator_frame(self.answer) if self.operators else part_frame(self.answer)
 
     def blocks(self) -> Sequence[Block]:
         """The tables, with a bar of the parts below the first."""
         parts, *others = self.tables()
-        return parts, Bar({name: max(value, 0.0) for name, value in named_parts(self.explanation).items()}), *others
+        return parts, Bar({name: max(value, 0.0) for name, value in named_parts(self.answer).items()}), *others
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The parts of the step on their way to the total, and its operators on the roofline of its chip."""
-        from inference_econ.report import charts
-
-        fall = step_pictures.step_waterfall(self.explanation, named_parts(self.explanation))
-        roof = step_pictures.roofline(self.explanation)
+        fall = step_pictures.step_waterfall(self.answer, named_parts(self.answer))
+        roof = step_pictures.roofline(self.answer)
         return {"step": charts.waterfall_chart(fall), "roofline": charts.roofline_chart(roof)}
 
     def draw_roofline(self, path: str) -> None:
         """Draw the operators of the step on the roofline of its chip."""
-        from inference_econ.report import charts
-
         charts.write(self.charts()["roofline"], path)
+
+    def question(self) -> str:
+        """Where time goes."""
+        phase = "decode" if self.answer.prompt is None else "prefill"
+        return f"Where does the time of a {phase} step of {subject_label(self.answer.setup)} go?"
+
+    def conclusion(self) -> Pieces:
+        """The time of the step with its three largest parts, and its cost where the chip has a price."""
+        step, parts = self.answer, named_parts(self.answer)
+        largest, total = sorted(parts.items(), key=lambda part: -part[1])[:3], sum(parts.values())
+        shares = ", ".join(f"{100 * value / total:.0f} % {name}" for name, value in largest)
+        time = f"It takes {milliseconds(step.seconds)} ms, limited by {PART_NAMES[step.limited_by]}: {shares}"
+        cost = [] if step.dollars is None else ["; a million tokens cost $", dollars(step.dollars)]
+        return (time, *cost, ".")
+
+    def setups(self) -> Sequence[Setup]:
+        """What takes the step."""
+        return [self.answer.setup]
 
 
 def explain_table(explanation: Explanation) -> Table:

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
-from inference_econ.engine import Instances
-from inference_econ.report import caveats
+from inference_econ.engine import Instances, Setup
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.heading import DECODE_STEPS, heading
+from inference_econ.report.heading import DECODE_STEPS, heading, subject_label
 from inference_econ.report.hovering import between, deployed, priced
-from inference_econ.report.page import Block, Page, Sketch
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
-from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.report.speed_cost import costs_by_speed, curve_line, speed_cost_chart
 from inference_econ.report.startable import cannot_start, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
@@ -26,7 +25,7 @@ from inference_econ.search import Frontier, PlanTable, Point
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart, Steps
+    from inference_econ.report.charts import Steps
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
@@ -37,49 +36,53 @@ PREFILL_TOO = ", with prefill"
 
 
 @dataclass(frozen=True)
-class FrontierPage(Page):
+class FrontierPage(AnswerPage[Frontier]):
     """A frontier, ready to be shown.
 
     Attributes
     ----------
-    front : Frontier
-        The answer.
     plans : PlanTable or None
         Every plan of its grid, dominated ones included, if they are wanted.
-    saving : Saving or None
-        Of any layout, what it saves over those that can be started.
     """
 
-    front: Frontier
     plans: PlanTable | None = None
-    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
-        points = with_notes(frontier_table(self.front), saving_note(self.saving))
+        points = with_notes(frontier_table(self.answer), saving_note(self.answer.saving))
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> object:
         """Every point, and every plan."""
-        record = frontier_record(self.front, self.plans)
-        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
+        record = frontier_record(self.answer, self.plans)
+        return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point, or every plan."""
-        return frontier_frame(self.front, self.plans)
+        return frontier_frame(self.answer, self.plans)
 
     def blocks(self) -> Sequence[Block]:
         """The tables, and the frontier drawn with characters."""
-        speed, cost = self.front.tokens_per_second.tolist(), self.front.dollars.tolist()
+        speed, cost = self.answer.tokens_per_second.tolist(), self.answer.dollars.tolist()
         return (*self.tables(), Sketch(speed, cost, "tokens/s per user", "$/M output tokens"))
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontier, with the step of a point that is clicked."""
-        from inference_econ.report import charts
-
-        chart = frontier_chart(self.front)
+        chart = frontier_chart(self.answer)
         panel = replace(chart, title="Cost of decode steps")
-        return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.front))}
+        return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.answer))}
+
+    def question(self) -> str:
+        """What decoding costs."""
+        return f"What does decoding {subject_label(self.answer.setup)} cost at each speed, without prefill?"
+
+    def conclusion(self) -> Pieces:
+        """Ends of the frontier and its preferred point."""
+        return costs_by_speed(self.answer)
+
+    def setups(self) -> Sequence[Setup]:
+        """What decodes."""
+        return [self.answer.setup]
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:

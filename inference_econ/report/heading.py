@@ -86,6 +86,11 @@ def lengths_label(requests: Requests) -> str:
     return f"{requests.isl.text} input tokens{cached}{shared}, {requests.osl.text} output tokens"
 
 
+def subject_label(setup: Setup) -> str:
+    """A model on a chip."""
+    return f"{setup.model.name} on {setup.hardware.name}"
+
+
 def promises_label(promises: Targets) -> str:
     """What is promised, of which requests; nothing if nothing is."""
     if not promises.given:

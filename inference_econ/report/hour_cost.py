@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from inference_econ.answers.hour_cost import HourCost
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import node_record
 from inference_econ.report.table import Table
 
@@ -20,15 +19,14 @@ _PARTS = {
 }
 
 
-@dataclass(frozen=True)
-class HourCostPage(Page):
+class HourCostPage(AnswerPage[HourCost]):
     """The cost of an hour, ready to be shown."""
 
-    cost: HourCost
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Dollars by cause, and what a whole node costs."""
-        cost, total = self.cost, float(self.cost.parts.total)
+        cost, total = self.answer, float(self.answer.parts.total)
         rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in self._parts().items()]
         rows.append(("hour in use", f"{total:.3f}", "100"))
         notes = (
@@ -44,28 +42,38 @@ class HourCostPage(Page):
 
     def record(self) -> object:
         """Dollars by cause, and the terms."""
-        total, terms = float(self.cost.parts.total), self.cost.terms
+        total, terms = float(self.answer.parts.total), self.answer.terms
         return {
-            "hardware": self.cost.hardware.name,
-            "purchase_dollars": self.cost.purchase_dollars,
+            "hardware": self.answer.hardware.name,
+            "purchase_dollars": self.answer.purchase_dollars,
             "dollars_per_accelerator_hour": total,
-            **node_record(self.cost.hardware, total),
+            **node_record(self.answer.hardware, total),
             "parts": self._parts(),
             "terms": terms.model_dump(exclude={"name", "description", "sources"}),
         }
 
     def _parts(self) -> dict[str, float]:
-        return {name: float(value) for name, value in self.cost.parts._asdict().items()}
+        return {name: float(value) for name, value in self.answer.parts._asdict().items()}
 
     def _seller(self) -> str:
         """Who said the purchase price, where it is that of the file."""
-        bought = self.cost.hardware.purchase
-        if bought is None or bought.dollars_per_accelerator != self.cost.purchase_dollars:
+        bought = self.answer.hardware.purchase
+        if bought is None or bought.dollars_per_accelerator != self.answer.purchase_dollars:
             return ""
         return f" ({bought.kind}, {bought.date})"
 
     def _whole_node(self, total: float) -> list[str]:
-        node = node_record(self.cost.hardware, total)
+        node = node_record(self.answer.hardware, total)
         if node["usd_per_node_hour"] is None:
             return []
         return [f"A node of {node['gpus_per_node']} costs ${node['usd_per_node_hour']:.4g} per hour."]
+
+    def question(self) -> str:
+        """What an hour costs."""
+        return f"What does an hour of {self.answer.hardware.name} cost its owner?"
+
+    def conclusion(self) -> Pieces:
+        """The cost of an hour, and what it follows from."""
+        cost = self.answer
+        bought = f"if it is bought for ${cost.purchase_dollars:,.0f} and used for {cost.terms.lifetime_years:g} years."
+        return (f"${float(cost.parts.total):.3f}, {bought}",)

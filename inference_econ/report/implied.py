@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.implied import ImpliedHour, RevealedExponents
-from inference_econ.engine import bounds
-from inference_econ.report import caveats
+from inference_econ.engine import Setup, bounds
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import lengths_label
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Page, Pieces
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.table import Table, amount, dollars, formats_label, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: What the published study takes (eq. 45) [1].
 _STUDY = 3.0
 
 
-@dataclass(frozen=True)
-class ImpliedHourPage(Page):
+class ImpliedHourPage(AnswerPage[ImpliedHour]):
     """The price of an hour behind a price of tokens, ready to be shown."""
 
-    implied: ImpliedHour
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """The price of an hour, and the service that it is of."""
-        implied, point = self.implied, self.implied.point
+        implied, point = self.answer, self.answer.point
         low, high = self._ends()
         ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
         rows = (
@@ -57,7 +54,7 @@ class ImpliedHourPage(Page):
 
     def record(self) -> dict[str, object]:
         """The price of an hour, and what it follows from."""
-        implied = self.implied
+        implied = self.answer
         low, high = self._ends()
         asked = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
         return {
@@ -75,10 +72,24 @@ class ImpliedHourPage(Page):
 
     def _ends(self) -> tuple[float | None, float | None]:
         """Where the price lies with 80 %, as more throughput pays for more."""
-        (instances,) = self.implied.subjects()
+        (instances,) = self.answer.subjects()
         likely = bounds.around(instances, "throughput")
-        price = self.implied.dollars_per_accelerator_hour
+        price = self.answer.dollars_per_accelerator_hour
         return (None, None) if likely is None else (price * likely.low, price * likely.high)
+
+    def question(self) -> str:
+        """What tokens pay for an hour."""
+        setup = self.answer.front.setup
+        return f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
+
+    def conclusion(self) -> Pieces:
+        """The price of an hour, at most."""
+        hour, speed = self.answer.dollars_per_accelerator_hour, amount(self.answer.tokens_per_second)
+        return (f"At most ${hour:.3g} per GPU-hour, at {speed} tokens/s per user.",)
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup without its price, which is a unit: the price is what was asked for."""
+        return [replace(self.answer.front.setup, price=None)]
 
 
 @dataclass(frozen=True)
@@ -103,15 +114,14 @@ class AcceptancePage(Page):
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
-class ExponentsPage(Page):
+class ExponentsPage(AnswerPage[RevealedExponents]):
     """What choices among offers say of buyers, ready to be shown."""
 
-    revealed: RevealedExponents
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """The exponents that choose each offer."""
-        revealed = self.revealed
+        revealed = self.answer
         rows = tuple(
             (label, amount(speed), dollars(price), _words(low, high))
             for label, speed, price, (low, high) in zip(
@@ -128,7 +138,7 @@ class ExponentsPage(Page):
 
     def record(self) -> object:
         """One entry per offer; an offer that nobody chooses has no exponents, the fastest no upper one."""
-        revealed = self.revealed
+        revealed = self.answer
         columns = zip(revealed.labels, revealed.tokens_per_second, revealed.dollars, self._pairs(), strict=True)
         return [
             {
@@ -141,11 +151,9 @@ class ExponentsPage(Page):
             for label, speed, price, (low, high) in columns
         ]
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The speed that is bought, over the exponent."""
-        from inference_econ.report import charts
-
-        pairs = zip(self.revealed.tokens_per_second, self._pairs(), strict=True)
+        pairs = zip(self.answer.tokens_per_second, self._pairs(), strict=True)
         steps = [
             (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs
         ]
@@ -162,8 +170,12 @@ class ExponentsPage(Page):
         return {"exponents": charts.line_chart(plot)}
 
     def _pairs(self) -> list[tuple[float, float]]:
-        exponents = self.revealed.exponents
+        exponents = self.answer.exponents
         return list(zip(exponents.low.tolist(), exponents.high.tolist(), strict=True))
+
+    def question(self) -> str:
+        """Which buyers choose which offer."""
+        return "Which buyers would choose which offer?"
 
 
 def _words(low: float, high: float) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.table import Table, amount
 from inference_econ.studies.inference import Inferred, Interval, Served, predictive
 from inference_econ.studies.inference.frontiers import manners
@@ -18,32 +18,29 @@ from inference_econ.studies.inference.posterior import interval
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: Fewer draws that count leave the ends of intervals to chance [1].
 _FEW = 50
 _BILLION = 1e9
 
 
-@dataclass(frozen=True)
-class InferencePage(Page):
+class InferencePage(AnswerPage[Inferred]):
     """What could be behind the offers of a closed model, ready to be shown."""
 
-    inferred: Inferred
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Sizes; kinds, chips and formats; the offers."""
-        return (sizes_table(self.inferred), options_table(self.inferred), offers_table(self.inferred))
+        return (sizes_table(self.answer), options_table(self.answer), offers_table(self.answer))
 
     def record(self) -> object:
         """The same as plain data."""
-        return inferred_record(self.inferred)
+        return inferred_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """Models drawn from the priors with their weights, one row each, unrounded."""
         import pandas as pd
 
-        inferred, draws = self.inferred, self.inferred.draws
+        inferred, draws = self.answer, self.answer.draws
         return pd.DataFrame(
             {
                 "family": [draws.families[index] for index in draws.family],
@@ -53,11 +50,19 @@ class InferencePage(Page):
             }
         )
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Active parameters before and after, and prices by speed beside those that were seen."""
-        from inference_econ.report import charts
+        return {"infer": charts.line_charts(inferred_charts(self.answer), picture_title(self.answer))}
 
-        return {"infer": charts.line_charts(inferred_charts(self.inferred), picture_title(self.inferred))}
+    def question(self) -> str:
+        """How large the model could be."""
+        return "How large could the model behind these offers be?"
+
+    def conclusion(self) -> Pieces:
+        """An interval of its active parameters."""
+        draws, weights = self.answer.draws, self.answer.weights
+        low, middle, high = (amount(value / _BILLION) for value in interval(draws.active, weights))
+        return (f"Between {low} and {high} billion active parameters with 80 %, {middle} in the median.",)
 
 
 def sizes_table(inferred: Inferred) -> Table:

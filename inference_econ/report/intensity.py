@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite, nan
 from typing import TYPE_CHECKING
 
@@ -11,19 +10,19 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.intensity import Axis, Intensity, Sweep
+from inference_econ.engine import Setup
 from inference_econ.formulas.roofline import attainable
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.explain import ridge
-from inference_econ.report.heading import heading
-from inference_econ.report.page import Page
+from inference_econ.report.heading import heading, subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.startable import cannot_start, started
 from inference_econ.report.table import Table, amount, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: What is varied: in a sentence, at the head of an axis, and a value of it.
 _WORDS: Mapping[Axis, tuple[str, str, str]] = {
@@ -36,11 +35,8 @@ _LINES = 3
 _STEP = "whole step"
 
 
-@dataclass(frozen=True)
-class IntensityPage(Page):
+class IntensityPage(AnswerPage[Intensity]):
     """Where a step turns from memory traffic to arithmetic, ready to be shown."""
-
-    answer: Intensity
 
     def tables(self) -> Sequence[Table]:
         """A line for each operator, and one for the step."""
@@ -54,12 +50,22 @@ class IntensityPage(Page):
         """A row for each operator at each value."""
         return intensity_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""
-        from inference_econ.report import charts
-
         title = f"From which {self.answer.over} on is arithmetic the limit?\n{intensity_title(self.answer)}"
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
+
+    def question(self) -> str:
+        """From where on arithmetic is the limit."""
+        return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
+
+    def conclusion(self) -> Pieces:
+        """What the whole step waits for."""
+        return [said_of_step(self.answer)]
+
+    def setups(self) -> Sequence[Setup]:
+        """What takes the step."""
+        return [self.answer.setup]
 
 
 def intensity_title(answer: Intensity) -> str:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from inference_econ.answers.burstiness import POISSON, Burstiness
-from inference_econ.answers.load import LoadPoint
-from inference_econ.answers.picks import Pick
+from inference_econ.answers.burstiness import POISSON
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.load import LoadCurve, LoadPoint
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import in_order
-from inference_econ.report import bands, caveats
+from inference_econ.report import bands, caveats, charts
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.page import Page
+from inference_econ.report.heading import subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, chances_notes, chances_record
 from inference_econ.report.record import finite_or_none, flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
     fleet_label,
+    fleet_name,
     milliseconds,
     pick_record,
     picked,
@@ -30,15 +32,13 @@ from inference_econ.report.service import (
     service_title,
     statistics,
 )
+from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Gamma, Loaded, Trace, is_unproven, seen, served
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.answers.load import LoadCurve
-    from inference_econ.report.charts import AnyChart
 
 #: Percentiles of each latency that are shown beside those that are promised.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
@@ -51,67 +51,80 @@ _SIMULATED = {
     "e2e_seconds": "e2e",
     "e2e_seconds_per_output_token": "e2e_per_output_token",
 }
+#: Fuller fleets are for nobody: a little more traffic, and queues grow without end [1].
+_FULLEST = 0.85
 #: Percentiles of a picture; the last has a band, and stands back for that which is promised.
 _DRAWN = ("p50", "p90")
 
 
-@dataclass(frozen=True)
-class LoadPage(Page):
-    """A fleet under some loads, ready to be shown.
-
-    Attributes
-    ----------
-    points : sequence of LoadPoint
-        One per load.
-    targets : Targets
-        What is promised.
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals, as assumed [1].
-    bursts : Burstiness or None
-        The fleet under arrivals as assumed and under others; None if nothing is played.
-    pick : Pick or None
-        How the layout was chosen; None if it was given.
-    """
-
-    points: Sequence[LoadPoint]
-    targets: Targets
-    arrival_scv: float
-    bursts: Burstiness | None
-    pick: Pick | None = None
-
-    @classmethod
-    def of(cls, answer: LoadCurve) -> Self:
-        """All loads."""
-        return cls(answer.points, answer.targets, answer.arrival_scv, answer.bursts, answer.pick)
+class LoadPage(AnswerPage[LoadCurve]):
+    """A fleet under some loads, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        chosen = picked(self.points[0].sheet.service, self.pick)
-        arrivals = _not_played(self.points) if self.bursts is None else [burstiness_note(self.bursts, self.targets)]
-        loads = with_notes(load_table(self.points, self.targets), [*chosen, *arrivals])
-        played = [point for point in self.points if point.simulated is not None]
+        chosen = picked(self.answer.points[0].sheet.service, self.answer.pick)
+        points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
+        arrivals = _not_played(points) if bursts is None else [burstiness_note(bursts, targets)]
+        loads = with_notes(load_table(points, targets), [*chosen, *arrivals])
+        played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
-        record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
-        bursts = None if self.bursts is None else burstiness_record(self.bursts)
-        return {**record, "arrival_scv": self.arrival_scv, "burstiness": bursts}
+        curve = self.answer
+        record = {**load_sweep_record(curve.points, curve.targets), **pick_record(curve.pick)}
+        bursts = None if curve.bursts is None else burstiness_record(curve.bursts)
+        return {**record, "arrival_scv": curve.arrival_scv, "burstiness": bursts}
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""
-        return load_frame(self.points, self.targets)
+        return load_frame(self.answer.points, self.answer.targets)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Latencies and cost against the load."""
-        from inference_econ.report import charts
+        points, assumed, bursts = self.answer.points, self.answer.arrival_scv, self.answer.bursts
+        under = {assumed: [point.load for point in points]}
+        if bursts is not None:
+            under = {scv: loads_under(points, scv, assumed) for scv in (assumed, bursts.other_scv)}
+        shown = load_charts(points, under, self.answer.targets)
+        return {"load": charts.line_charts(shown, picture_title(points))}
 
-        under = {self.arrival_scv: [point.load for point in self.points]}
-        if self.bursts is not None:
-            kinds = self.arrival_scv, self.bursts.other_scv
-            under = {scv: loads_under(self.points, scv, self.arrival_scv) for scv in kinds}
-        shown = load_charts(self.points, under, self.targets)
-        return {"load": charts.line_charts(shown, picture_title(self.points))}
+    def question(self) -> str:
+        """What users wait and tokens cost as traffic grows."""
+        sheet = self.answer.points[0].sheet
+        return (
+            f"What do users of {subject_label(sheet.service.setup)} wait, and what do tokens cost, as traffic on "
+            f"{fleet_name(sheet.service, sheet.replicas)} grows?"
+        )
+
+    def conclusion(self) -> Pieces:
+        """What the fleet completes, and what its users see at a load that is fit to be run."""
+        point = self._working()
+        sheet, load = point.sheet, point.load
+        most = sheet.replicas * sheet.service.most_requests_per_second
+        return (
+            f"It completes {amount(most)} requests/s at most; at {point.requests_per_second:.4g} requests/s 90 % of "
+            f"requests wait {milliseconds(load.ttft_seconds['p90'])} ms or less for the first token and "
+            f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one, at $",
+            dollars(point.dollars_per_million_output_tokens), " per million output tokens.",
+        )  # fmt: skip
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup of the fleet."""
+        return [self.answer.points[0].sheet.service.setup]
+
+    def start(self) -> Start:
+        """The fleet, at a load that is fit to be run."""
+        point = self._working()
+        which = f"the fleet at {point.requests_per_second:.4g} requests/s"
+        return start_of_sheet(point.sheet, self.answer.targets, which)
+
+    def _working(self) -> LoadPoint:
+        """The fullest load that keeps what is promised and leaves room for more, or the lightest where none does."""
+        points, targets = self.answer.points, self.answer.targets
+        light = [point for point in points if point.load.utilization <= _FULLEST and not targets.broken(point.load)]
+        lightest = min(points, key=lambda point: point.load.utilization)
+        return max(light, key=lambda point: point.load.utilization, default=lightest)
 
 
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:

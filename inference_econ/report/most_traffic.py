@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.most_traffic import MostTraffic
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice
 from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Setup
 from inference_econ.formulas import money
 from inference_econ.report import caveats
-from inference_econ.report.page import Page
+from inference_econ.report.heading import promises_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, planned_notes
 from inference_econ.report.recommend import (
     choice_chances,
@@ -21,7 +23,7 @@ from inference_econ.report.recommend import (
     with_practices,
 )
 from inference_econ.report.record import flat_frame, targets_record
-from inference_econ.report.service import SEEN, milliseconds, service_title
+from inference_econ.report.service import SEEN, fleet_name, milliseconds, service_title
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 from inference_econ.serving import Loaded
@@ -29,20 +31,9 @@ from inference_econ.serving import Loaded
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.answers.most_traffic import MostTraffic
 
-
-@dataclass(frozen=True)
-class MostTrafficPage(Page):
-    """Deployments that carry the most with some means, ready to be shown.
-
-    Attributes
-    ----------
-    answer : MostTraffic
-        The one that carries most first.
-    """
-
-    answer: MostTraffic
+class MostTrafficPage(AnswerPage[MostTraffic]):
+    """Deployments that carry the most with some means, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
@@ -55,6 +46,27 @@ class MostTrafficPage(Page):
     def record(self) -> object:
         """The means, the promises and every deployment."""
         return most_traffic_record(self.answer)
+
+    def question(self) -> str:
+        """How much the means carry."""
+        means, promise = self.answer.means.text, promises_label(self.answer.targets)
+        model = self.answer[0].service.setup.model.name
+        return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
+
+    def conclusion(self) -> Pieces:
+        """What carries the most."""
+        best = self.answer[0]
+        rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
+        return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of all deployments."""
+        return [choice.service.setup for choice in self.answer]
+
+    @property
+    def proportional(self) -> bool:
+        """Of chips alone: at other prices a budget buys other fleets."""
+        return self.answer.means.dollars_per_hour is None
 
 
 def most_traffic_table(answer: MostTraffic) -> Table:

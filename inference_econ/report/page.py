@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from inference_econ.report import charts
 from inference_econ.report.files import CHARTS, PICTURES
 from inference_econ.report.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
+    from inference_econ.answers.launching.plan import Start
+    from inference_econ.answers.sources import UsedSource
+    from inference_econ.engine import Setup
 
+Answer = TypeVar("Answer")
+#: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
+Pieces = Sequence[str]
 
 #: What is said of a result that no spreadsheet and no program can read.
 _INFINITE = "a result is not finite"
@@ -86,12 +92,6 @@ Block = Table | Sketch | Bar | Remarks | Headline
 class Page(ABC):
     """What can be shown of an answer; each form is made only when it is asked for."""
 
-    @classmethod
-    def of(cls, answer: Any) -> Self:
-        """The page of an answer, as far as it shows nothing else."""
-        made: Callable[[Any], Self] = cls
-        return made(answer)
-
     @abstractmethod
     def tables(self) -> Sequence[Table]:
         """The answer for people, in the order of reading."""
@@ -121,7 +121,7 @@ class Page(ABC):
         """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
         return ()
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Interactive pictures of the answer by name, the one that says most first; none if it has no picture."""
         return {}
 
@@ -150,11 +150,68 @@ class Page(ABC):
         InputError
             If the path cannot be written.
         """
-        from inference_econ.report import charts
-
         if not self.has_picture:
             raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
         charts.write(next(iter(self.charts().values())), path)
+
+    def question(self) -> str:
+        """The question in one sentence: the title of the first table, unless there is a better one."""
+        return f"{self.tables()[0].title}?"
+
+    def conclusion(self) -> Pieces:
+        """Pieces of the sentence that answers it: the first note of a table, unless there is a better one."""
+        return self.tables()[0].notes[:1]
+
+    def setups(self) -> Sequence[Setup]:
+        """What was asked about, on what, how."""
+        return ()
+
+    def sources(self) -> Sequence[UsedSource]:
+        """What the answer rests on: the sources of setups that have a price."""
+        from inference_econ.answers.sources import priced_sources
+
+        priced = (setup for setup in self.setups() if setup.price is not None)
+        return tuple(dict.fromkeys(source for setup in priced for source in priced_sources(setup)))
+
+    @property
+    def proportional(self) -> bool:
+        """Whether all that is shown as an amount is in proportion to the price of a chip."""
+        return True
+
+    def start(self) -> Start | None:
+        """Deployment that the answer is about, to be started; None where it is about none, or about several."""
+        return None
+
+    def mix(self) -> Mapping[str, float] | None:
+        """Costs by kind of token and lengths of a request, where its input may be cached [USD per 1e6 tokens]."""
+        return None
+
+    @property
+    def drawn(self) -> Page:
+        """Page whose charts a report shows."""
+        return self
+
+    @property
+    def still(self) -> bool:
+        """Whether a report shows the picture that :meth:`draw` draws, which is no chart."""
+        return False
+
+
+@dataclass(frozen=True)
+class AnswerPage(Page, Generic[Answer]):
+    """Page of an answer, which knows its question.
+
+    Attributes
+    ----------
+    answer : answer
+        What is shown.
+    """
+
+    answer: Answer
+
+    @abstractmethod
+    def question(self) -> str:
+        """The question in one sentence."""
 
 
 def listed(lines: Sequence[str]) -> str:

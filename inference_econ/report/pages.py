@@ -1,62 +1,72 @@
-"""Which page shows which answer of the Python API."""
+"""Answers of the Python API on their way to ink: functions by which each one shows itself.
+
+:class:`inference_econ._shown.Shown` has their names, and loads them when an answer is shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference_econ._shown import Shown
+
 if TYPE_CHECKING:
-    from inference_econ.report.page import Page
+    import pandas as pd
 
-#: The kind of an answer, and the module and class of its page: of all pages only that one is imported.
-PAGES: Mapping[str, tuple[str, str]] = {
-    "Assessment": ("assess", "AssessmentPage"),
-    "Calibrated": ("calibrate", "CalibrationPage"),
-    "Disaggregation": ("disaggregated", "DisaggregatedPage"),
-    "Explanation": ("explain", "ExplanationPage"),
-    "Frontier": ("frontier", "FrontierPage"),
-    "HourCost": ("hour_cost", "HourCostPage"),
-    "ImpliedHour": ("implied", "ImpliedHourPage"),
-    "Inferred": ("infer", "InferencePage"),
-    "Intensity": ("intensity", "IntensityPage"),
-    "Ledger": ("claims", "ClaimsPage"),
-    "LoadCurve": ("load", "LoadPage"),
-    "MostTraffic": ("most_traffic", "MostTrafficPage"),
-    "Offloading": ("prefix_cache", "PrefixCachePage"),
-    "PrefillWays": ("prefill", "PrefillPage"),
-    "Recommendation": ("recommend", "RecommendationPage"),
-    "RevealedExponents": ("implied", "ExponentsPage"),
-    "ServiceFrontier": ("serving_frontier", "ServingFrontierPage"),
-    "Sheet": ("price", "PricePage"),
-    "Speculated": ("speculate", "SpeculationPage"),
-    "Sweep": ("sweep", "SweepPage"),
-    "Swept": ("sweep", "SweepPage"),
-    "Uncertainty": ("uncertainty", "UncertaintyPage"),
-    "Validated": ("validate", "ValidationPage"),
-    "WhatIf": ("what_if", "WhatIfPage"),
-}
+    from inference_econ.report.page import AnswerPage
+    from inference_econ.report.picture import Picture
 
 
-def page(answer: Any) -> Page:
-    """The page of an answer, with what its command shows when nothing else is wanted."""
-    if type(answer).__name__ == "Result":
-        return _of_scenario(answer)
-    module, name = PAGES[type(answer).__name__]
-    made: Page = getattr(import_module(f"inference_econ.report.{module}"), name).of(answer)
+def page(answer: Shown) -> AnswerPage[Any]:
+    """Page of an answer, with what its command shows when nothing else is wanted: of all pages only it is imported."""
+    displayed = answer.displayed
+    module, _, name = displayed.page.partition(":")
+    made: AnswerPage[Any] = getattr(import_module(f"inference_econ.{module}"), name)(displayed)
     return made
 
 
-def _of_scenario(answer: Any) -> Page:
-    """The page of the answer to a scenario: of its study, of series side by side, or what all scenarios have."""
-    from inference_econ.studies.results import COMPARISON
+def frame(answer: Shown) -> pd.DataFrame:
+    """See :meth:`inference_econ._shown.Shown.to_frame`."""
+    return page(answer).frame()
 
-    if answer.study is not None:
-        return page(answer.study)
-    if answer.scenario.name == COMPARISON:
-        from inference_econ.report.compare import ComparisonPage
 
-        return ComparisonPage.of(answer)
-    from inference_econ.report.scenario import ScenarioPage
+def plain(answer: Shown) -> dict[str, Any]:
+    """See :meth:`inference_econ._shown.Shown.to_dict`."""
+    return page(answer).plain()
 
-    return ScenarioPage.of(answer)
+
+def picture(answer: Shown, path: str | Path | None) -> Picture:
+    """See :meth:`inference_econ._shown.Shown.plot`."""
+    from inference_econ.report import picture
+
+    return picture.picture(page(answer), path)
+
+
+def save(answer: Shown, path: str | Path) -> None:
+    """See :meth:`inference_econ._shown.Shown.save`."""
+    from inference_econ.report import saved
+
+    saved.save(page(answer), type(answer).__name__, path)
+
+
+def report(answer: Shown, path: str | Path) -> None:
+    """See :meth:`inference_econ._shown.Shown.report`."""
+    from inference_econ.report import web
+
+    web.check_name(path)
+    web.write(path, [web.Asked(page(answer))])
+
+
+def line(answer: Shown) -> str:
+    """See :meth:`inference_econ._shown.Shown.__repr__`."""
+    from inference_econ.report import picture
+
+    return f"<{type(answer).__name__}: {picture.brief(page(answer))}>"
+
+
+def html(answer: Shown) -> str:
+    """See :meth:`inference_econ._shown.Shown._repr_html_`."""
+    from inference_econ.report import picture
+
+    return picture.html(page(answer))

@@ -3,50 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt
 from inference_econ.answers.prompt_processes import Way
-from inference_econ.report import caveats
+from inference_econ.engine import Setup
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import HEAD, facts, flat_frame
-from inference_econ.report.table import Table, amount, remarks, warnings
+from inference_econ.report.table import Table, amount, chips_label, remarks, warnings
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: What stands where a way cannot be.
 _NONE = "-"
 
 
-@dataclass(frozen=True)
-class PrefillPage(Page):
+class PrefillPage(AnswerPage[PrefillWays]):
     """Ways to read prompts, ready to be shown."""
 
-    ways: PrefillWays
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Times by way, and what goes over links."""
-        return times_table(self.ways), links_table(self.ways)
+        return times_table(self.answer), links_table(self.answer)
 
     def record(self) -> object:
         """All ways of each prompt."""
-        return prefill_record(self.ways)
+        return prefill_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """One row per prompt, number of chips and way, unrounded."""
-        return flat_frame(_records(self.ways))
+        return flat_frame(_records(self.answer))
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
-        from inference_econ.report import charts
+        return {"prefill": charts.line_charts(speed_up_plots(self.answer), title(self.answer))}
 
-        return {"prefill": charts.line_charts(speed_up_plots(self.ways), title(self.ways))}
+    def question(self) -> str:
+        """Which way is the fastest."""
+        return f"How do several chips read one prompt of {self.answer.setup.model.name} fastest?"
+
+    def conclusion(self) -> Pieces:
+        """The fastest way for each prompt and number of chips."""
+        fastest = [
+            f"{row.prompt:,} tokens on {chips_label(row.ranks)}: {WAYS[row.fastest]}, in "
+            f"{_ms(row.ways[row.fastest])} ms"
+            for row in self.answer.rows
+            if row.ways
+        ]
+        return (f"{'; '.join(fastest)}.",) if fastest else ()
+
+    def setups(self) -> Sequence[Setup]:
+        """What reads the prompts, whatever it costs."""
+        return [replace(self.answer.setup, price=None)]
 
 
 def title(ways: PrefillWays) -> str:

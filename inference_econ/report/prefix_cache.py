@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
-from inference_econ.report import caveats
+from inference_econ.engine import Setup
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.heading import heading
-from inference_econ.report.page import Page
+from inference_econ.report.heading import heading, subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import layout_of
 from inference_econ.report.startable import cannot_start, startable_notes
@@ -22,8 +23,6 @@ from inference_econ.report.table import Table, amount, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Columns that a computed prefix follows; what a tier takes was not measured.
 _FOLLOWS: caveats.Follows = {
@@ -42,23 +41,20 @@ _ROUTED: dict[Routing, str] = {
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 
 
-@dataclass(frozen=True)
-class PrefixCachePage(Page):
+class PrefixCachePage(AnswerPage[Offloading]):
     """A repeated prefix, ready to be shown."""
-
-    offloading: Offloading
 
     def tables(self) -> Sequence[Table]:
         """Computing the prefix again, then every tier."""
-        return (offload_table(self.offloading),)
+        return (offload_table(self.answer),)
 
     def record(self) -> object:
         """The instance, its prefix and every tier."""
-        return offload_record(self.offloading)
+        return offload_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """Computing the prefix again, then every tier, unrounded."""
-        record = offload_record(self.offloading)
+        record = offload_record(self.answer)
         names = {
             "computing_seconds": "seconds",
             "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
@@ -68,11 +64,26 @@ class PrefixCachePage(Page):
         computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
         return flat_frame([{"tier": "computing", **computing}, *record["tiers"]])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Seconds against the length of the prefix."""
-        from inference_econ.report import charts
+        return {"prefix": charts.line_chart(offload_chart(self.answer))}
 
-        return {"prefix": charts.line_chart(offload_chart(self.offloading))}
+    def question(self) -> str:
+        """Whether a cache is quicker."""
+        subject = subject_label(self.answer.service.setup)
+        return f"Is a repeated prefix of {subject} better read from a cache than computed again?"
+
+    def conclusion(self) -> Pieces:
+        """Seconds of computing the prefix and of reading it from every tier."""
+        answer = self.answer
+        read = " and ".join(f"{_ms(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:])
+        reading = f", reading them {read}" if read else ""
+        computing = f"Computing its {answer.prefix_tokens:,.0f} tokens takes {_ms(answer.computing_seconds)} ms"
+        return (f"{computing} of an instance{reading}.",)
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup of an instance."""
+        return [self.answer.service.setup]
 
 
 def offload_table(offloading: Offloading) -> Table:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.chances import Chances, chances, fleet_chances
+from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import PooledChoice
+from inference_econ.engine import Setup
 from inference_econ.formulas import money
-from inference_econ.report import caveats
-from inference_econ.report.page import Page
+from inference_econ.report import caveats, charts
+from inference_econ.report.heading import subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_record, kept_with
 from inference_econ.report.recommend import choice_label, choice_record
 from inference_econ.report.record import flat_frame, targets_record
@@ -20,12 +23,14 @@ from inference_econ.report.service import (
     SEEN,
     bounded_load,
     fleet_label,
+    fleet_name,
     load_notes,
     pick_record,
     picked,
     service_record,
     service_title,
 )
+from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
@@ -34,52 +39,67 @@ from inference_econ.serving import loaded
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
 
-@dataclass(frozen=True)
-class PricePage(Page):
-    """Prices, ready to be shown.
-
-    Attributes
-    ----------
-    sheet : Sheet
-        The answer.
-    api : mapping of str to float or None
-        What is charged, by kind of token [USD per 1e6 tokens].
-    """
-
-    sheet: Sheet
-    api: Mapping[str, float] | None = None
-
-    @property
-    def targets(self) -> Targets:
-        """What is promised."""
-        return self.sheet.targets
+class PricePage(AnswerPage[Sheet]):
+    """Prices, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        kept = kept_with(_chances(self.sheet, self.targets), self.targets)
-        return (with_notes(price_table(self.sheet, self.api), [*_picked(self.sheet), *kept]),)
+        sheet = self.answer
+        kept = kept_with(_chances(sheet, sheet.targets), sheet.targets)
+        return (with_notes(price_table(sheet, sheet.api), [*_picked(sheet), *kept]),)
 
     def frame(self) -> pd.DataFrame:
         """One row per kind of token, unrounded."""
-        return price_frame(self.sheet)
+        return price_frame(self.answer)
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        kept = _chances(self.sheet, self.targets)
-        promised = {"targets": targets_record(self.targets), **chances_record(kept)}
-        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.sheet.pick)}
+        sheet = self.answer
+        promised = {"targets": targets_record(sheet.targets), **chances_record(_chances(sheet, sheet.targets))}
+        return {**price_record(sheet, sheet.api), **promised, **pick_record(sheet.pick)}
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """How the bill of an hour is shared."""
-        from inference_econ.report import charts
+        return {"price": charts.waterfall_chart(price_waterfall(self.answer))}
 
-        return {"price": charts.waterfall_chart(price_waterfall(self.sheet))}
+    def question(self) -> str:
+        """What each kind of token costs."""
+        sheet = self.answer
+        rate = sheet.load.requests_per_second * sheet.replicas
+        return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
+
+    def conclusion(self) -> Pieces:
+        """Costs of a million tokens by kind, the fleet, and its bill."""
+        sheet = self.answer
+        kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
+        costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
+        fleet = f" on {fleet_name(sheet.service, sheet.replicas)}, at $"
+        return ("A million tokens cost $", *costs[1:], fleet, per_hour(sheet.dollars_per_hour), " per hour.")
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup of the fleet."""
+        return [self.answer.service.setup]
+
+    @property
+    def proportional(self) -> bool:
+        """Without prices of somebody else, over which a margin is a difference."""
+        return self.answer.api is None
+
+    def start(self) -> Start:
+        """What is priced."""
+        return start_of_sheet(self.answer, self.answer.targets, "what is priced")
+
+    def mix(self) -> Mapping[str, float] | None:
+        """Costs by kind of token and lengths of a request, where its input may be cached."""
+        costs, requests = self.answer.average, self.answer.service.requests
+        if not self.answer.tokens_per_hour["cached_input"]:
+            return None
+        share = requests.cached / requests.isl.mean
+        return {**costs, "share": share, "isl": requests.isl.mean, "osl": requests.osl.mean}
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.candidates import practice_of
 from inference_econ.answers.chances import Chances, chances, fleet_chances
+from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.answers.recommend import AnyChoice, PooledChoice
+from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation
 from inference_econ.answers.subjects import under_load
-from inference_econ.report import caveats
+from inference_econ.engine import Setup
+from inference_econ.report import caveats, charts
 from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import fleet_record
-from inference_econ.report.page import Page
+from inference_econ.report.heading import promises_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, chances_record, planned_notes
 from inference_econ.report.record import HEAD, facts, flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
     fleet_label,
+    fleet_name,
     layout_of,
     milliseconds,
     service_record,
     service_title,
 )
+from inference_econ.report.start import start_of_fleet, start_of_instances
 from inference_econ.report.startable import (
     cannot_start,
     startable_notes,
@@ -43,29 +47,14 @@ from inference_econ.report.table import Table, assumptions_label, dollars, layou
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.answers.recommend import Recommendation
-    from inference_econ.report.charts import AnyChart
-
 #: Fleets within this factor cost the same [1].
 _EQUAL = 1.001
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
 
 
-@dataclass(frozen=True)
-class RecommendationPage(Page):
-    """Deployments that keep some promises, ready to be shown.
-
-    Attributes
-    ----------
-    answer : Recommendation
-        The cheapest first.
-    startable : Choice or None
-        Beside any layout, the cheapest that an engine can start.
-    """
-
-    answer: Recommendation
-    startable: AnyChoice | None = None
+class RecommendationPage(AnswerPage[Recommendation]):
+    """Deployments that keep some promises, ready to be shown."""
 
     @cached_property
     def bursts(self) -> Burstiness | None:
@@ -74,7 +63,7 @@ class RecommendationPage(Page):
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        notes = [*_distance(self.answer[0], self.startable), *_rule(self.answer.layouts, self.answer.targets)]
+        notes = [*_distance(self.answer[0], self.answer.startable), *_rule(self.answer.layouts, self.answer.targets)]
         if self.bursts is not None:
             notes.append(promises_note(self.bursts, self.answer.targets))
         return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
@@ -83,10 +72,8 @@ class RecommendationPage(Page):
         """One row per deployment, unrounded."""
         return flat_frame(choice_record(choice, self.answer.targets) for choice in self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """What deployments cost against what their users wait, the cheapest marked."""
-        from inference_econ.report import charts
-
         title = f"What do deployments that keep the promises cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
@@ -95,17 +82,52 @@ class RecommendationPage(Page):
         record = recommend_record(self.answer, self.answer.targets)
         if self.bursts is not None:
             record["burstiness"] = burstiness_record(self.bursts)
-        if self.startable is None:
+        startable = self.answer.startable
+        if startable is None:
             return record
-        service = self.startable.service
+        service = startable.service
         return {
             **record,
             "startable": {
                 "layout": layout_of(service),
-                "accelerators": self.startable.accelerators,
-                "dollars_per_hour": self.startable.dollars_per_hour,
+                "accelerators": startable.accelerators,
+                "dollars_per_hour": startable.dollars_per_hour,
             },
         }
+
+    def question(self) -> str:
+        """Which deployment is the cheapest."""
+        best, promise = self.answer[0], promises_label(self.answer.targets)
+        rate = best.load.requests_per_second * best.replicas
+        return (
+            f"Which deployment serves {best.service.setup.model.name} at {rate:.4g} requests/s"
+            f"{f' with {promise}' if promise else ''} for the least money?"
+        )
+
+    def conclusion(self) -> Pieces:
+        """The cheapest, what it costs, and what its users see."""
+        best, targets = self.answer[0], self.answer.targets
+        ttft, tpot = (
+            f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.seen(name, best.load))} ms"
+            for name in ("ttft", "tpot")
+        )
+        tried = f" of {self.answer.layouts} layouts" if self.answer.layouts else ""
+        return (
+            f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
+            " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
+            f"{100 * best.load.utilization:.0f} % busy, {ttft} and {tpot}.",
+        )  # fmt: skip
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of all deployments."""
+        return [choice.service.setup for choice in self.answer]
+
+    def start(self) -> Start:
+        """The cheapest."""
+        best, targets = self.answer[0], self.answer.targets
+        if isinstance(best, PooledChoice):
+            return start_of_fleet(best.fleet, targets, "the first row")
+        return start_of_instances(best.service, best.replicas, best.load, targets, "the first row")
 
 
 def _rule(layouts: int, targets: Targets) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
 
     from inference_econ.report.page import Page
 
-#: What the head of a file says of itself: the program, its release, what kind of answer it is, and its rows.
-_HEAD = "saved"
-_HOW = "write one with .save('answer.json'), or on the command line with -o answer.json"
+#: Heads of files: of answers that Python saved, with their rows; of those of the command line, with what was asked.
+_SAVED, _ASKED = "saved", "asked"
+_PROGRAM = "inference-econ"
+#: How files are written that :func:`load_answer` reads, and those that can be asked again.
+_ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
+_AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +42,18 @@ class SavedAnswer:
         All that it says, as :meth:`to_dict` of the answer gave it.
     rows : dict or None
         Columns and rows of its numbers; None of an answer of the command line, which keeps them in its record only.
+    options : mapping
+        Those of the command; empty of an answer that was saved in Python, which keeps no question.
+    origin : str
+        Where it was read from.
     """
 
     kind: str
     version: str
     record: dict[str, Any]
-    rows: dict[str, Any] | None
+    rows: dict[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """All that it says."""
@@ -67,11 +78,16 @@ class SavedAnswer:
         return f"<SavedAnswer: {self.kind} of inference-econ {self.version}>"
 
 
+def asked(command: str, options: Mapping[str, Any]) -> dict[str, object]:
+    """What was asked, as a part of an answer's JSON: enough to ask again."""
+    return {_ASKED: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
+
+
 def save(page: Page, kind: str, path: str | Path) -> None:
     """Write an answer in the form that the end of a name asks for; see :meth:`inference_econ._shown.Shown.save`."""
     match ending_of(path):
         case ".json":
-            text = json_text({_HEAD: _head(kind, page.frame()), **page.plain()})
+            text = json_text({_SAVED: _head(kind, page.frame()), **page.plain()})
         case ".csv":
             text = csv_text(page.frame())
         case ".md":
@@ -85,7 +101,11 @@ def save(page: Page, kind: str, path: str | Path) -> None:
 
 def _head(kind: str, frame: pd.DataFrame) -> dict[str, Any]:
     rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
-    return {"program": "inference-econ", "version": metadata.version("inference-econ"), "kind": kind, "rows": rows}
+    return {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
+
+
+def _version() -> str:
+    return metadata.version(_PROGRAM)
 
 
 def load_answer(path: str | Path) -> SavedAnswer:
@@ -106,15 +126,83 @@ def load_answer(path: str | Path) -> SavedAnswer:
     InputError
         If the file cannot be read, or is no such answer.
     """
-    try:
-        record = json.loads(read_text(str(path)))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON, so no saved answer; {_HOW}") from error
+    record = read_json(path, _ANY)
     if not isinstance(record, dict):
-        raise InputError(f"{path}: no saved answer; {_HOW}")
-    head = next((record[key] for key in (_HEAD, "asked") if isinstance(record.get(key), dict)), None)
-    if head is None or head.get("program") != "inference-econ":
-        raise InputError(f"{path}: not written by inference-econ, or of a kind that does not say so; {_HOW}")
-    kind = str(head.get("kind") or head.get("command"))
-    rest = {key: value for key, value in record.items() if key not in (_HEAD, "asked")}
-    return SavedAnswer(kind, str(head.get("version")), rest, head.get("rows"))
+        raise InputError(f"{path}: no saved answer; {_ANY}")
+    head = next((record[key] for key in (_SAVED, _ASKED) if isinstance(record.get(key), dict)), None)
+    if head is None or head.get("program") != _PROGRAM:
+        raise InputError(f"{path}: not written by inference-econ, or of a kind that does not say so; {_ANY}")
+    return _answer(record, head, str(path))
+
+
+def question(path: str) -> SavedAnswer:
+    """Read an answer of any command, with what it was asked.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no answer of this program or one of another release; or if the answer was saved
+        in Python, which keeps numbers, not questions.
+    """
+    record = read_json(path, _AGAIN)
+    if isinstance(record, dict) and isinstance(record.get(_SAVED), dict):
+        raise InputError(
+            f"{path}: saved in Python, which keeps numbers and not what was asked; write .report('report.html') of the "
+            f"answer there, or {_AGAIN}"
+        )
+    return of_command(record, path, _AGAIN)
+
+
+def is_answer(path: str) -> bool:
+    """Whether a file says that this program wrote it; not whether it can be used."""
+    try:
+        record = json.loads(read_text(path))
+    except (InputError, OSError, ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and isinstance(record.get(_ASKED), dict)
+
+
+def read_json(path: str | Path, how: str) -> object:
+    """Data of a file of JSON.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is none, with how such files are written.
+    """
+    try:
+        return json.loads(read_text(str(path)))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no JSON, so no saved answer; {how}") from error
+
+
+def of_command(record: object, origin: str, how: str) -> SavedAnswer:
+    """Answer of a command of this release.
+
+    Raises
+    ------
+    InputError
+        If the record does not say what was asked, with how such files are written, or is of another release.
+    """
+    head = record.get(_ASKED) if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(head, dict) or not _says_what_was_asked(head):
+        raise InputError(f"{origin}: no saved answer that says what was asked; {how}")
+    if head.get("version") != _version():
+        command, subject = head["command"], [head["options"].get(name, "") for name in ("model", "hardware")]
+        again = shlex.join([_PROGRAM, command, *map(str, subject), "...", "-o", origin])
+        raise InputError(
+            f"{origin}: written by inference-econ {head.get('version')}, and this is {_version()}, whose predictions "
+            f"are others; ask again: {again}"
+        )
+    return _answer(record, head, origin)
+
+
+def _says_what_was_asked(head: Mapping[str, Any]) -> bool:
+    kinds = (head.get("command"), str), (head.get("options"), dict)
+    return head.get("program") == _PROGRAM and all(isinstance(value, kind) for value, kind in kinds)
+
+
+def _answer(record: Mapping[str, Any], head: Mapping[str, Any], origin: str) -> SavedAnswer:
+    kind, options = str(head.get("kind") or head.get("command")), head.get("options")
+    rest = {key: value for key, value in record.items() if key not in (_SAVED, _ASKED)}
+    return SavedAnswer(kind, str(head.get("version")), rest, head.get("rows"), options or {}, origin)

@@ -3,56 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import WholeLayouts
+from inference_econ.answers.sources import UsedSource
+from inference_econ.engine import Setup, WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
-from inference_econ.report.curves import assumed, curve_columns, curves_title, stacked, warned
+from inference_econ.report.assess import AssessmentPage
+from inference_econ.report.curves import assumed, curve_columns, curves_title, setups_of, stacked, warned
 from inference_econ.report.offered import offer_records, offers_frame, offers_tables
-from inference_econ.report.page import Page
+from inference_econ.report.page import AnswerPage, Page, Pieces
 from inference_econ.report.record import source_records
-from inference_econ.report.table import Table
+from inference_econ.report.table import Table, amount, dollars
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Of the preference speed^a / cost of the published study (eq. 45) [1].
+_EXPONENT = 3.0
 
-@dataclass(frozen=True)
-class ScenarioPage(Page):
+
+class ScenarioPage(AnswerPage[Result]):
     """The answer to a scenario, ready to be shown."""
-
-    result: Result
 
     def tables(self) -> Sequence[Table]:
         """Every table, in the order of reading."""
-        return scenario_tables(self.result)
+        return scenario_tables(self.answer)
 
     def record(self) -> object:
         """Rows, curves, published cells and sources."""
-        return result_record(self.result)
+        return result_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """The numbers behind the table or the figure."""
-        return result_frame(self.result)
+        return result_frame(self.answer)
 
     def markdown(self) -> str:
         """The tables; with their titles where several are no panels of one figure."""
         tables = self.tables()
-        titled = len(tables) > 1 and not self.result.panels
+        titled = len(tables) > 1 and not self.answer.panels
         return "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
 
     def draw(self, path: str) -> None:
         """Draw the figure."""
         from inference_econ.report import figures, scenario_figure
 
-        figures.save(scenario_figure.draw(self.result), [path])
+        figures.save(scenario_figure.draw(self.answer), [path])
+
+    def question(self) -> str:
+        """The description of the scenario."""
+        return self.answer.scenario.description
+
+    def conclusion(self) -> Pieces:
+        """The verdict on a measured deployment, else the preferred points of all series, else what a table says."""
+        if self._assessed is not None:
+            return self._assessed.conclusion()
+        preferred = [
+            f"{curve.label} has {amount(float(curve.tokens_per_second[at]))} tokens/s per user at "
+            f"${dollars(float(curve.dollars[at]))} per million output tokens"
+            for curve in self.answer.curves
+            for at in [curve.preferred_index(_EXPONENT)]
+        ]
+        if preferred:
+            return (f"Where speed³ / cost is largest, {'; '.join(preferred)}.",)
+        return self.tables()[0].notes[-1:]
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of the series, or of the measured deployment."""
+        return setups_of(self.answer.curves) if self._assessed is None else self._assessed.setups()
+
+    def sources(self) -> Sequence[UsedSource]:
+        """What the numbers rest on."""
+        return self.answer.sources
+
+    @property
+    def proportional(self) -> bool:
+        """Of a measured deployment alone."""
+        return self._assessed is not None
+
+    @property
+    def drawn(self) -> Page:
+        """Page of the measured deployment, or this one."""
+        return self._assessed or self
+
+    @property
+    def still(self) -> bool:
+        """Whether the scenario has a figure."""
+        return self._assessed is None and self.answer.scenario.figure is not None
+
+    @property
+    def _assessed(self) -> AssessmentPage | None:
+        """Page of the measured deployment, if that was asked for."""
+        return None if self.answer.assessment is None else AssessmentPage(self.answer.assessment)
 
 
 def scenario_tables(result: Result) -> tuple[Table, ...]:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.any_layout import Saving
+from inference_econ.answers.launching.benchmark import OfferedLoad
+from inference_econ.answers.launching.plan import Part, Start
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 from inference_econ.answers.sources import sources
 from inference_econ.answers.token_parts import token_parts
-from inference_econ.report import bands, caveats
+from inference_econ.engine import Setup, key_degrees
+from inference_econ.report import bands, caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.heading import SERVICES, heading, lengths_label
+from inference_econ.report.chosen import expected_in_flight
+from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
 from inference_econ.report.hovering import between, deployed, priced
-from inference_econ.report.page import Block, Page, Sketch
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
 from inference_econ.report.service import SERVED, milliseconds
+from inference_econ.report.speed_cost import costs_by_speed
+from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import (
     cannot_start,
     saving_note,
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inference_econ.calibration.alike import MeasuredServer
-    from inference_econ.report.charts import AnyChart, Steps
+    from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
 
 #: What a metric is called: in a table, and on an axis.
@@ -64,54 +70,66 @@ MEANS = (
 
 
 @dataclass(frozen=True)
-class ServingFrontierPage(Page):
+class ServingFrontierPage(AnswerPage[ServiceFrontier]):
     """A frontier of services, ready to be shown.
 
     Attributes
     ----------
-    front : ServiceFrontier
-        The answer.
     y : str
         What is held against speed.
-    saving : Saving or None
-        Of any layout, what it saves over those that can be started.
     """
 
-    front: ServiceFrontier
-    y: Metric
-    saving: Saving | None = None
-
-    @classmethod
-    def of(cls, answer: ServiceFrontier) -> Self:
-        """Cost held against speed."""
-        return cls(answer, "cost")
+    y: Metric = "cost"
 
     def tables(self) -> Sequence[Table]:
         """Some points."""
-        return (with_notes(service_frontier_table(self.front, self.y), saving_note(self.saving)),)
+        return (with_notes(service_frontier_table(self.answer, self.y), saving_note(self.answer.saving)),)
 
     def record(self) -> object:
         """Every point."""
-        record = service_frontier_record(self.front)
-        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
+        record = service_frontier_record(self.answer)
+        return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point."""
-        return service_frontier_frame(self.front)
+        return service_frontier_frame(self.answer)
 
     def blocks(self) -> Sequence[Block]:
         """The table, and the frontier drawn with characters."""
-        speed, metric = self.front.tokens_per_second.tolist(), self.front.metric(self.y).tolist()
+        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", NAMES[self.y][0]))
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is held against speed with the step of a point that is clicked, and the time to first token."""
-        from inference_econ.report import charts
-
         question = "What do services cost at each speed?" if self.y in _COSTS else "What do chips give at each speed?"
-        title = f"{question}\n{service_frontier_title(self.front)}"
-        shown = service_frontier_charts(self.front, self.y)
-        return {"frontier": charts.frontier_chart(shown, title, _steps(self.front))}
+        title = f"{question}\n{service_frontier_title(self.answer)}"
+        shown = service_frontier_charts(self.answer, self.y)
+        return {"frontier": charts.frontier_chart(shown, title, _steps(self.answer))}
+
+    def question(self) -> str:
+        """What services cost."""
+        return f"What does it cost to serve {subject_label(self.answer.setup)} at each speed?"
+
+    def conclusion(self) -> Pieces:
+        """Ends of the frontier and its preferred point."""
+        return costs_by_speed(self.answer)
+
+    def setups(self) -> Sequence[Setup]:
+        """That of the preferred point."""
+        return [self.answer.setup]
+
+    def start(self) -> Start:
+        """The preferred point, with a constant number of requests in flight."""
+        front, best = self.answer, self.answer.preferred_index()
+        record, layout = next(islice(front.bounded_points(), best, None))
+        candidate, concurrency = front.candidate(best), OfferedLoad(concurrency=max(1, round(front.concurrency[best])))
+        if candidate.pools is None:
+            parts = [Part(candidate.services.service(int(front.rows[best])), 1)]
+        else:
+            reading = key_degrees(str(layout["prefill"])), round(float(layout["prefill_instances"]))
+            writing = layout, round(float(layout["decode_instances"]))
+            parts = parts_of_pools(candidate.pools.pools, reading, writing, float(front.batch[best]))
+        return Start(parts, concurrency, expected_in_flight(record), "the point of the largest speed^3 / cost")
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:

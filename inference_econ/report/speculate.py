@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.speculate import Speculated
-from inference_econ.engine import Speculation
-from inference_econ.report import caveats
+from inference_econ.engine import Setup, Speculation
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.heading import heading, lengths_label
-from inference_econ.report.page import Page
+from inference_econ.report.heading import heading, lengths_label, subject_label
+from inference_econ.report.page import AnswerPage
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
 from inference_econ.report.startable import cannot_start, startable_notes, started
@@ -21,8 +20,6 @@ from inference_econ.report.table import Table, amount, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Columns of latencies.
 _FOLLOWS: caveats.Follows = {
@@ -39,29 +36,32 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class SpeculationPage(Page):
+class SpeculationPage(AnswerPage[Speculated]):
     """A deployment with and without speculation, ready to be shown."""
-
-    speculated: Speculated
 
     def tables(self) -> Sequence[Table]:
         """Rows by requests in flight."""
-        return (speculation_table(self.speculated),)
+        return (speculation_table(self.answer),)
 
     def record(self) -> object:
         """Both deployments, and rows by requests in flight."""
-        return speculation_record(self.speculated)
+        return speculation_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """One row per number of requests in flight, unrounded."""
-        return flat_frame(speculation_record(self.speculated)["rows"])
+        return flat_frame(speculation_record(self.answer)["rows"])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-up and draft length."""
-        from inference_econ.report import charts
+        return {"speculation": charts.line_charts(speculation_charts(self.answer), picture_title(self.answer))}
 
-        return {"speculation": charts.line_charts(speculation_charts(self.speculated), picture_title(self.speculated))}
+    def question(self) -> str:
+        """When speculation pays."""
+        return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup without speculation."""
+        return [self.answer.plain.setup]
 
 
 def speculation_table(speculated: Speculated) -> Table:

@@ -1,13 +1,17 @@
-"""Pictures of cost against the speed of a user."""
+"""Cost against the speed of a user: pictures, and a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from inference_econ._types import Array
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
 from inference_econ.report import bands, caveats
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.page import Pieces
+from inference_econ.report.table import amount, chips_label, dollars, layout_label
+from inference_econ.search import Frontier
 
 
 def curve_line(
@@ -47,3 +51,16 @@ def speed_cost_chart(title: str, lines: Sequence[Series], setups: Sequence[Setup
         from_zero=True,
         dollars="y",
     )
+
+
+def costs_by_speed(front: ServiceFrontier | Frontier) -> Pieces:
+    """Costs and speeds of both ends of a frontier and of its preferred point, as a sentence."""
+    slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
+    return (
+        "From $", dollars(slowest.dollars_per_million_output_tokens), " per million output tokens at "
+        f"{amount(slowest.tokens_per_second_per_user)} tokens/s per user to $",
+        dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}; the "
+        f"largest speed³ / cost is {amount(best.tokens_per_second_per_user)} tokens/s at $",
+        dollars(best.dollars_per_million_output_tokens),
+        f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
+    )  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from inference_econ.answers.any_layout import Saving
 from inference_econ.engine import Setup
 from inference_econ.inputs import engines_for, known_engines, lacks
 from inference_econ.report.table import Table
+from inference_econ.search import Saving
 
 #: A smaller share of the cost is not worth a word [1].
 _NOTICED = 0.01

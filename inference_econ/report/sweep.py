@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from inference_econ.report.page import Block, Headline, Page
+from inference_econ.report import charts
+from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.table import Table, dollars
 from inference_econ.studies.swept import Best, Reason, Swept
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.grid import Grid
-    from inference_econ.studies.sweep.stored import Sweep
 
 #: Behind what no measurement stands behind, and what that says.
 _MARK = "*"
@@ -27,46 +26,45 @@ _REASONS = 12
 _PRINTED = 200
 
 
-@dataclass(frozen=True)
-class SweepPage(Page):
+class SweepPage(AnswerPage[Swept]):
     """A sweep, ready to be shown."""
-
-    swept: Swept
-
-    @classmethod
-    def of(cls, answer: Swept | Sweep) -> Self:
-        """What is in memory, or the sum of what is in files."""
-        return cls(answer if isinstance(answer, Swept) else answer.summary())
 
     def tables(self) -> Sequence[Table]:
         """The cheapest of every row and speed, and why combinations have no frontier."""
-        tables = [cheapest_table(self.swept)]
-        return [*tables, failures_table(self.swept)] if self.swept.reasons else tables
+        tables = [cheapest_table(self.answer)]
+        return [*tables, failures_table(self.answer)] if self.answer.reasons else tables
 
     def blocks(self) -> Sequence[Block]:
         """The tables below how much there is."""
-        return [Headline((counted(self.swept),)), *self.tables()]
+        return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
         """The same."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
-        return "\n".join([f"{counted(self.swept)}\n", *tables])
+        return "\n".join([f"{counted(self.answer)}\n", *tables])
 
     def record(self) -> object:
         """What there is, as plain data."""
-        return swept_record(self.swept)
+        return swept_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """What is the cheapest, one row for each row and speed."""
         import pandas as pd
 
-        return pd.DataFrame([_best_record(self.swept, best) for best in _ordered(self.swept)])
+        return pd.DataFrame([_best_record(self.answer, best) for best in _ordered(self.answer)])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is the cheapest, by colour."""
-        from inference_econ.report import charts
+        return {"cheapest": charts.grid_chart(cheapest_grid(self.answer))}
 
-        return {"cheapest": charts.grid_chart(cheapest_grid(self.swept))}
+    def question(self) -> str:
+        """What is the cheapest."""
+        swept, only = self.answer, "".join(f", {name} {value}" for name, value in self.answer.where.items())
+        return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
+
+    def conclusion(self) -> Pieces:
+        """How much there is."""
+        return [counted(self.answer)]
 
 
 def counted(swept: Swept) -> str:

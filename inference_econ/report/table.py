@@ -86,6 +86,11 @@ def _markdown_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
+def chips_label(count: float) -> str:
+    """A number of chips in words."""
+    return f"{count:g} GPU" + ("s" if count > 1 else "")
+
+
 def layout_label(layout: Mapping[str, float | str]) -> str:
     """A layout as people write it: ``tp8``, ``tp4pp2``, ``dp16ep16``, ``tp8 attn4`` where half of the chips wait.
 

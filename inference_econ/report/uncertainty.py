@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.sources import UsedSource
+from inference_econ.engine import Setup
 from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import PROFILE, number
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.curves import assumed, curves_title, warned
-from inference_econ.report.page import Block, Headline, Page
+from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
 from inference_econ.report.table import Table, dollars
 from inference_econ.report.uncertainty_record import band_frame, gaps, uncertainty_record
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
@@ -23,7 +25,6 @@ from inference_econ.studies.uncertainty.shares import Shares
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.bars import Bars
 
 #: A standard error of avoided mistakes that is too large to say that there are none [1].
@@ -32,44 +33,59 @@ _VAGUE = 0.02
 _SPEED, _COST = "tokens per second per user", "US dollars per million output tokens"
 
 
-@dataclass(frozen=True)
-class UncertaintyPage(Page):
+class UncertaintyPage(AnswerPage[Uncertainty]):
     """The answer to a study of uncertainty, ready to be shown."""
 
-    study: Uncertainty
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Costs by series and speed, and what they come from."""
-        return (cost_table(self.study), input_table(self.study))
+        return (cost_table(self.answer), input_table(self.answer))
 
     def blocks(self) -> Sequence[Block]:
         """The tables below what they say."""
-        return (Headline(findings(self.study)), *self.tables())
+        return (Headline(findings(self.answer)), *self.tables())
 
     def markdown(self) -> str:
         """What the tables say, and the tables."""
-        return "\n".join((*(f"{line}\n" for line in findings(self.study)), super().markdown()))
+        return "\n".join((*(f"{line}\n" for line in findings(self.answer)), super().markdown()))
 
     def record(self) -> object:
         """Bands, chances, shares and the worth of knowing."""
-        return uncertainty_record(self.study)
+        return uncertainty_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """Bands and chances by series and speed."""
-        return band_frame(self.study)
+        return band_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
-        from inference_econ.report import charts
-
-        study, several = self.study, len(self.study.labels) > 1
+        study, several = self.answer, len(self.answer.labels) > 1
         lines = [band_plot(study), *([chance_plot(study)] if several else [])]
         panels, known = charts.panels(lines), explained(study)
         if known is not None:
             bars = share_bars(study, *known)
             panels.append(charts.panel(charts.bar_layers(bars), bars.title))
-        drawn: dict[str, AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
+        drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
         return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
+
+    def question(self) -> str:
+        """How sure costs are."""
+        several = len(self.answer.labels) > 1
+        what = "are the costs, and the choice" if several else "is the cost"
+        return f"How sure {what} at {self.answer.speed:g} tokens/s per user?"
+
+    def conclusion(self) -> Pieces:
+        """The answer in a few sentences."""
+        return [" ".join(findings(self.answer))]
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of all series with present inputs."""
+        return [series.present.setup for series in self.answer.series]
+
+    def sources(self) -> Sequence[UsedSource]:
+        """Those of all series."""
+        return self.answer.used
 
 
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:

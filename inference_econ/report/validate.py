@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, Servers, Violation, by_group, panels
+from inference_econ.calibration import QUANTITIES, Accuracy, ComparedPoint, Form, Report, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
+from inference_econ.calibration.validation.servers import overall
+from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
+from inference_econ.inputs import percent
 from inference_econ.report import by_engine, costs, servers
-from inference_econ.report.page import Block, Page, Remarks
+from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
 from inference_econ.report.table import Table, spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.calibration.validation.validated import Validated
 
 #: Statements that differ by less are counted as met [1].
 _MET = 0.05
@@ -31,69 +31,52 @@ _COLUMNS = (
 )
 
 
-class ValidationPage(Page):
+@dataclass(frozen=True)
+class ValidationPage(AnswerPage[Validated]):
     """Predictions beside measurements of servers and of other datasets, ready to be shown.
 
-    Parameters
+    Attributes
     ----------
-    servers : callable, optional
-        Compares measured servers; None if none is wanted.
-    others : callable, optional
-        Compares other datasets; None if none is wanted.
     keys : sequence of str
         What errors of servers are grouped by.
-    beyond : callable
-        From the comparisons of servers to what beats the bound; None if that is not wanted.
     command : str
         What generates the document again.
     named : bool
         Datasets were named, and not all taken.
     """
 
-    def __init__(
-        self,
-        servers: Callable[[], Sequence[Servers]] | None,
-        others: Callable[[], Sequence[Report]] | None,
-        *,
-        keys: Sequence[str] = (),
-        beyond: Callable[[Sequence[Servers]], Sequence[Violation] | None],
-        command: str,
-        named: bool,
-    ) -> None:
-        self._compare_servers, self._compare_others, self._find_beyond = servers, others, beyond
-        self.keys, self.command, self.named = keys, command, named
+    proportional = False
 
-    @classmethod
-    def of(cls, answer: Validated) -> Self:
-        """Servers alone."""
-        return cls(lambda: answer.servers, None, beyond=lambda _: None, command="inference-econ validate", named=True)
+    keys: Sequence[str] = ()
+    command: str = "inference-econ validate"
+    named: bool = True
 
-    @cached_property
-    def servers(self) -> Sequence[Servers]:
-        """Measured servers, one entry per set of assumptions."""
-        return () if self._compare_servers is None else self._compare_servers()
+    def question(self) -> str:
+        """How far off predictions are."""
+        return "How far are predictions from what was measured?"
 
-    @cached_property
-    def others(self) -> Sequence[Report]:
-        """The other datasets."""
-        return () if self._compare_others is None else self._compare_others()
-
-    @cached_property
-    def beyond(self) -> Sequence[Violation] | None:
-        """What beats the bound."""
-        return self._find_beyond(self.servers)
+    def conclusion(self) -> Pieces:
+        """Median errors of servers."""
+        errors = [
+            f"{quantity.title}: {percent(accuracy.median)} in the median of {accuracy.predicted:,} rows"
+            for report in self.answer.servers
+            for quantity in QUANTITIES
+            if (accuracy := overall(report.counted(), quantity)) is not None and accuracy.median is not None
+        ]
+        return (f"{'; '.join(errors)}.",) if errors else ()
 
     def tables(self) -> Sequence[Table]:
         """Servers, then the other datasets."""
-        return [*self._of_servers(), *(table for report in self.others for table in tables(report))]
+        return [*self._of_servers(), *(table for report in self.answer.others for table in tables(report))]
 
     def record(self) -> object:
         """One record per comparison."""
         records: list[object] = [
-            {**servers.record(report, self.keys), "intervals": by_engine.held_record(report)} for report in self.servers
+            {**servers.record(report, self.keys), "intervals": by_engine.held_record(report)}
+            for report in self.answer.servers
         ]
-        records += [] if self.beyond is None else [servers.bound_record(self.beyond)]
-        return [*records, *(record(report) for report in self.others)]
+        records += [] if self.answer.beyond is None else [servers.bound_record(self.answer.beyond)]
+        return [*records, *(record(report) for report in self.answer.others)]
 
     def frame(self) -> pd.DataFrame:
         """One line per row of servers, or of the other datasets if none of servers is wanted.
@@ -103,40 +86,40 @@ class ValidationPage(Page):
         InputError
             If both are named.
         """
-        if self._compare_servers is None:
-            return points_table(self.others).frame()
-        if self._compare_others is not None and self.named:
+        if not self.answer.servers:
+            return points_table(self.answer.others).frame()
+        if self.answer.datasets and self.named:
             raise InputError("CSV: rows of servers have other columns than the rest; name datasets of one kind")
-        return servers.predictions(self.servers).frame()
+        return servers.predictions(self.answer.servers).frame()
 
     def markdown(self) -> str:
         """One document."""
         lines = [line for table in self._of_servers() for line in (f"## {table.title}", "", *_with_notes(table))]
-        head = "" if self.others or not lines else "# Predictions beside measurements\n\n"
-        rest = document(self.others, self.command) if self.others else f"Generated by `{self.command}`.\n"
+        head = "" if self.answer.others or not lines else "# Predictions beside measurements\n\n"
+        rest = document(self.answer.others, self.command) if self.answer.others else f"Generated by `{self.command}`.\n"
         return head + rest + "\n" + "\n".join(lines)
 
     def blocks(self) -> Sequence[Block]:
         """The tables, then how rows are counted."""
-        counted = servers.NOTES if self.servers else ()
-        return [*self.tables(), Remarks([*counted, *(note for report in self.others for note in report.notes)])]
+        counted = servers.NOTES if self.answer.servers else ()
+        return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 
     def summary(self) -> Sequence[Block]:
         """Of servers, whose rows are many, the tables."""
-        return () if self._compare_servers is None else [*self._of_servers(), Remarks(servers.NOTES)]
+        return [*self._of_servers(), Remarks(servers.NOTES)] if self.answer.servers else ()
 
     def draw(self, path: str) -> None:
         """Draw predicted against measured: servers if there are any, otherwise the rest."""
         from inference_econ.report import agreement
 
-        if not self.servers:
-            agreement.draw_reports(self.others, path)
+        if not self.answer.servers:
+            agreement.draw_reports(self.answer.others, path)
             return
-        several = len(self.servers) > 1
+        several = len(self.answer.servers) > 1
         agreement.draw_panels(
             [
                 (f"{title}: {report.assumptions}" if several else title, points)
-                for report in self.servers
+                for report in self.answer.servers
                 for title, points in panels(report, self.keys[0] if self.keys else "dataset")
             ],
             path,
@@ -144,10 +127,10 @@ class ValidationPage(Page):
 
     def _of_servers(self) -> list[Table]:
         shown = []
-        for report in self.servers:
+        for report in self.answer.servers:
             intervals = by_engine.held(report)
             shown += [*servers.tables(report, self.keys), *([intervals] if intervals.rows else [])]
-        return shown if self.beyond is None else [*shown, servers.beyond(self.beyond)]
+        return shown if self.answer.beyond is None else [*shown, servers.beyond(self.answer.beyond)]
 
 
 def _with_notes(table: Table) -> list[str]:

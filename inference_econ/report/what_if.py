@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.sources import sources
+from inference_econ.engine import Setup
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.page import Page
+from inference_econ.report.heading import subject_label
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
 from inference_econ.report.record import HEAD, facts, finite_or_none, source_records, targets_record
 from inference_econ.report.serving_frontier import service_frontier_title
@@ -20,19 +22,16 @@ from inference_econ.studies.what_if import Effect, Step, WhatIf
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
 #: A step that is known within this ratio is said to be at one value [1].
 _POINT = 1.02
 
 
-@dataclass(frozen=True)
-class WhatIfPage(Page):
+class WhatIfPage(AnswerPage[WhatIf]):
     """What an answer depends on, ready to be shown."""
 
-    answer: WhatIf
+    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Elasticities, and the steps if there are any."""
@@ -47,15 +46,27 @@ class WhatIfPage(Page):
         """One row per input, value and speed."""
         return what_if_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
-        from inference_econ.report import charts
-
         title = f"What moves cost and speed?\n{service_frontier_title(self.answer.front)}\n{_at(self.answer)}"
-        drawn: dict[str, AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
+        drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
         return drawn
+
+    def question(self) -> str:
+        """What moves the cost."""
+        return f"What moves the cost of serving {subject_label(self.answer.front.setup)} most?"
+
+    def conclusion(self) -> Pieces:
+        """What a per cent of the input does that moves it most."""
+        effect, speed = by_size(self.answer)[0], amount(self.answer.speeds[0])
+        cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
+        return (f"A per cent more of {effect.input.label} {cost}",)
+
+    def setups(self) -> Sequence[Setup]:
+        """What is varied."""
+        return [self.answer.front.setup]
 
 
 def effects_table(answer: WhatIf) -> Table:

@@ -11,5 +11,7 @@ from .frontier import Frontier as Frontier
 from .frontier import Point as Point
 from .frontier import Sampling as Sampling
 from .frontier import compute as compute
+from .saving import Saving as Saving
+from .saving import saved_by as saved_by
 from .summary import FrontierSummary as FrontierSummary
 from .summary import summarise as summarise

@@ -27,6 +27,7 @@ from inference_econ.inputs import Traffic
 from inference_econ.search.choosable import Choosable
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
+from inference_econ.search.saving import Saving
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,7 +121,11 @@ class Frontier(Shown, Choosable[Point]):
         Demand, if it is limited [tokens/s].
     traffic : Traffic or None
         What was asked for; None if only the context is known.
+    saving : Saving or None
+        Of layouts that no engine can start, what they save over those that one can, if that is compared.
     """
+
+    page = "report.frontier:FrontierPage"
 
     setup: Setup
     speculation: Speculation | None
@@ -131,6 +136,7 @@ class Frontier(Shown, Choosable[Point]):
     batch: Array
     max_tokens_per_second: float | None = None
     traffic: Traffic | None = None
+    saving: Saving | None = None
 
     def __len__(self) -> int:
         return self.seconds.size

@@ -67,6 +67,8 @@ class Ledger(Study):
         What the published numbers and the settings rest on.
     """
 
+    page = "report.claims:ClaimsPage"
+
     findings: tuple[Finding, ...]
     sources: tuple[UsedSource, ...] = ()
 

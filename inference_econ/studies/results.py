@@ -118,6 +118,16 @@ class Result(Shown):
     missing: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def page(self) -> str:
+        """Page that all scenarios have, or that of series side by side."""
+        return "report.compare:ComparisonPage" if self.scenario.name == COMPARISON else "report.scenario:ScenarioPage"
+
+    @property
+    def displayed(self) -> Shown:
+        """The study that the scenario asked for, if it asked for one."""
+        return self.study or self
+
+    @property
     def curves(self) -> tuple[Curve, ...]:
         """Frontiers, one per series."""
         return self._of(Curve)

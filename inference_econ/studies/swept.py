@@ -83,6 +83,8 @@ class Swept(Study):
         By row and speed, where any is fast enough.
     """
 
+    page = "report.sweep:SweepPage"
+
     title: str
     combinations: int
     frontiers: int

@@ -131,6 +131,8 @@ class WhatIf(Shown):
         Of each input.
     """
 
+    page = "report.what_if:WhatIfPage"
+
     front: ServiceFrontier
     speeds: tuple[float, ...]
     best: tuple[Best, ...]

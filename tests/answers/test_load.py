@@ -226,7 +226,7 @@ def test_nothing_is_played_where_that_is_asked_for() -> None:
     curve = load(offer_of(most=1), [0.1, almost_full], simulate=False)
     assert curve.bursts is None
     assert [point.simulated for point in curve.points] == [None, None]
-    page = LoadPage.of(curve)
+    page = LoadPage(curve)
     (table,) = page.tables()
     assert "Closed forms alone: nothing is played." in table.notes
     assert any(f"At {almost_full:.4g} requests/s" in note and "leave out --no-simulate" in note for note in table.notes)

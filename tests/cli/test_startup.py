@@ -105,6 +105,17 @@ def test_the_package_itself_loads_nothing_heavy() -> None:
     assert not HEAVY & set(process.stdout.split())
 
 
+def test_an_answer_that_becomes_data_loads_its_own_page_alone() -> None:
+    code = (
+        "import sys, inference_econ as ie\n"
+        "assert ie.hour_cost('h100_sxm').to_dict()\n"
+        "print(*{name for name in sys.modules if 'report' in name or 'studies' in name or 'calibration.' in name})"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    pages = {"hour_cost", "pages", "page", "record", "table", "files"}
+    assert set(process.stdout.split()) == {f"inference_econ.report{end}" for end in ("", *(f".{it}" for it in pages))}
+
+
 def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() -> None:
     code = (
         "from inference_econ.inputs import _described, catalog\n"

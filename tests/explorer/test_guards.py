@@ -76,9 +76,9 @@ def test_all_addresses_of_a_machine_are_its_names_where_it_listens_at_all() -> N
 
 
 def test_options_of_questions_are_those_of_commands() -> None:
-    questions = importlib.import_module("inference_econ_cli.questions")
+    questions, commands = (importlib.import_module(f"inference_econ_cli.{name}") for name in ("questions", "commands"))
     for question in questions.questions():
-        command = questions.COMMANDS[question.name]
+        command = commands.served()[question.name].command
         typed = {spelling for parameter in command.params for spelling in parameter.opts if spelling.startswith("--")}
         asked = {f"--{option.name.replace('_', '-')}" for option in question.options}
         assert typed - asked <= {*questions._LEFT_OUT, "--hardware"}

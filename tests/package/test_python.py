@@ -13,9 +13,8 @@ import pytest
 import inference_econ as ie
 from inference_econ._shown import Shown
 from inference_econ.inputs import catalog
-from inference_econ.report.page import Page
+from inference_econ.report.pages import page as page_of
 from inference_econ.report.scenario import ScenarioPage
-from inference_econ.report.web.told import told
 from tests.charted import sound
 
 SPACE = ie.Space(max_accelerators=2)
@@ -104,12 +103,10 @@ def test_pictures(name: str, answer: Shown, tmp_path: Path) -> None:
 
 
 def test_it_tells_its_own_question_and_answers_it(answer: Shown) -> None:
-    page = answer._page()
-    assert told.dispatch(type(page)) is not told.dispatch(Page)
-    said = told(page)
+    page = page_of(answer)
     # A scenario has its own description.
-    assert said.question.endswith("." if isinstance(page, ScenarioPage) else "?")
-    assert "".join(said.answer).endswith(".")
+    assert page.question().endswith("." if isinstance(page, ScenarioPage) else "?")
+    assert "".join(page.conclusion()).endswith(".")
 
 
 def _numbers(data: object) -> Iterator[Mapping[str, object]]:

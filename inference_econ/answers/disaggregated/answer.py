@@ -29,6 +29,8 @@ class Disaggregation(Shown):
         The cheapest aggregated fleet for the same rate; None without a rate, or if none keeps the promises.
     """
 
+    page = "report.disaggregated:DisaggregatedPage"
+
     comparison: Comparison
     fleet: Fleet | None
     together: Choice | None

@@ -136,6 +136,7 @@ class Decoder:
             float(queue.waiting),
             Statistics(float(queue.wait_seconds), partial(_wait, queue)),
             of_mixture(self.tpot_seconds, queue.work),
+            arrival_scv=arrival_scv,
         )
 
 
@@ -266,6 +267,7 @@ def together(
         decoding.tpot_seconds,
         {"mean": last},
         {"mean": last / tokens},
+        arrival_scv=decoding.arrival_scv,
     )
     return Fleet(pools, reader, writer, count, groups, load, float(queue.offered), decoding.utilization)
 

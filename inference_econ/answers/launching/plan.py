@@ -37,6 +37,28 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """A deployment to be started, before anybody says by which engine.
+
+    Attributes
+    ----------
+    parts : sequence of Part
+        Its instances, of each kind.
+    load : OfferedLoad
+        Of the whole deployment.
+    expected : sequence of Expected
+        What was predicted under that load.
+    pick : str
+        Which of an answer it is, in words.
+    """
+
+    parts: Sequence[Part]
+    load: OfferedLoad
+    expected: Sequence[Expected]
+    pick: str
+
+
+@dataclass(frozen=True, slots=True)
 class Weights:
     """Which weights are served.
 

@@ -1,28 +1,54 @@
-"""Predictions held against measured servers, as one answer."""
+"""Predictions held against measurements, as one answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from inference_econ._shown import Shown
+from inference_econ.calibration import validation
 from inference_econ.calibration.measurements import MeasuredServer
-from inference_econ.calibration.validation import SERVERS, servers
+from inference_econ.calibration.validation import SERVERS, Report, servers
+from inference_econ.calibration.validation.bound import Violation, violations
 from inference_econ.calibration.validation.rows import Servers
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Validated(Shown):
-    """Predictions of measured servers under one or several sets of assumptions.
+    """Predictions of measured servers, and of other measurements, under one or several sets of assumptions.
 
     Attributes
     ----------
     servers : tuple of Servers
         Every row with what is predicted for it, for each set of assumptions.
+    datasets : sequence of (str, str or None)
+        Datasets that are not of servers by name, each with the file that replaces it.
+    assumptions : sequence of str
+        Presets that these are predicted under; those of each dataset by default.
+    bound : bool
+        Whether measurements that beat the preset ``ideal`` are wanted under other assumptions, too.
     """
 
+    page = "report.validate:ValidationPage"
+
     servers: tuple[Servers, ...]
+    datasets: Sequence[tuple[str, str | None]] = ()
+    assumptions: Sequence[str] = ()
+    bound: bool = False
+
+    @cached_property
+    def others(self) -> Sequence[Report]:
+        """Reports of the datasets that are not of servers, which take their time when they are first asked for."""
+        return [validation.validate(name, file=file, assumptions=self.assumptions) for name, file in self.datasets]
+
+    @cached_property
+    def beyond(self) -> Sequence[Violation] | None:
+        """Measurements that are faster than the preset ``ideal`` lets them be; None where that is not asked."""
+        if not self.servers or not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
+            return None
+        return violations(self.servers[0].rows)
 
 
 def validate(

@@ -7,21 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from inference_econ.answers.launching import plan
+from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.sources import UsedSource
-from inference_econ.engine import Setup
-from inference_econ.report import charts
-from inference_econ.report.assess import AssessmentPage
+from inference_econ.engine import Setup, node
+from inference_econ.errors import InputError
+from inference_econ.report import charts, launch
 from inference_econ.report.heading import formats_title
-from inference_econ.report.page import Page, Remarks
+from inference_econ.report.page import Page, Pieces, Remarks
 from inference_econ.report.picture import picture
-from inference_econ.report.price import PricePage
-from inference_econ.report.scenario import ScenarioPage
+from inference_econ.report.service import layout_of
 from inference_econ.report.table import Amount, Table
-from inference_econ.report.web.start import script
-from inference_econ.report.web.told import Told, told
 
 #: Fields of a reference that are listed [1].
 _FIELDS = 8
+#: Engines by how often they are met.
+_ENGINES = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,6 @@ class Asked:
         The command line that asks it; empty of an answer in Python.
     remarks : sequence of str
         What a reader must know of where the answer comes from.
-    arrival_scv : float
-        Burstiness that was assumed [1].
     engine : str or None
         What is to start it; one that can, if None.
     """
@@ -45,7 +44,6 @@ class Asked:
     page: Page
     line: str = ""
     remarks: Sequence[str] = ()
-    arrival_scv: float = 1.0
     engine: str | None = None
 
 
@@ -104,10 +102,11 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One question: what was told, drawn, listed, and what it rests on."""
+    """One question: its answer, charts, tables, and what it rests on."""
 
     asked: Asked
-    told: Told
+    question: str
+    answer: Pieces
     pictures: Sequence[Picture]
     still: str
     tables: Sequence[Table]
@@ -122,35 +121,54 @@ class Section:
 def section(asked: Asked) -> Section:
     """Everything that a document shows of a question."""
     page = asked.page
-    said = told(page)
-    tables = [_without(table, "".join(said.answer)) for table in page.tables()]
-    mix, drawn = _mix(page), _drawn(page)
+    answer, start = page.conclusion(), page.start()
+    tables = [_without(table, "".join(answer)) for table in page.tables()]
     return Section(
         asked,
-        said,
-        [_picture(name, chart) for name, chart in drawn.charts().items()],
-        _still(drawn),
+        page.question(),
+        answer,
+        [_picture(name, chart) for name, chart in page.drawn.charts().items()],
+        _still(page) if page.still else "",
         tables,
-        _sliders(said, tables, mix),
-        mix,
-        script(page, asked.arrival_scv, asked.engine),
+        _sliders(page, answer, tables),
+        page.mix(),
+        "" if start is None else script(start, asked.engine),
         _basis(page),
-        list(dict.fromkeys(map(_facts, said.setups))),
-        _references(said.used),
+        list(dict.fromkeys(map(_facts, page.setups()))),
+        _references(page.sources()),
     )
 
 
-def _drawn(page: Page) -> Page:
-    """The page whose charts are shown: of a scenario about a measured server, that of the server."""
-    if isinstance(page, ScenarioPage) and page.result.assessment is not None:
-        return AssessmentPage(page.result.assessment)
-    return page
+def script(start: Start, to: str | None = None) -> str:
+    """Script that starts a deployment, and holds it to account.
+
+    Parameters
+    ----------
+    start : Start
+        The deployment.
+    to : str, optional
+        Engine; by default one that can start the layout.
+
+    Returns
+    -------
+    str
+        Why there is none, in one line that begins with ``#``, where no engine is known to start it.
+    """
+    first, last = start.parts[0].service, start.parts[-1].service
+    engines = str(layout_of(last).get("engine", ""))
+    # Where any layout was offered, the most usual.
+    named = to or next((name for name in _ENGINES if name in engines), _ENGINES[0])
+    try:
+        plan.check_engine(engines, named, "what was chosen")
+        instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
+        deployment = plan.Deployment(instances, start.load, start.expected, "vllm", start.pick)
+        return launch.script(deployment, node(first.setup.hardware))
+    except InputError as error:
+        return f"# No command line: {error}\n"
 
 
 def _still(page: Page) -> str:
-    """The figure of a scenario as an address that holds all of it; empty where there is none."""
-    if not isinstance(page, ScenarioPage) or page.result.scenario.figure is None:
-        return ""
+    """A figure as an address that holds all of it."""
     return f"data:image/svg+xml;base64,{base64.b64encode(picture(page).svg.encode()).decode()}"
 
 
@@ -172,32 +190,24 @@ def _joined(lines: Sequence[str]) -> str:
     return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
 
 
-def _sliders(said: Told, tables: Sequence[Table], mix: Mapping[str, float] | None) -> list[Slider]:
+def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider]:
     """What may be changed exactly: nothing where no amount is shown, or where one is not in proportion to a price."""
-    shown = [*said.answer, *(cell for table in tables for row in table.rows for cell in row)]
-    if not said.proportional or not any(isinstance(text, Amount) for text in shown):
+    shown = [*answer, *(cell for table in tables for row in table.rows for cell in row)]
+    if not page.proportional or not any(isinstance(text, Amount) for text in shown):
         return []
-    prices = {(setup.hardware.name, setup.hour_price.dollars) for setup in said.setups}
+    prices = {(setup.hardware.name, setup.hour_price.dollars) for setup in page.setups()}
     if len(prices) == 1:
         dollars = prices.pop()[1]
         first = Slider("price", dollars, _round(dollars / 10.0), _round(3.0 * dollars), 0.01)
     else:
         first = Slider("prices", 100.0, 10.0, 300.0, 1.0)
+    mix = page.mix()
     cached = [] if mix is None else [Slider("cached", _round(100.0 * mix["share"]), 0.0, 100.0, 1.0)]
     return [first, Slider("use", 100.0, 5.0, 100.0, 1.0), *cached]
 
 
 def _round(value: float) -> float:
     return max(round(value, 2), 0.01)
-
-
-def _mix(page: Page) -> dict[str, float] | None:
-    """Costs by kind of token and lengths of a request, where its input may be cached [USD per 1e6 tokens], [tokens]."""
-    if not isinstance(page, PricePage) or not page.sheet.tokens_per_hour["cached_input"]:
-        return None
-    costs, requests = page.sheet.average, page.sheet.service.requests
-    share = requests.cached / requests.isl.mean
-    return {**costs, "share": share, "isl": requests.isl.mean, "osl": requests.osl.mean}
 
 
 def _basis(page: Page) -> list[str]:

@@ -103,6 +103,8 @@ class Inferred(Shown):
         What the model is, where that is known.
     """
 
+    page = "report.infer:InferencePage"
+
     offers: tuple[ObservedOffer, ...]
     draws: Draws
     weights: Array

@@ -79,6 +79,11 @@ class Sweep(Shown):
     missing: int = 0
 
     @property
+    def displayed(self) -> Swept:
+        """The sweep in short."""
+        return self.summary()
+
+    @property
     def combinations(self) -> Combinations:
         """What was combined."""
         assert isinstance(self.scenario.ask, SweepAsk)

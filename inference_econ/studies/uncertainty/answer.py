@@ -82,6 +82,8 @@ class Uncertainty(Study):
         How many were computed.
     """
 
+    page = "report.uncertainty:UncertaintyPage"
+
     scenario: Scenario
     series: tuple[SampledSeries, ...]
     variables: tuple[Variable, ...]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import inference_econ as ie
+from inference_econ._shown import Shown
 from inference_econ.report.pages import page
 from inference_econ.report.table import Amount, dollars, per_hour
-from inference_econ.report.web import Asked, start, write
-from inference_econ.report.web.section import section
+from inference_econ.report.web import Asked, write
+from inference_econ.report.web.section import script, section
 from tests.documents import read
 
 SPACE = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
@@ -22,7 +24,7 @@ def _setup(price: float) -> ie.Setup:
     return ie.Setup.of("llama_3_8b", "h100_sxm", price=price)
 
 
-def _answers(price: float) -> dict[str, object]:
+def _answers(price: float) -> dict[str, Shown]:
     layouts = ie.offer(_setup(price), REQUESTS, SPACE)
     return {
         "frontier": ie.frontier(_setup(price), REQUESTS, SPACE),
@@ -33,10 +35,10 @@ def _answers(price: float) -> dict[str, object]:
     }
 
 
-def _amounts(answer: object) -> list[Amount]:
+def _amounts(answer: Shown) -> list[Amount]:
     made = section(Asked(page(answer)))
     cells = [cell for table in made.tables for row in table.rows for cell in row]
-    return [text for text in (*made.told.answer, *cells) if isinstance(text, Amount)]
+    return [text for text in (*made.answer, *cells) if isinstance(text, Amount)]
 
 
 @pytest.mark.parametrize("kind", ["frontier", "price", "recommend", "load", "gpus"])
@@ -53,7 +55,7 @@ def test_amounts_are_written_as_they_were() -> None:
     assert per_hour(1234.5) == "1,234.50"
 
 
-def _sliders(answer: object) -> list[str]:
+def _sliders(answer: Shown) -> list[str]:
     return [slider.name for slider in section(Asked(page(answer))).sliders]
 
 
@@ -73,7 +75,7 @@ def test_margins_are_no_proportion() -> None:
 
     sheet = _answers(2.0)["price"]
     assert isinstance(sheet, ie.Sheet)
-    assert section(Asked(PricePage(sheet, {"input": 1.0}))).sliders == []
+    assert section(Asked(PricePage(replace(sheet, api={"input": 1.0})))).sliders == []
 
 
 def test_a_report_of_python(tmp_path: Path) -> None:
@@ -109,13 +111,15 @@ def test_what_has_no_picture_has_tables(tmp_path: Path) -> None:
 def test_what_no_engine_is_known_for_says_so() -> None:
     nameless = ie.Setup.of(ie.model("llama_3_8b").replace(huggingface_id=None), "h100_sxm")
     front = ie.frontier(nameless, REQUESTS, SPACE)
-    assert start.script(page(front)).startswith("# No command line: Llama 3.1 8B has no huggingface_id")
-    assert start.script(page(ie.explain(_setup(2.0), ie.Pins(tp=1, batch=4)))) == ""
+    start = page(front).start()
+    assert start is not None
+    assert script(start).startswith("# No command line: Llama 3.1 8B has no huggingface_id")
+    assert page(ie.explain(_setup(2.0), ie.Pins(tp=1, batch=4))).start() is None
 
 
 def test_a_load_that_breaks_its_promise_is_not_the_one_described() -> None:
     layouts = ie.offer(_setup(2.0), REQUESTS, SPACE)
     curve = ie.load(layouts, [1.0, 5.0, 20.0], targets=ie.Targets(tpot_seconds=0.012))
     promised = next(point for point in reversed(curve.points) if curve.targets.broken(point.load) is None)
-    answer = "".join(section(Asked(page(curve))).told.answer)
+    answer = "".join(section(Asked(page(curve))).answer)
     assert f"at {promised.requests_per_second:.4g} requests/s" in answer

@@ -1,13 +1,10 @@
-"""Answers that were saved as JSON, read back: what was asked, which deployment was chosen, and what it promises."""
+"""Deployments that saved answers chose: which they are, their load, and what was predicted under it."""
 
 from __future__ import annotations
 
-import json
 import math
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from inference_econ.answers.launching.benchmark import OfferedLoad
@@ -15,45 +12,11 @@ from inference_econ.answers.launching.expected import Expected, Measure
 from inference_econ.answers.launching.instance import Role
 from inference_econ.engine import key_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import read_text
+from inference_econ.report.saved import SavedAnswer, of_command, read_json
 
 Record = Mapping[str, Any]
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
-#: Commands whose answers say which deployment to start.
-COMMANDS = ("recommend", "frontier", "disaggregate")
 _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier, or disaggregate)"
-_ANY = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
-
-
-def asked(command: str, options: Record) -> dict[str, object]:
-    """What was asked, as a part of an answer's JSON: enough to ask again."""
-    return {"asked": {"program": "inference-econ", "version": _version(), "command": command, "options": {**options}}}
-
-
-def _version() -> str:
-    return metadata.version("inference-econ")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A saved answer.
-
-    Attributes
-    ----------
-    origin : str
-        Where it was read from.
-    command : str
-        What gave it.
-    options : mapping
-        The options of that command.
-    record : mapping
-        All that it says.
-    """
-
-    origin: str
-    command: str
-    options: Record
-    record: Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,82 +77,27 @@ class Chosen:
     in_flight: float
 
 
-def read(path: str) -> Answer:
-    """Read a saved answer.
+def read(path: str) -> SavedAnswer:
+    """Read an answer of the command line that says which deployment to start.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no answer of this program, or one of another release.
+        If the file cannot be read, is no answer of this program or one of another release, or starts nothing.
     """
-    try:
-        record = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON, so no saved answer; {_HOW}") from error
-    return answer(record, path)
+    return startable(read_json(path, _HOW), path)
 
 
-def is_answer(path: str) -> bool:
-    """Whether a file says that this program wrote it; not whether it can be used."""
-    try:
-        record = json.loads(read_text(path))
-    except (InputError, OSError, ValueError, RecursionError):
-        return False
-    return isinstance(record, dict) and isinstance(record.get("asked"), dict)
+def startable(record: object, origin: str) -> SavedAnswer:
+    """Answer of a record that says which deployment to start; see :func:`read` for the errors."""
+    saved = of_command(record, origin, _HOW)
+    if saved.kind not in _DEPLOYMENTS:
+        raise InputError(f"{origin}: an answer of {saved.kind!r} starts nothing; {_HOW}")
+    return saved
 
 
-def answer(record: object, origin: str) -> Answer:
-    """What a record says of itself; see :func:`read` for the errors."""
-    said = _said(record, origin)
-    if said.command not in COMMANDS:
-        raise InputError(f"{origin}: an answer of {said.command!r} starts nothing; {_HOW}")
-    return said
-
-
-def question(path: str) -> Answer:
-    """What the saved answer of any command was asked, and what it says beside that.
-
-    Raises
-    ------
-    InputError
-        As of :func:`read`; or if the answer was saved in Python, which keeps numbers, not questions.
-    """
-    try:
-        record = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON, so no saved answer; {_ANY}") from error
-    if isinstance(record, dict) and isinstance(record.get("saved"), dict):
-        raise InputError(
-            f"{path}: saved in Python, which keeps numbers and not what was asked; write .report('report.html') of the "
-            f"answer there, or {_ANY}"
-        )
-    said = _said(record, path, _ANY)
-    return replace(said, record={key: value for key, value in said.record.items() if key != "asked"})
-
-
-def _said(record: object, origin: str, how: str = _HOW) -> Answer:
-    """The question and the answer of a record that this release wrote."""
-    block = record.get("asked") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(block, dict) or not _says(block):
-        raise InputError(f"{origin}: no saved answer that says what was asked; {how}")
-    if block.get("version") != _version():
-        command, subject = block["command"], [block["options"].get(name, "") for name in ("model", "hardware")]
-        again = shlex.join(["inference-econ", command, *map(str, subject), "...", "-o", origin])
-        raise InputError(
-            f"{origin}: written by inference-econ {block.get('version')}, and this is {_version()}, whose predictions "
-            f"are others; ask again: {again}"
-        )
-    return Answer(origin, str(block["command"]), block["options"], record)
-
-
-def _says(block: Record) -> bool:
-    """Whether a part of a record says what this program was asked."""
-    kinds = (block.get("command"), str), (block.get("options"), dict)
-    return block.get("program") == "inference-econ" and all(isinstance(value, kind) for value, kind in kinds)
-
-
-def chosen(saved: Answer, number: int | None = None) -> Chosen:
-    """The deployment of an answer with a number, counted from 1.
+def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
+    """Deployment of an answer with a number, counted from 1.
 
     Raises
     ------
@@ -197,17 +105,15 @@ def chosen(saved: Answer, number: int | None = None) -> Chosen:
         If there is no such number, or the answer has no deployment.
     """
     try:
-        return {"recommend": _recommended, "frontier": _on_frontier, "disaggregate": _fleet}[saved.command](
-            saved, number
-        )
+        return _DEPLOYMENTS[saved.kind](saved, number)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(mistake(saved, error)) from error
 
 
-def mistake(saved: Answer, error: Exception) -> str:
+def mistake(saved: SavedAnswer, error: Exception) -> str:
     """What an answer that somebody has changed lacks, or has in the place of something else."""
     reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return f"{saved.origin}: not what {saved.command} writes ({reason}); {_HOW}"
+    return f"{saved.origin}: not what {saved.kind} writes ({reason}); {_HOW}"
 
 
 def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
@@ -221,7 +127,7 @@ def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
     return entries[index]
 
 
-def _recommended(saved: Answer, number: int | None) -> Chosen:
+def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
     choice = _one(saved.record["choices"], number or 1, saved.origin)
     practice = _practice(choice, choice["layout"])
     expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
@@ -246,7 +152,7 @@ def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[Cho
     )
 
 
-def _on_frontier(saved: Answer, number: int | None) -> Chosen:
+def _on_frontier(saved: SavedAnswer, number: int | None) -> Chosen:
     if "isl" not in saved.record:
         raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
     point = _one(saved.record["points"], number, saved.origin)
@@ -262,12 +168,10 @@ def _on_frontier(saved: Answer, number: int | None) -> Chosen:
             ChosenPart(saved.record["hardware"], layout, decoders, "decode", practice),
         )
     load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
-    latencies = [_expected(name, "mean", point, key) for name in _LATENCIES if (key := f"{name}_seconds") in point]
-    throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
-    return Chosen(parts, load, (*latencies, throughput), decoders * point["batch"])
+    return Chosen(parts, load, expected_in_flight(point), decoders * point["batch"])
 
 
-def _fleet(saved: Answer, number: int | None) -> Chosen:
+def _fleet(saved: SavedAnswer, number: int | None) -> Chosen:
     fleet = saved.record["fleet"]
     if fleet is None:
         raise InputError(
@@ -284,8 +188,23 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
     return Chosen(parts, _rate(saved, fleet), expected_under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
-def _rate(saved: Answer, entry: Record) -> OfferedLoad:
+#: The deployments of an answer, by the command that gave it.
+_DEPLOYMENTS: Mapping[str, Callable[[SavedAnswer, int | None], Chosen]] = {
+    "recommend": _recommended,
+    "frontier": _on_frontier,
+    "disaggregate": _fleet,
+}
+
+
+def _rate(saved: SavedAnswer, entry: Record) -> OfferedLoad:
     return OfferedLoad(_finite(entry["request_rate"]), arrival_scv=_finite(saved.options["arrival_scv"]))
+
+
+def expected_in_flight(point: Record) -> tuple[Expected, ...]:
+    """Mean latencies and output tokens per second of a service with a constant number of requests in flight."""
+    latencies = [_expected(name, "mean", point, key) for name in _LATENCIES if (key := f"{name}_seconds") in point]
+    throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
+    return (*latencies, throughput)
 
 
 def expected_under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.search import Choosable
+from inference_econ.search.choosable import Choosable
 
 
 class Saving(NamedTuple):
