@@ -39,14 +39,9 @@ def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
         kinds = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip))) or "none"
         others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), kind)]
         raise InputError(
-<<<<<<< HEAD
-            f"{chip.name} lists no price of the kind {kind}; it lists {known}; {kind} is listed by "
+            f"{chip.name} lists no price of the kind {kind}; it lists {kinds}; {kind} is listed by "
             f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50",
             option="price",
-=======
-            f"{chip.name} lists no price of the kind {kind}; it lists {kinds}; {kind} is listed by "
-            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50"
->>>>>>> facts
         )
     return price
 

@@ -12,7 +12,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting, special
-from inference_econ.serving import Loaded, Statistics, check_rate, of_constant, of_mixture
+from inference_econ.serving import Gamma, Loaded, Statistics, check_rate, of_constant, of_mixture
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
 _MOST_STATES = 2**16
@@ -136,7 +136,7 @@ class Decoder:
             float(queue.waiting),
             Statistics(float(queue.wait_seconds), partial(_wait, queue)),
             of_mixture(self.tpot_seconds, queue.work),
-            arrival_scv=arrival_scv,
+            arrivals=Gamma(arrival_scv),
         )
 
 
@@ -267,7 +267,7 @@ def together(
         decoding.tpot_seconds,
         {"mean": last},
         {"mean": last / tokens},
-        arrival_scv=decoding.arrival_scv,
+        arrivals=decoding.arrivals,
     )
     return Fleet(pools, reader, writer, count, groups, load, float(queue.offered), decoding.utilization)
 

@@ -233,13 +233,8 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
 
 def has_experts(model: ModelSpec) -> bool:
-<<<<<<< HEAD
-    """Whether any layer is a mixture of experts."""
-    return bool(model.mixtures)
-=======
     """Return whether any layer is a mixture of experts."""
-    return any(block.feed_forward.kind == "experts" for block in model.blocks)
->>>>>>> facts
+    return bool(model.mixtures)
 
 
 def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
