@@ -12,7 +12,7 @@ from inference_econ.answers.gaps import Deployment, Gap
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources
 from inference_econ.engine import Setup
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.frontier import frontier_title
@@ -25,8 +25,6 @@ from inference_econ.report.table import Table, amount, chips_label, dollars, lay
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 
 class AssessmentPage(AnswerPage[Assessment]):
@@ -53,10 +51,8 @@ class AssessmentPage(AnswerPage[Assessment]):
         """The measured point and every deployment beside it."""
         return assessment_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Draw the frontiers and the measured point."""
-        from inference_econ.report import charts
-
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
 
     def question(self) -> str:

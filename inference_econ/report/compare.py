@@ -12,7 +12,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoin
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.inputs import catalog
-from inference_econ.report import bands, caveats
+from inference_econ.report import bands, caveats, charts
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.curves import (
     assumed,
@@ -40,8 +40,6 @@ from inference_econ.studies.speeds import common_speeds
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: From which probability on a series may well be the cheapest [1].
 _MAY_BE = 0.2
@@ -78,10 +76,8 @@ class ComparisonPage(AnswerPage[Result]):
         """Every point of every series."""
         return comparison_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers."""
-        from inference_econ.report import charts
-
         return {"frontiers": charts.line_chart(comparison_chart(self.answer))}
 
     def question(self) -> str:

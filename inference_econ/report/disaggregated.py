@@ -20,7 +20,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.heading import heading, lengths_label, subject_label
@@ -35,8 +35,6 @@ from inference_econ.report.table import Table, amount, assumptions_label, dollar
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 
 class DisaggregatedPage(AnswerPage[Disaggregation]):
@@ -61,10 +59,8 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         ]
         return flat_frame([*apart, *together])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers of both ways."""
-        from inference_econ.report import charts
-
         return {"frontiers": charts.line_chart(comparison_chart(self.answer.comparison))}
 
     def question(self) -> str:

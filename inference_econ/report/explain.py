@@ -13,7 +13,7 @@ from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, MEASURED, OperatorCosts, Setup, StepCosts, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.inputs import Quantity
-from inference_econ.report import caveats, step_pictures
+from inference_econ.report import caveats, charts, step_pictures
 from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import AnswerPage, Bar, Block, Pieces
 from inference_econ.report.record import HEAD, facts
@@ -23,8 +23,6 @@ from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layo
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 
 @dataclass(frozen=True)
@@ -73,18 +71,14 @@ class ExplanationPage(AnswerPage[Explanation]):
         parts, *others = self.tables()
         return parts, Bar({name: max(value, 0.0) for name, value in named_parts(self.answer).items()}), *others
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The parts of the step on their way to the total, and its operators on the roofline of its chip."""
-        from inference_econ.report import charts
-
         fall = step_pictures.step_waterfall(self.answer, named_parts(self.answer))
         roof = step_pictures.roofline(self.answer)
         return {"step": charts.waterfall_chart(fall), "roofline": charts.roofline_chart(roof)}
 
     def draw_roofline(self, path: str) -> None:
         """Draw the operators of the step on the roofline of its chip."""
-        from inference_econ.report import charts
-
         charts.write(self.charts()["roofline"], path)
 
     def question(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances, Setup
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import DECODE_STEPS, heading, subject_label
 from inference_econ.report.hovering import between, deployed, priced
@@ -25,7 +25,7 @@ from inference_econ.search import Frontier, PlanTable, Point
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart, Steps
+    from inference_econ.report.charts import Steps
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
@@ -66,10 +66,8 @@ class FrontierPage(AnswerPage[Frontier]):
         speed, cost = self.answer.tokens_per_second.tolist(), self.answer.dollars.tolist()
         return (*self.tables(), Sketch(speed, cost, "tokens/s per user", "$/M output tokens"))
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontier, with the step of a point that is clicked."""
-        from inference_econ.report import charts
-
         chart = frontier_chart(self.answer)
         panel = replace(chart, title="Cost of decode steps")
         return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.answer))}

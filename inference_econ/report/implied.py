@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.implied import ImpliedHour, RevealedExponents
 from inference_econ.engine import Setup, bounds
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import AnswerPage, Page, Pieces
@@ -18,8 +18,6 @@ from inference_econ.report.table import Table, amount, dollars, formats_label, l
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: What the published study takes (eq. 45) [1].
 _STUDY = 3.0
@@ -153,10 +151,8 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             for label, speed, price, (low, high) in columns
         ]
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """The speed that is bought, over the exponent."""
-        from inference_econ.report import charts
-
         pairs = zip(self.answer.tokens_per_second, self._pairs(), strict=True)
         steps = [
             (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs

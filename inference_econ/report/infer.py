@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.table import Table, amount
@@ -16,8 +17,6 @@ from inference_econ.studies.inference.posterior import interval
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Fewer draws that count leave the ends of intervals to chance [1].
 _FEW = 50
@@ -51,10 +50,8 @@ class InferencePage(AnswerPage[Inferred]):
             }
         )
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Active parameters before and after, and prices by speed beside those that were seen."""
-        from inference_econ.report import charts
-
         return {"infer": charts.line_charts(inferred_charts(self.answer), picture_title(self.answer))}
 
     def question(self) -> str:

@@ -12,6 +12,7 @@ from inference_econ._types import Array
 from inference_econ.answers.intensity import Axis, Intensity, Sweep
 from inference_econ.engine import Setup
 from inference_econ.formulas.roofline import attainable
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.explain import ridge
 from inference_econ.report.heading import heading, subject_label
@@ -22,8 +23,6 @@ from inference_econ.report.table import Table, amount, layout_label, remarks, wa
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: What is varied: in a sentence, at the head of an axis, and a value of it.
 _WORDS: Mapping[Axis, tuple[str, str, str]] = {
@@ -51,10 +50,8 @@ class IntensityPage(AnswerPage[Intensity]):
         """A row for each operator at each value."""
         return intensity_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""
-        from inference_econ.report import charts
-
         title = f"From which {self.answer.over} on is arithmetic the limit?\n{intensity_title(self.answer)}"
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
 

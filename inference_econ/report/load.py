@@ -13,7 +13,7 @@ from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import in_order
-from inference_econ.report import bands, caveats
+from inference_econ.report import bands, caveats, charts
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import subject_label
@@ -39,8 +39,6 @@ from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Percentiles of each latency that are shown beside those that are promised.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
@@ -82,10 +80,8 @@ class LoadPage(AnswerPage[LoadCurve]):
         """Every load, unrounded."""
         return load_frame(self.answer.points, self.answer.targets)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Latencies and cost against the load."""
-        from inference_econ.report import charts
-
         points, assumed, bursts = self.answer.points, self.answer.arrival_scv, self.answer.bursts
         under = {assumed: [point.load for point in points]}
         if bursts is not None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from inference_econ.report import charts
 from inference_econ.report.files import CHARTS, PICTURES
 from inference_econ.report.table import Table
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Start
     from inference_econ.answers.sources import UsedSource
     from inference_econ.engine import Setup
-    from inference_econ.report.charts import AnyChart
 
 Answer = TypeVar("Answer")
 #: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
@@ -121,7 +121,7 @@ class Page(ABC):
         """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
         return ()
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Interactive pictures of the answer by name, the one that says most first; none if it has no picture."""
         return {}
 
@@ -150,8 +150,6 @@ class Page(ABC):
         InputError
             If the path cannot be written.
         """
-        from inference_econ.report import charts
-
         if not self.has_picture:
             raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
         charts.write(next(iter(self.charts().values())), path)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
+from inference_econ.report import charts
 from inference_econ.report.files import check_picture
 
 if TYPE_CHECKING:
-    from inference_econ.report.charts import AnyChart
     from inference_econ.report.page import Page
 
 #: Characters of a heading in one line [1].
@@ -40,7 +40,7 @@ class Picture:
     """
 
     svg: str
-    chart: AnyChart | None = None
+    chart: charts.AnyChart | None = None
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -50,8 +50,6 @@ class Picture:
         shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
         if self.chart is None:
             return shown
-        from inference_econ.report import charts
-
         return {charts.mime_type(): charts.specification(self.chart), **shown}
 
     def __repr__(self) -> str:
@@ -73,8 +71,6 @@ def picture(page: Page, path: str | Path | None = None) -> Picture:
     chart = next(iter(page.charts().values()), None)
     if chart is None:
         return Picture(_drawn(page, target))
-    from inference_econ.report import charts
-
     if target is not None:
         charts.write(chart, target)
     return Picture(charts.svg(chart), chart)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt
 from inference_econ.answers.prompt_processes import Way
 from inference_econ.engine import Setup
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading
 from inference_econ.report.page import AnswerPage, Pieces
@@ -18,8 +18,6 @@ from inference_econ.report.table import Table, amount, chips_label, remarks, war
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: What stands where a way cannot be.
 _NONE = "-"
@@ -42,10 +40,8 @@ class PrefillPage(AnswerPage[PrefillWays]):
         """One row per prompt, number of chips and way, unrounded."""
         return flat_frame(_records(self.answer))
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
-        from inference_econ.report import charts
-
         return {"prefill": charts.line_charts(speed_up_plots(self.answer), title(self.answer))}
 
     def question(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.answers.conversations import Conversation, Routing, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.engine import Setup
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
@@ -23,8 +23,6 @@ from inference_econ.report.table import Table, amount, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Columns that a computed prefix follows; what a tier takes was not measured.
 _FOLLOWS: caveats.Follows = {
@@ -66,10 +64,8 @@ class PrefixCachePage(AnswerPage[Offloading]):
         computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
         return flat_frame([{"tier": "computing", **computing}, *record["tiers"]])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Seconds against the length of the prefix."""
-        from inference_econ.report import charts
-
         return {"prefix": charts.line_chart(offload_chart(self.answer))}
 
     def question(self) -> str:

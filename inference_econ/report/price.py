@@ -13,7 +13,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.engine import Setup
 from inference_econ.formulas import money
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_record, kept_with
@@ -39,8 +39,6 @@ from inference_econ.serving import loaded
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
@@ -64,10 +62,8 @@ class PricePage(AnswerPage[Sheet]):
         promised = {"targets": targets_record(sheet.targets), **chances_record(_chances(sheet, sheet.targets))}
         return {**price_record(sheet, sheet.api), **promised, **pick_record(sheet.pick)}
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """How the bill of an hour is shared."""
-        from inference_econ.report import charts
-
         return {"price": charts.waterfall_chart(price_waterfall(self.answer))}
 
     def question(self) -> str:

@@ -15,7 +15,7 @@ from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import fleet_record
@@ -47,8 +47,6 @@ from inference_econ.report.table import Table, assumptions_label, dollars, layou
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
-
 #: Fleets within this factor cost the same [1].
 _EQUAL = 1.001
 #: Instances that are less busy than that are idle for people [1].
@@ -74,10 +72,8 @@ class RecommendationPage(AnswerPage[Recommendation]):
         """One row per deployment, unrounded."""
         return flat_frame(choice_record(choice, self.answer.targets) for choice in self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """What deployments cost against what their users wait, the cheapest marked."""
-        from inference_econ.report import charts
-
         title = f"What do deployments that keep the promises cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 

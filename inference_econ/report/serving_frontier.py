@@ -15,7 +15,7 @@ from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 from inference_econ.answers.sources import sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import Setup, key_degrees
-from inference_econ.report import bands, caveats
+from inference_econ.report import bands, caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
 from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inference_econ.calibration.alike import MeasuredServer
-    from inference_econ.report.charts import AnyChart, Steps
+    from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
 
 #: What a metric is called: in a table, and on an axis.
@@ -99,10 +99,8 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
         speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", NAMES[self.y][0]))
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is held against speed with the step of a point that is clicked, and the time to first token."""
-        from inference_econ.report import charts
-
         question = "What do services cost at each speed?" if self.y in _COSTS else "What do chips give at each speed?"
         title = f"{question}\n{service_frontier_title(self.answer)}"
         shown = service_frontier_charts(self.answer, self.y)

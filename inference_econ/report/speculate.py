@@ -9,7 +9,7 @@ import numpy as np
 
 from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Setup, Speculation
-from inference_econ.report import caveats
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage
@@ -20,8 +20,6 @@ from inference_econ.report.table import Table, amount, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Columns of latencies.
 _FOLLOWS: caveats.Follows = {
@@ -53,10 +51,8 @@ class SpeculationPage(AnswerPage[Speculated]):
         """One row per number of requests in flight, unrounded."""
         return flat_frame(speculation_record(self.answer)["rows"])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-up and draft length."""
-        from inference_econ.report import charts
-
         return {"speculation": charts.line_charts(speculation_charts(self.answer), picture_title(self.answer))}
 
     def question(self) -> str:

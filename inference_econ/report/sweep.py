@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.report import charts
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.table import Table, dollars
 from inference_econ.studies.swept import Best, Reason, Swept
@@ -14,7 +15,6 @@ from inference_econ.studies.swept import Best, Reason, Swept
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.grid import Grid
 
 #: Behind what no measurement stands behind, and what that says.
@@ -53,10 +53,8 @@ class SweepPage(AnswerPage[Swept]):
 
         return pd.DataFrame([_best_record(self.answer, best) for best in _ordered(self.answer)])
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is the cheapest, by colour."""
-        from inference_econ.report import charts
-
         return {"cheapest": charts.grid_chart(cheapest_grid(self.answer))}
 
     def question(self) -> str:

@@ -12,6 +12,7 @@ from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import PROFILE, number
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.curves import assumed, curves_title, warned
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
@@ -24,7 +25,6 @@ from inference_econ.studies.uncertainty.shares import Shares
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inference_econ.report.charts import AnyChart
     from inference_econ.report.charts.bars import Bars
 
 #: A standard error of avoided mistakes that is too large to say that there are none [1].
@@ -58,17 +58,15 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         """Bands and chances by series and speed."""
         return band_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
-        from inference_econ.report import charts
-
         study, several = self.answer, len(self.answer.labels) > 1
         lines = [band_plot(study), *([chance_plot(study)] if several else [])]
         panels, known = charts.panels(lines), explained(study)
         if known is not None:
             bars = share_bars(study, *known)
             panels.append(charts.panel(charts.bar_layers(bars), bars.title))
-        drawn: dict[str, AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
+        drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
         return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
 
     def question(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Setup
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
@@ -20,8 +21,6 @@ from inference_econ.studies.what_if import Effect, Step, WhatIf
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from inference_econ.report.charts import AnyChart
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
@@ -47,12 +46,10 @@ class WhatIfPage(AnswerPage[WhatIf]):
         """One row per input, value and speed."""
         return what_if_frame(self.answer)
 
-    def charts(self) -> Mapping[str, AnyChart]:
+    def charts(self) -> Mapping[str, charts.AnyChart]:
         """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
-        from inference_econ.report import charts
-
         title = f"What moves cost and speed?\n{service_frontier_title(self.answer.front)}\n{_at(self.answer)}"
-        drawn: dict[str, AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
+        drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
         return drawn

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
+from inference_econ.report import charts
 from inference_econ.report.columns import is_numeric
 from inference_econ.report.files import ending_of, write_text
 from inference_econ.report.table import Amount, Table
@@ -108,14 +109,10 @@ def _library() -> Markup:
     """What draws charts; a script ends where its end tag is, be it inside of a text."""
     from markupsafe import Markup
 
-    from inference_econ.report import charts
-
     return Markup(charts.javascript().replace("</script", "<\\/script"))
 
 
 def _themes() -> dict[str, Any]:
-    from inference_econ.report import charts
-
     return {"light": charts.config(), "dark": charts.config(dark=True)}
 
 
