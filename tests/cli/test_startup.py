@@ -112,7 +112,7 @@ def test_an_answer_that_becomes_data_loads_its_own_page_alone() -> None:
         "print(*{name for name in sys.modules if 'report' in name or 'studies' in name or 'calibration.' in name})"
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    pages = {"hour_cost", "pages", "page", "record", "table", "files"}
+    pages = {"hour_cost", "pages", "page", "charts", "record", "table", "files"}
     assert set(process.stdout.split()) == {f"inference_econ.report{end}" for end in ("", *(f".{it}" for it in pages))}
 
 
