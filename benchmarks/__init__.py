@@ -1,1 +1,1 @@
-"""Speed against the naive way: ``sh run.sh benchmark``."""
+"""Timings, ``sh run.sh benchmark`` first of all, and comparisons that write documents."""
