@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, of_option
 from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, market, options, prices, proposals, provenance, show
@@ -134,5 +134,6 @@ def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
                     f"--series {text!r}: write 'LABEL: KEY=VALUE, KEY=VALUE', each key once", option="series"
                 )
             pairs[key] = value
-        series[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
+        with of_option("series"):
+            series[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
     return series

@@ -40,7 +40,7 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
     try:
         held = calibration.hold(chosen.expected, chosen.load, replicas, parts[-1].service, run)
     except InputError as error:
-        raise InputError(f"{results[0]} against {path}: {error}") from error
+        raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
     suspects = _suspects(chosen, parts[-1], held)
     return AgainstPage(
         f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1], suspects)

@@ -103,7 +103,7 @@ class _Run:
             except InputError as error:
                 if len(ask.series) == 1 or type(error) is not InputError:
                     raise
-                raise InputError(f"{series.label}: {error}") from error
+                raise InputError(f"{series.label}: {error}", error.option) from error
         if not curves:
             raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
         offers = self._offers(curve.label for curve in curves)
