@@ -547,7 +547,7 @@ class Setup:
     def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
         """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
         assumed = self.assumptions
-        own = assumed.attention.latent_graph_launch if operator.latent else None
+        own = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
         launch = assumed.host.graph_launch if own is None else own
         return self.kernels(operator, work) * launch
 

@@ -122,10 +122,10 @@ def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> O
     """The key side is one matrix with the query projection, the value side one with the output projection."""
     if row.name == "latent up":
         rows, columns = _queries_multiplied(spec)
-        return replace(table.projection(row.name, [(rows, columns)], launches=2.0), latent=True)
+        return replace(table.projection(row.name, [(rows, columns)], launches=2.0), attention="latent")
     if row.name == "attention output":
         shape = (table.hidden, float(spec.query_heads * spec.kv_rank))
-        return replace(table.projection(row.name, [shape], output=True), latent=True)
+        return replace(table.projection(row.name, [shape], output=True), attention="latent")
     return row
 
 

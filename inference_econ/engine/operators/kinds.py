@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
+from inference_econ._types import Array
 from inference_econ.engine.operators import compressed, dense, experts, grouped_query, latent, recurrent
 from inference_econ.engine.operators.table import Operator, OperatorTable, repeated
 from inference_econ.inputs import Block
@@ -14,30 +16,31 @@ from inference_econ.inputs import Block
 Rows: TypeAlias = Callable[..., Iterator[Operator]]
 
 
-def _no_rows(*_: object) -> Iterator[Operator]:
-    return iter(())
-
-
 #: The rows of each kind of attention, or of mixer in its place.
 MIXERS: Mapping[str, Rows] = {
     "grouped_query": grouped_query.rows,
     "latent": latent.rows,
     "compressed": compressed.rows,
     "recurrent": recurrent.rows,
-    "none": _no_rows,
+    "none": lambda *_: iter(()),
 }
 #: The rows of each kind of feed-forward block.
-FEED_FORWARDS: Mapping[str, Rows] = {"dense": dense.rows, "experts": experts.rows, "none": _no_rows}
+FEED_FORWARDS: Mapping[str, Rows] = {"dense": dense.rows, "experts": experts.rows, "none": lambda *_: iter(())}
 
 
-def mixer(table: OperatorTable, block: Block) -> list[Operator]:
-    """Projections on the attention ranks; scores, cache and state where the assumptions place them."""
+def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
+    """Projections on the attention ranks; scores, cache and state where the assumptions place them.
+
+    ``pace`` are layers that are waited for over those that are passed [1].
+    """
     # Side by side, the feed-forward part's sum carries the output of attention along.
     merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
     summed = 0.0 if merged else table.hidden
-    return repeated(MIXERS[block.attention.kind](table, block.attention, summed), block.layers)
+    kind, times = block.attention.kind, block.layers * pace
+    rows = MIXERS[kind](table, block.attention, summed)
+    return [replace(row, repeats=row.repeats * times, attention=kind) for row in rows]
 
 
-def feed_forward(table: OperatorTable, block: Block) -> list[Operator]:
+def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
     """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
-    return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers)
+    return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers * pace)

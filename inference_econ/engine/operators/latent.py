@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from inference_econ.engine.operators.scores import context_exchange, indexer, reach_of_kernels, scores
 from inference_econ.engine.operators.table import Operator, OperatorTable
@@ -14,10 +13,6 @@ from inference_econ.inputs import LatentAttention
 
 def rows(table: OperatorTable, spec: LatentAttention, summed: float) -> Iterator[Operator]:
     """Projections, then scores over latents or over decompressed keys and values."""
-    return (replace(row, latent=True) for row in _rows(table, spec, summed))
-
-
-def _rows(table: OperatorTable, spec: LatentAttention, summed: float) -> Iterator[Operator]:
     hidden, rank = table.hidden, float(spec.kv_rank)
     down, up, _ = spec.projections(hidden)
     queries = float(spec.query_heads * (spec.nope_head_dim + spec.rope_head_dim))

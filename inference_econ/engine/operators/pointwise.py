@@ -6,22 +6,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.engine.operators.table import Operator, OperatorTable, repeated
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
 
-def pointwise(table: OperatorTable) -> Iterator[Operator]:
-    """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of."""
+def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
+    """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of.
+
+    ``pace`` are layers that are waited for over those that are passed [1].
+    """
     for block in table.model.blocks:
         rows = [_norms(table, 1 if block.parallel else block.parts, block.attention.kind)]
         rows += (_activation(table, name, *sizes) for name, sizes in block.feed_forward.activated.items())
-        yield from repeated(rows, block.layers)
+        yield from repeated(rows, block.layers * pace)
     streams = table.model.residual_streams
     if streams > 1:
         # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
         # what leaves the last layer.
-        yield _mixing(table, 2.0 * table.model.layers, streams, outputs=streams * (streams + 2))
-        yield _mixing(table, 1.0, streams, outputs=streams)
+        yield _mixing(table, 2.0 * table.model.layers * pace, streams, outputs=streams * (streams + 2))
+        yield _mixing(table, pace, streams, outputs=streams)
 
 
 def _norms(table: OperatorTable, count: int, mixer: str) -> Operator:
@@ -40,7 +44,7 @@ def _norms(table: OperatorTable, count: int, mixer: str) -> Operator:
     )
 
 
-def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) -> Operator:
+def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
     """A matrix over all copies of the residual stream, whose other copies are read and written beside the norms'.
 
     Every rank of a group works on all of the group's tokens; of the matrix each chip of a stage holds a part, or each

@@ -115,12 +115,12 @@ class Operator:
         likewise [1].
     rates : Rates or None
         What its kernels reach; None if they have no curve of their own.
-    latent : bool
-        The operator is a part of latent attention, whose kernels assumptions may give another fixed time.
     grouped : bool
         Each group of attention ranks works on sequences of its own, and all wait for the fullest.
     mixer : str
         Of norms: the kind of attention in their layers.
+    attention : str
+        The kind of attention that the operator is a part of, whose kernels assumptions may give another fixed time.
     parts : float
         Parts of a layer that one occurrence stands for: norms of a layer are one row [1].
     """
@@ -141,16 +141,16 @@ class Operator:
     padding: Array | float = 1.0
     kv_padding: Array | float = 1.0
     rates: Rates | None = None
-    latent: bool = False
     grouped: bool = False
     mixer: str = ""
+    attention: str = ""
     parts: float = 1.0
 
     @property
     def part(self) -> str:
         """The part of a layer that it is, as engines' kernels are counted: its name without what is in brackets."""
         name = self.name.partition(" (")[0]
-        return f"latent {name}" if self.latent and name == "attention" else name
+        return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:

@@ -17,7 +17,7 @@ from inference_econ.engine.layouts.plans import Plans, fullest_group
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.kinds import feed_forward, mixer
 from inference_econ.engine.operators.pointwise import pointwise
-from inference_econ.engine.operators.table import Collective, Operator, OperatorTable, repeated
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision
 
 
@@ -122,11 +122,11 @@ def decode_work(
         context = spread = shared_prefix = 0.0
     table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread, shared_prefix)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
-    layers = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
+    layers = (row for b in model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace)))
     embedding, *sampling = after_layers(table)
-    operators = [*repeated(layers, pace), embedding, _pipeline(table)]
+    operators = [*layers, embedding, _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
-        operators += repeated(pointwise(table), pace)
+        operators += pointwise(table, pace)
     operators += sampling
     # A step with prompt tokens beside its sequences is launched as one that reads prompts.
     prefill = plans.prefill or bool(np.any(plans.riding))
