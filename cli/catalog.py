@@ -96,3 +96,13 @@ def schema(kind: str, page: bool, path: str | None) -> None:
     if path is not None:
         check_ending(path, f"the name of a {'page' if page else 'schema'}", (".md" if page else ".json", ""))
     show.put(schemas.reference_page() if page else json.dumps(schemas.json_schema(kind), indent=2), path, quiet=False)
+
+
+@click.command(cls=Command, epilog=example("inference-econ fields", "inference-econ fields recommend --format json"))
+@click.argument("name", required=False)
+@options.output
+def fields(name: str | None, output: options.Output) -> None:
+    """List the fields of answers with their units, or what a question, a record or a field called NAME holds."""
+    from inference_econ.report.schema import FieldsPage
+
+    show.emit(FieldsPage(name), output)

@@ -98,6 +98,7 @@ COMMANDS: Sequence[Listed] = (
     Listed(catalog.assumptions, "Catalogue", served=True),
     Listed(catalog.engines, "Catalogue", served=True),
     Listed(catalog.schema, "Catalogue"),
+    Listed(catalog.fields, "Catalogue"),
     Listed(import_model.import_model, "Catalogue"),
 )
 

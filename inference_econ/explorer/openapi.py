@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from inference_econ.explorer.questions import Option, Question
 from inference_econ.explorer.replies import MEDIA
+from inference_econ.report import schema
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -68,11 +69,12 @@ def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseMo
     paths: dict[str, Any] = {"/api/v1/texts": {"post": {**_TEXT, "responses": _replies("application/json", _NAMED)}}}
     parameters: dict[str, Any] = {}
     for question in questions.values():
-        schema = models[question.name].__name__
-        properties = schemas["$defs"][schema]["properties"]
+        asked = models[question.name].__name__
+        properties = schemas["$defs"][asked]["properties"]
         named = {_key(question, option): _parameter(option, properties[option.name]) for option in question.options}
         parameters |= named
-        paths |= _paths(question, schema, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
+        paths |= _paths(question, asked, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
+    answers = {_answer(name): schema.json_schema(name, _SCHEMAS) for name in schema.questions()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -81,22 +83,37 @@ def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseMo
             "description": "What it costs, and how fast it goes, to serve language models.",
         },
         "paths": paths,
-        "components": {"schemas": {**schemas["$defs"], "Error": dict(_ERROR)}, "parameters": parameters},
+        "components": {
+            "schemas": {**schemas["$defs"], **answers, **schema.definitions(_SCHEMAS), "Error": dict(_ERROR)},
+            "parameters": parameters,
+        },
     }
+
+
+def _answer(question: str) -> str:
+    """Return the name of the schema of its answers."""
+    return f"{question}Answer"
+
+
+def _answered(question: str) -> dict[str, Any]:
+    """Return the schema of what comes back as JSON."""
+    if question not in schema.questions():
+        return dict(_ANSWER)
+    return {**_ANSWER, "properties": {**_ANSWER["properties"], "answer": {"$ref": f"{_SCHEMAS}{_answer(question)}"}}}
 
 
 def _key(question: Question, option: Option) -> str:
     return f"{question.name}.{option.name}"
 
 
-def _paths(question: Question, schema: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _paths(question: Question, asked: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
-    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{schema}"}}}
+    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{asked}"}}}
     said = {"summary": question.summary, "description": question.description}
     body = {"requestBody": {"required": True, "content": content}}
-    responses = _replies("application/json", _ANSWER)
+    responses = _replies("application/json", _answered(question.name))
     got = {"operationId": f"get_{question.name}", **said, "parameters": parameters, "responses": responses}
-    asked = {"operationId": f"ask_{question.name}", **said, **body, "responses": responses}
+    sent = {"operationId": f"ask_{question.name}", **said, **body, "responses": responses}
     file = {
         "operationId": f"file_{question.name}",
         **said,
@@ -104,7 +121,7 @@ def _paths(question: Question, schema: str, parameters: Sequence[Mapping[str, An
         "responses": _replies(*sorted({media.partition(";")[0] for media in MEDIA.values()})),
     }
     return {
-        f"/api/v1/{question.name}": {"get": got, "post": asked},
+        f"/api/v1/{question.name}": {"get": got, "post": sent},
         f"/api/v1/{question.name}.{{form}}": {"get": file},
     }
 

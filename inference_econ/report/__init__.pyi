@@ -20,6 +20,7 @@ from . import pages as pages
 from . import recommend as recommend
 from . import sampling_rule as sampling_rule
 from . import saved as saved
+from . import schema as schema
 from . import serving_frontier as serving_frontier
 from . import sweep as sweep
 from . import sweep_folder as sweep_folder

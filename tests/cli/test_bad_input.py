@@ -41,6 +41,7 @@ def _what_if(change: str) -> list[str]:
         (["assumptions", "xyzzy"], r"unknown assumptions 'xyzzy'; known: deployable"),
         (["frontier", "missing.yaml", "h100_sxm"], r"missing\.yaml: no such file"),
         (["run", "missing.yaml"], r"missing\.yaml: no such file"),
+        (["fields", "frontire"], r"'frontire' is no field, record or question; did you mean frontier"),
         (["schema", "chip"], r"'chip' is not one of 'hardware', 'model', 'traffic', 'assumptions', 'scenario'"),
         (["frontire", "a", "b"], r"No such command 'frontire'"),
         (["frontier", "llama_3_8b"], r"Missing argument 'HARDWARE'"),

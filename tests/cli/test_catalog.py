@@ -95,6 +95,18 @@ def test_schemas(command: Command, kind: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == schema
 
 
+def test_fields_of_answers(command: Command) -> None:
+    """A question is described as a table for people and as a JSON schema for programs."""
+    lines = command("fields", "recommend").out.splitlines()
+    assert lines[0] == "What recommend holds"
+    assert any(line.startswith("choices ") and "Deployments, the best first." in line for line in lines)
+    schema = json.loads(command("fields", "recommend", "--format", "json").out)
+    assert schema["properties"]["choices"]["items"] == {"$ref": "#/$defs/choice"}
+    assert schema["$defs"]["choice"]["properties"]["dollars_per_hour"]["unit"] == "USD/h"
+    listed = json.loads(command("fields", "busy", "--format", "json").out)
+    assert [field["meaning"] for field in listed] == ["Share of the time in which an instance runs steps."]
+
+
 def test_help_and_version(command: Command) -> None:
     for arguments in (["--help"], ["-h"], ["frontier", "--help"], ["explain", "-h"]):
         outcome = command(*arguments)

@@ -6,7 +6,10 @@ import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -18,6 +21,20 @@ def error_of(client: TestClient, question: str, **fields: Any) -> tuple[int, str
     reply = client.post(f"/api/v1/{question}", json=fields)
     error = reply.json()["error"]
     return reply.status_code, error["message"], error["field"]
+
+
+def test_answers_are_as_the_document_says(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    registry = Registry().with_resource("urn:api", Resource.from_contents(document, DRAFT202012))
+    content = document["paths"]["/api/v1/hour-cost"]["get"]["responses"]["200"]["content"]
+    schema = content["application/json"]["schema"]
+    assert schema["properties"]["answer"] == {"$ref": "#/components/schemas/hour-costAnswer"}
+    answered = client.get("/api/v1/hour-cost", params={"hardware": "h100_sxm"}).json()
+    whole = {"$ref": "urn:api#/paths/~1api~1v1~1hour-cost/get/responses/200/content/application~1json/schema"}
+    jsonschema.Draft202012Validator(whole, registry=registry).validate(answered)
+    answered["answer"]["parts"].pop("capital")
+    with pytest.raises(jsonschema.ValidationError, match="'capital' is a required property"):
+        jsonschema.Draft202012Validator(whole, registry=registry).validate(answered)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ from pathlib import Path
 from string import ascii_letters
 from typing import Any
 
+import jsonschema
 import pytest
 
 import inference_econ as ie
 from inference_econ._shown import Shown
 from inference_econ.inputs import catalog
+from inference_econ.report import schema
 from inference_econ.report.pages import page as page_of
 from inference_econ.report.scenario import ScenarioPage
 from tests.charted import sound
@@ -107,6 +109,25 @@ def test_it_tells_its_own_question_and_answers_it(answer: Shown) -> None:
     # A scenario has its own description.
     assert page.question().endswith("." if isinstance(page, ScenarioPage) else "?")
     assert "".join(page.conclusion()).endswith(".")
+
+
+#: Questions of HTTP that answers are to, where their names differ.
+QUESTIONS = {
+    "decode_frontier": "frontier",
+    "most_traffic": "recommend",
+    "hour_cost": "hour-cost",
+    "what_if": "what-if",
+    "implied_hour_price": "implied-hour-price",
+    "revealed_exponents": "revealed-exponent",
+}
+
+
+def test_the_record_is_as_its_schema_says_and_no_field_lacks_in_the_glossary(name: str, answer: Shown) -> None:
+    """Schemas are open, so that fields can be added; here they are closed, so that none is without its meaning."""
+    inside = {kind: {**record, "additionalProperties": False} for kind, record in schema.definitions().items()}
+    whole = {**schema.json_schema(QUESTIONS.get(name, name)), "additionalProperties": False, "$defs": inside}
+    jsonschema.Draft202012Validator.check_schema(whole)
+    jsonschema.validate(answer.to_dict(), whole, jsonschema.Draft202012Validator)
 
 
 def _numbers(data: object) -> Iterator[Mapping[str, object]]:

@@ -1,0 +1,153 @@
+"""What the numbers of records are called and how they are written, each once: for tables, charts, schemas, documents.
+
+``fields.csv`` is the glossary, by the names that JSON has. A record of an answer holds numbers in base units under
+these names; a table is a view of records. Where a name says something else in one kind of record, the row is that of
+``RECORD.NAME``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, per_hour, size
+
+#: Plain data of one row.
+Record: TypeAlias = Mapping[str, Any]
+#: A column: the name of a field, a percentile of it behind a dot; or a head with its cells.
+Column: TypeAlias = "str | tuple[str, Sequence[str]]"
+#: Ways to write a value that no format specification says.
+_WRITERS: Mapping[str, Callable[[Any], str]] = {
+    "amount": amount,
+    "dollars": dollars,
+    "per_hour": per_hour,
+    "size": size,
+    "layout": layout_label,
+    "part": lambda name: PART_NAMES[name],
+    "text": str,
+}
+#: Of predictions: where a name ends so, it is an end of what 80 % of measured values lie between.
+ENDS: Mapping[str, str] = {"_low": "Lower", "_high": "Upper"}
+
+
+class Field(NamedTuple):
+    """A number or text of records as people see it."""
+
+    name: str
+    """In JSON and CSV; ``RECORD.NAME`` where it says something else in other records."""
+    type: str
+    """Of its values: a type of JSON or the name of a record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
+    unit: str
+    """In records, 1 where it has none; empty of texts and records."""
+    heading: str
+    """Of a column, with the unit that is written; ``{}`` stands for a percentile."""
+    writing: str
+    """How a value is written: a factor if there is one, and a format specification or one of some words."""
+    missing: str
+    """What is written for null."""
+    meaning: str
+    """What it is, in a sentence."""
+
+    def text(self, value: Any) -> str:
+        """Write a value in base units."""
+        if value is None:
+            return self.missing
+        *_, form = self.writing.split()
+        scaled = value if self.factor == 1.0 else self.factor * value
+        return _WRITERS[form](scaled) if form in _WRITERS else format(scaled, form)
+
+    @property
+    def factor(self) -> float:
+        """What is written over the value: 1000 where seconds are written as milliseconds."""
+        first, *form = self.writing.split()
+        return float(first) if form else 1.0
+
+
+@cache
+def glossary() -> Mapping[str, Field]:
+    """Return all fields by name."""
+    with Path(__file__).with_name("fields.csv").open(encoding="utf-8", newline="") as file:
+        return {row["name"]: Field(**row) for row in csv.DictReader(file)}
+
+
+def field(name: str, record: str = "") -> Field:
+    """Return what a name says in a kind of record.
+
+    Raises
+    ------
+    KeyError
+        If the glossary lacks it.
+    """
+    fields = glossary()
+    return fields.get(f"{record}.{name}") or fields[name]
+
+
+def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[str, Sequence[str]]:
+    """Return the head and the cells of a column.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        One per row.
+    named : str or (str, sequence of str)
+        Which.
+    kind : str
+        Of record.
+    """
+    if not isinstance(named, str):
+        return named
+    name, _, percentile = named.partition(".")
+    values = (record[name][percentile] if percentile else record[name] for record in records)
+    shown = field(name, kind)
+    return shown.heading.format(percentile), [shown.text(value) for value in values]
+
+
+def view(
+    title: str,
+    records: Sequence[Record],
+    columns: Iterable[Column],
+    *,
+    kind: str = "",
+    notes: Iterable[str] = (),
+    why: Iterable[str] = (),
+    least: Iterable[str] = (),
+) -> Table:
+    """Return records as a table.
+
+    Parameters
+    ----------
+    title : str
+        Above it.
+    records : sequence of mapping
+        One per row.
+    columns : iterable of str or (str, sequence of str)
+        In their order.
+    kind : str
+        Of record, where its names say something else than in others.
+    notes, why : iterable of str
+        Below it.
+    least : iterable of str
+        Fields or heads that a narrow terminal may leave out, the least important first.
+    """
+    made = [column(records, named, kind) for named in columns]
+    rows = tuple(zip(*(cells for _, cells in made), strict=True))
+    heads = tuple(_head(named, kind) for named in least)
+    return Table(title, tuple(head for head, _ in made), rows, tuple(notes), tuple(why), heads)
+
+
+def _head(named: str, kind: str) -> str:
+    name, _, percentile = named.partition(".")
+    return field(name, kind).heading.format(percentile) if name in glossary() else named
+
+
+def details(records: Sequence[Record], names: Iterable[str], kind: str = "") -> dict[str, list[float | str]]:
+    """Return what hovering over points says: fields of their records; counts stay numbers."""
+    said: dict[str, list[float | str]] = {}
+    for name in names:
+        shown = field(name, kind)
+        values = [record[name] for record in records]
+        said[shown.heading] = [value if isinstance(value, int) else shown.text(value) for value in values]
+    return said

@@ -1,0 +1,226 @@
+"""What answers hold, as JSON schemas and as a page of the documents: made of the glossary of fields."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inference_econ.errors import UnknownNameError
+from inference_econ.report.fields import ENDS, Field, glossary
+from inference_econ.report.page import Page
+from inference_econ.report.table import Table
+
+#: Types of JSON, by what the glossary calls them; all others are kinds of records.
+_TYPES: Mapping[str, str] = {
+    "number": "number", "integer": "integer", "boolean": "boolean", "text": "string", "null": "null",
+}  # fmt: skip
+#: Parts of a type between bars that no bracket encloses.
+_ALTERNATIVES = re.compile(r"(?:\([^)]*\)|[^|()])+")
+_ENTRY = re.compile(r"(?P<name>[\w-]+)(?P<ends>~?)(?P<optional>\??)(:(?P<type>\S+))?")
+#: What is written to show how, in the unit that is written.
+_EXAMPLE = 12.345
+_NAMED = "RECORD.FIELD: what a name says in one kind of record, or in the answer to one question."
+_MARKS = "~: with its ends, NAME_low and NAME_high; ?: not in every such record."
+_FOR_PEOPLE = """\
+# Fields of answers
+
+Written by `inference-econ fields --format markdown -o docs/reference/fields.md`, of the glossary that headings of
+tables and schemas are made of, too.
+
+Every answer is a record, which JSON (`--format json`, `.to_dict()`, HTTP) has whole. CSV and `.to_frame()` have its
+rows, whose columns are names of fields, joined by underscores where one holds others (`ttft_seconds_p50`). Numbers are
+in base units, 1 where there is none. A field with a `~` has two more beside it, `NAME_low` and `NAME_high`: 80 % of
+measured values lie between them, and they are null where nobody knows. Types are those of JSON or names of records;
+`[]` are lists, `{}` values by name, and `?` may be null. `inference-econ fields recommend --format json` writes the
+JSON schema of an answer, and so does the OpenAPI document of `inference-econ serve`. The catalogue, `validate` and
+`sweep` have data of their own.
+"""
+
+
+class Entry(NamedTuple):
+    """A field of a kind of record."""
+
+    field: Field
+    """What it says there."""
+    name: str
+    """In the record."""
+    type: str
+    """Of its values there."""
+    ends: bool
+    """Whether the record has both ends of it, too."""
+    optional: bool
+    """Whether some records of the kind lack it."""
+
+
+@cache
+def _document() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("records.toml").read_text(encoding="utf-8"))
+
+
+def questions() -> tuple[str, ...]:
+    """Return the questions whose answers are described."""
+    return tuple(_document()["answers"])
+
+
+def _kinds() -> Mapping[str, str]:
+    """Return what answers and kinds of records hold, by their names."""
+    return {**_document()["answers"], **_document()["records"]}
+
+
+def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[Entry]:
+    """Yield the fields of a kind of record, or of the answer to a question.
+
+    Parameters
+    ----------
+    kind : str
+        Of record, or a question.
+    within : tuple of str
+        Kinds that it is a part of; what their fields say goes first.
+
+    Raises
+    ------
+    KeyError
+        If there is no such kind, or the glossary lacks one of its fields.
+    """
+    within = (*within, kind)
+    for word in _kinds()[kind].split():
+        if word.startswith("+"):
+            part = entries(word.strip("+?"), within)
+            yield from (entry._replace(optional=True) for entry in part) if word.endswith("?") else part
+            continue
+        match = _ENTRY.fullmatch(word)
+        assert match is not None, word
+        name = match["name"]
+        special = [key for key in (f"{outer}.{name}" for outer in within) if key in glossary()]
+        field = glossary()[special[0] if special else name]
+        yield Entry(field, name, match["type"] or field.type, bool(match["ends"]), bool(match["optional"]))
+
+
+def json_schema(kind: str, place: str = "#/$defs/") -> dict[str, Any]:
+    """Return what a kind of record, or the answer to a question, holds.
+
+    Parameters
+    ----------
+    kind : str
+        Of record, or a question.
+    place : str
+        Where schemas of records stand that are inside of it.
+    """
+    properties: dict[str, Any] = {}
+    required = []
+    for entry in entries(kind):
+        about = {"description": entry.field.meaning}
+        if entry.field.unit:
+            about["unit"] = entry.field.unit
+        properties[entry.name] = _of_type(entry.type, place) | about
+        if not entry.optional:
+            required.append(entry.name)
+        for end, which in ENDS.items() if entry.ends else ():
+            meaning = f"{which} end of 80 % of measured values; null where nobody knows."
+            properties[entry.name + end] = _of_type(f"({entry.type})?", place) | about | {"description": meaning}
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def definitions(place: str = "#/$defs/") -> dict[str, Any]:
+    """Return the schemas of all kinds of records that are inside of answers."""
+    return {kind: json_schema(kind, place) for kind in _document()["records"]}
+
+
+def _of_type(text: str, place: str) -> dict[str, Any]:
+    """Return the schema of a type as the glossary writes it."""
+    either = _ALTERNATIVES.findall(text)
+    if len(either) > 1:
+        return {"anyOf": [_of_type(part, place) for part in either]}
+    if text.endswith("?"):
+        return {"anyOf": [_of_type(text[:-1], place), {"type": "null"}]}
+    if text.endswith("[]"):
+        return {"type": "array", "items": _of_type(text[:-2], place)}
+    if text.endswith("{}"):
+        return {"type": "object", "additionalProperties": _of_type(text[:-2], place)}
+    if text.startswith("("):
+        return _of_type(text[1:-1], place)
+    return {"type": _TYPES[text]} if text in _TYPES else {"$ref": f"{place}{text}"}
+
+
+@dataclass(frozen=True)
+class FieldsPage(Page):
+    """The glossary, or what it says of one name, ready to be shown.
+
+    Attributes
+    ----------
+    name : str or None
+        A question, a kind of record or a field; None for all fields.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such name.
+    """
+
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse names that mean nothing."""
+        known = {*_kinds(), *(name.rpartition(".")[-1] for name in glossary())}
+        if self.name is None or self.name in known:
+            return
+        near = get_close_matches(self.name, sorted(known), n=4)
+        hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
+        raise UnknownNameError(
+            f"{self.name!r} is no field, record or question; {hint} 'inference-econ fields' lists all fields"
+        )
+
+    def tables(self) -> Sequence[Table]:
+        """One row per field."""
+        if self.name is not None and self.name in _kinds():
+            rows = [(_with_marks(entry), entry.type, entry.field) for entry in entries(self.name)]
+            title, notes = f"What {self.name} holds", (_MARKS,)
+        else:
+            rows = [(field.name, field.type, field) for field in self._fields()]
+            title, notes = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers", (_NAMED,)
+        cells = tuple((name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows)
+        return (
+            Table(title, ("field", "type", "unit", "in tables", "meaning"), cells, notes, least=("in tables", "type")),
+        )
+
+    def record(self) -> object:
+        """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""
+        if self.name is not None and self.name in _kinds():
+            return {**json_schema(self.name), "$defs": definitions()}
+        return [field._asdict() for field in self._fields()]
+
+    def markdown(self) -> str:
+        """Of all fields, the page of the documents."""
+        if self.name is not None:
+            return super().markdown()
+        answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]
+        inside = [f"- `{kind}`: {_listed(kind)}\n" for kind in _kinds() if kind not in questions()]
+        parts = [_FOR_PEOPLE, "\n## Answers\n\n", *answers, "\n## Records inside of them\n\n", *inside]
+        return "".join([*parts, "\n## Fields\n\n", super().markdown()])
+
+    def _fields(self) -> list[Field]:
+        """Return all fields, or those of a name."""
+        return [field for field in glossary().values() if self.name in (None, field.name.rpartition(".")[-1])]
+
+
+def _headed(field: Field) -> str:
+    """Write the heading of a field, and of a number how one is written under it."""
+    heading = field.heading.format("p90")
+    if not heading or field.type.strip("?") != "number":
+        return heading
+    value = _EXAMPLE / field.factor
+    return f"{heading}: {value:.5g} as {field.text(value)}"
+
+
+def _with_marks(entry: Entry) -> str:
+    return f"{entry.name}{'~' * entry.ends}{'?' * entry.optional}"
+
+
+def _listed(kind: str) -> str:
+    return ", ".join(f"{entry.name}{'~' * entry.ends}" for entry in entries(kind))

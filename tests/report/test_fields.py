@@ -1,0 +1,114 @@
+"""The glossary of fields: every name, heading and way to write, and what is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import UnknownNameError
+from inference_econ.report.fields import Field, column, details, field, glossary, view
+from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
+
+SHOWN = [known for known in glossary().values() if known.heading]
+LAYOUT = {"tp": 4.0, "dp": 1.0, "pp": 2.0, "stage": 4.0, "cut": "1d"}
+RECORDS = [
+    {
+        "accelerators": 8,
+        "layout": LAYOUT,
+        "utilization": 0.456,
+        "ttft_seconds": {"p90": 0.1234},
+        "accelerators_rented": 8,
+    },
+    {"accelerators": 2, "layout": LAYOUT, "utilization": 0.0, "ttft_seconds": {"p90": None}, "accelerators_rented": 0},
+]
+
+
+@pytest.mark.parametrize("known", glossary().values(), ids=lambda known: known.name)
+def test_every_field_says_what_it_is(known: Field) -> None:
+    assert known.meaning[0].isupper() or known.meaning[0].isdigit()
+    assert known.meaning.endswith(".")
+    assert bool(known.heading) is bool(known.writing)
+    if known.name.rpartition(".")[-1].endswith(("seconds", "bytes")):
+        assert known.unit in {"s", "B"}
+    if "null" in known.meaning:
+        assert "?" in known.type or "null" in known.type
+
+
+@pytest.mark.parametrize("known", SHOWN, ids=lambda known: known.name)
+def test_what_is_shown_is_written_as_text(known: Field) -> None:
+    typical = {"layout": LAYOUT, "text": "text"}
+    value = "launches" if known.writing == "part" else typical.get(known.type.strip("?"), 3)
+    assert isinstance(known.text(value), str)
+    assert known.text(value)
+    assert known.text(None) == known.missing
+
+
+def test_a_heading_has_one_unit() -> None:
+    said: dict[str, set[str]] = {}
+    for known in SHOWN:
+        said.setdefault(known.heading, set()).add(known.unit)
+    assert {heading: units for heading, units in said.items() if len(units) > 1} == {}
+
+
+def test_the_page_of_the_documents_is_that_of_the_glossary() -> None:
+    """Headings, units and a number as it is written are on it: what changes one of them changes the page."""
+    kept = Path(__file__).parents[2] / "docs" / "reference" / "fields.md"
+    command = "inference-econ fields --format markdown -o docs/reference/fields.md"
+    assert kept.read_text(encoding="utf-8") == FieldsPage().markdown(), command
+
+
+def test_a_table_is_a_view_of_records() -> None:
+    shown = view(
+        "Two", RECORDS, ("accelerators", "layout", ("mine", ("a", "b")), "utilization", "ttft_seconds.p90"),
+        notes=["note"], least=("utilization", "ttft_seconds.p90", "mine"),
+    )  # fmt: skip
+    assert shown.columns == ("GPUs", "layout", "mine", "busy %", "TTFT p90 ms")
+    assert shown.rows == (("8", "tp4pp2", "a", "46", "123"), ("2", "tp4pp2", "b", "0", "grows"))
+    assert (shown.notes, shown.least) == (("note",), ("busy %", "TTFT p90 ms", "mine"))
+
+
+def test_hovering_says_counts_as_numbers_and_the_rest_as_tables_do() -> None:
+    names = ("accelerators_rented", "utilization")
+    assert details(RECORDS, names) == {"rented": [8, 0], "busy %": ["46", "0"]}
+
+
+def test_a_kind_of_record_may_say_something_else() -> None:
+    assert field("utilization", "tier").meaning != field("utilization").meaning
+    assert column([{"utilization": 0.12345}], "utilization", "tier") == ("busy %", ["12"])
+    with pytest.raises(KeyError):
+        field("utilisation_of_nobody")
+
+
+def test_no_field_is_without_a_record_that_has_it() -> None:
+    kinds = (*questions(), *definitions())
+    used = {entry.field.name for kind in kinds for entry in entries(kind)}
+    assert set(glossary()) - used == set()
+
+
+def test_types_of_the_glossary_are_schemas() -> None:
+    choice = json_schema("choice")["properties"]
+    assert choice["ttft_seconds"]["$ref"] == "#/$defs/statistics"
+    assert choice["ttft_seconds_low"]["anyOf"] == [{"$ref": "#/$defs/statistics"}, {"type": "null"}]
+    assert choice["accelerators_rented"]["type"] == "integer"
+    assert (choice["ttft_seconds"]["unit"], choice["binding"].get("unit")) == ("s", None)
+    cost = json_schema("what_if_input")["properties"]["dollars"]
+    number = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    assert (cost["type"], cost["items"]) == ("array", {"type": "array", "items": number})
+    assert json_schema("recommend")["required"] == ["targets", "choices"]
+    calibration = json_schema("load")["properties"]["calibration"]["anyOf"]
+    of_profile = {"type": "object", "additionalProperties": {"$ref": "#/$defs/calibration"}}
+    assert calibration == [{"$ref": "#/$defs/calibration"}, of_profile, {"type": "null"}]
+
+
+def test_names_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"'layuot' is no field, record or question; did you mean layout"):
+        FieldsPage("layuot")
+    with pytest.raises(UnknownNameError, match=r"questions: frontier, explain, .* lists all fields"):
+        FieldsPage("#")
+    assert [row[0] for row in FieldsPage("weights").tables()[0].rows] == [
+        "weights",
+        "infer.weights",
+        "inferred_offer.weights",
+    ]
+    assert "What layout holds" in FieldsPage("layout").tables()[0].title
