@@ -100,9 +100,15 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     if not isinstance(named, str):
         return named
     name, _, percentile = named.partition(".")
-    values = (record[name][percentile] if percentile else record[name] for record in records)
     shown = field(name, kind)
-    return shown.heading.format(percentile), [shown.text(value) for value in values]
+    return shown.heading.format(percentile), [_cell(record[name], shown, percentile) for record in records]
+
+
+def _cell(value: Any, shown: Field, percentile: str) -> str:
+    """Write a value, or a percentile of it; a dash where only others are known."""
+    if not percentile:
+        return shown.text(value)
+    return shown.text(value[percentile]) if percentile in value else "-"
 
 
 def view(

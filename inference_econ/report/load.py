@@ -16,6 +16,7 @@ from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, caveats, charts
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, chances_notes, chances_record
@@ -30,7 +31,6 @@ from inference_econ.report.service import (
     picked,
     service_record,
     service_title,
-    statistics,
 )
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
@@ -131,24 +131,13 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
     shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
-    holds, cells = chances_column(targets, [point.chances for point in points])
-    columns = [
-        *("requests/s", "busy %", "in flight"),
-        *(_column(*each) for each in shown),
-        *(("kept %", "good/s") if promised else ()),
-        *holds,
-        *("$/M tokens", "$/M output"),
+    columns: list[Column] = [
+        *("request_rate", "utilization", "in_flight_per_instance"),
+        *(f"{name}_seconds.{which}" for name, which in shown),
+        *(("kept_share", "good_requests_per_second") if promised else ()),
+        *chances_column(targets, [point.chances for point in points]),
+        *("dollars_per_million_tokens", "dollars_per_million_output_tokens"),
     ]
-    rows = []
-    for point, cell in zip(points, cells, strict=True):
-        load = point.load
-        row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", amount(load.in_flight)]
-        row += [_or_without_end(statistics(load, name, targets)[which], name) for name, which in shown]
-        if point.kept is not None and point.good_per_second is not None:
-            row += [amount(100 * point.kept), amount(point.good_per_second)]
-        row += cell
-        row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
-        rows.append(tuple(row))
     sheet = points[0].sheet
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
     subjects = under_load((point.sheet.service, point.load) for point in points)
@@ -166,13 +155,12 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     why += startable_notes([setup])
     why += caveats.remarks(subjects, SEEN)
     least = (
-        "in flight",
-        "good/s",
-        "$/M output",
-        *(_column(*each) for each in _LEAST if each[1] not in _promised_of(each[0], targets)),
+        *("in_flight_per_instance", "good_requests_per_second", "dollars_per_million_output_tokens"),
+        *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
     title = service_title("A fleet under load", [sheet.service], promises=targets)
-    return Table(title, tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
+    records = [_point_record(point, targets) for point in points]
+    return view(title, records, columns, notes=notes, why=why, least=least)
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:
@@ -246,18 +234,6 @@ def _promises(targets: Targets) -> str:
 def _promised_of(name: str, targets: Targets) -> set[str]:
     """The statistic that is promised of a latency; none if nothing is."""
     return {targets.percentile_of(name)} if name in targets.given else set()
-
-
-def _column(name: str, which: str) -> str:
-    """The head of the column of a percentile of a latency."""
-    return f"{name.upper()} {which} {'s' if name == 'e2e' else 'ms'}"
-
-
-def _or_without_end(seconds: float, name: str) -> str:
-    """A latency in milliseconds, the time to the last token in seconds."""
-    if not math.isfinite(seconds):
-        return "grows"
-    return f"{seconds:.3g}" if name == "e2e" else milliseconds(seconds)
 
 
 def simulation_table(points: Sequence[LoadPoint]) -> Table:

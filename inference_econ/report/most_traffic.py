@@ -10,23 +10,22 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
-from inference_econ.formulas import money
 from inference_econ.report import caveats
+from inference_econ.report.fields import view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, planned_notes
 from inference_econ.report.recommend import (
     choice_chances,
-    choice_layout,
     choice_record,
-    instances_label,
+    several_chips,
+    shown_record,
     with_practices,
 )
 from inference_econ.report.record import flat_frame, targets_record
-from inference_econ.report.service import SEEN, fleet_name, milliseconds, service_title
+from inference_econ.report.service import SEEN, fleet_name, service_title
 from inference_econ.report.startable import cannot_start, startable_notes
-from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
-from inference_econ.serving import Loaded
+from inference_econ.report.table import Table, assumptions_label, per_hour
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,38 +70,41 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
 
 def most_traffic_table(answer: MostTraffic) -> Table:
     """Deployments, the one that carries most first."""
-    targets, given = answer.targets, answer.targets.given
-    ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
-    services = [choice.service for choice in answer]
-    several = len({service.setup.hardware.name for service in services}) > 1
+    targets = answer.targets
+    ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
     kept = [choice_chances(choice, targets) for choice in answer]
-    holds, cells = chances_column(targets, kept)
-    columns = (
-        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
-        "$ per hour", "$/M output", "busy %", f"TTFT {ttft} ms", f"TPOT {tpot} ms", *holds, "binding",
-    )  # fmt: skip
-    rows = [
-        (*_row(choice, targets)[0 if several else 1 :], *cell, choice.binding)
-        for choice, cell in zip(answer, cells, strict=True)
-    ]
     subjects = under_load((choice.service, choice.instance_load) for choice in answer)
-    setups = [service.setup for service in services]
-    notes = (
-        f"The most requests for {answer.means.text}, {_within(targets)}; binding: what a little more would break.",
-        *planned_notes(targets, kept),
-        *(["With a promised E2E no pools that prefill and decode apart are compared."] if "e2e" in given else []),
-        *cannot_start(setups),
-        *caveats.warnings(subjects),
+    setups = [choice.service.setup for choice in answer]
+    columns = (
+        *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
+        "output_tokens_per_second", "dollars_per_hour", "dollars_per_million_output_tokens", "utilization", ttft,
+        tpot, *chances_column(targets, kept), "binding",
+    )  # fmt: skip
+    services = [choice.service for choice in answer]
+    together = "With a promised E2E no pools that prefill and decode apart are compared."
+    table = view(
+        service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
+        [{**shown_record(choice, targets), **_output(choice)} for choice in answer],
+        columns,
+        notes=(
+            f"The most requests for {answer.means.text}, {_within(targets)}; binding: what a little more would break.",
+            *planned_notes(targets, kept),
+            *([together] if "e2e" in targets.given else []),
+            *cannot_start(setups),
+            *caveats.warnings(subjects),
+        ),
+        why=(
+            "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
+            f"instances, see 'disaggregate') the fuller pool binds. Assumptions: {assumptions_label(setups)}.",
+            *startable_notes(setups),
+            *caveats.remarks(subjects, SEEN),
+        ),
+        least=(
+            *("output_tokens_per_second", "utilization", "accelerators_rented"),
+            *("dollars_per_million_output_tokens", "binding"),
+        ),
     )
-    why = (
-        f"tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode instances, "
-        f"see 'disaggregate') the fuller pool binds. Assumptions: {assumptions_label(setups)}.",
-        *startable_notes(setups),
-        *caveats.remarks(subjects, SEEN),
-    )
-    least = ("tokens/s", "busy %", "rented", "$/M output", "binding")
-    title = service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets)
-    return with_practices(Table(title, columns, tuple(rows), notes, why, least), answer)
+    return with_practices(table, answer)
 
 
 def _within(targets: Targets) -> str:
@@ -112,28 +114,10 @@ def _within(targets: Targets) -> str:
     return f"{100 * targets.fullest:g} % of what is completed"
 
 
-def _row(choice: AnyChoice, targets: Targets) -> tuple[str, ...]:
-    """A deployment, the name of its chip first."""
-    service = choice.service
-    return (
-        service.setup.hardware.name, str(choice.accelerators), str(choice.rented), instances_label(choice),
-        layout_label(choice_layout(choice)),
-        *_numbers(choice.load, choice.replicas, service.requests.osl.mean, choice.dollars_per_hour, targets),
-    )  # fmt: skip
-
-
-def _numbers(load: Loaded, replicas: int, answer: float, bill: float, targets: Targets) -> tuple[str, ...]:
-    """What is carried, costs and is seen: from the load of each replica, answers [tokens] and the bill [USD/h]."""
-    requests = load.requests_per_second * replicas
-    return (
-        f"{requests:.4g}",
-        f"{requests * answer:,.0f}",
-        per_hour(bill),
-        dollars(float(money.dollars_per_million(bill / 3600.0, requests * answer))),
-        f"{100 * load.utilization:.0f}",
-        milliseconds(targets.seen("ttft", load)),
-        milliseconds(targets.seen("tpot", load)),
-    )
+def _output(choice: AnyChoice) -> dict[str, float]:
+    """What a deployment gives to its users, as plain data."""
+    requests = choice.load.requests_per_second * choice.replicas
+    return {"output_tokens_per_second": requests * choice.service.requests.osl.mean}
 
 
 def most_traffic_record(answer: MostTraffic) -> dict[str, Any]:
@@ -144,13 +128,5 @@ def most_traffic_record(answer: MostTraffic) -> dict[str, Any]:
             "dollars_per_hour": answer.means.dollars_per_hour,
         },
         "targets": targets_record(answer.targets),
-        "choices": [
-            {
-                **choice_record(choice, answer.targets),
-                "output_tokens_per_second": choice.load.requests_per_second
-                * choice.replicas
-                * choice.service.requests.osl.mean,
-            }
-            for choice in answer
-        ],
+        "choices": [{**choice_record(choice, answer.targets), **_output(choice)} for choice in answer],
     }

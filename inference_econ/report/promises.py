@@ -6,21 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.chances import Chances
 from inference_econ.answers.promises import Targets
+from inference_econ.report.fields import Column
 
 _COLUMN = "holds %"
 #: Ends of what is known of errors, and how they are written.
 _ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
 
 
-def chances_column(targets: Targets, shown: Sequence[Chances]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A column of the probabilities of what is promised: its head, and the cell of each row.
-
-    Both are empty where nothing is promised, or nobody knows.
-    """
+def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
+    """A column of the probabilities of what is promised; none where nothing is promised, or nobody knows."""
     if not _known(targets, shown):
-        return (), [() for _ in shown]
-    names = targets.given
-    return (_COLUMN,), [("/".join(_percent(getattr(each, name)) for name in names),) for each in shown]
+        return []
+    return [(_COLUMN, ["/".join(_percent(getattr(each, name)) for name in targets.given) for each in shown])]
 
 
 def _percent(chance: float | None) -> str:

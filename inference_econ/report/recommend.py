@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.candidates import practice_of
@@ -19,6 +19,7 @@ from inference_econ.report import caveats, charts
 from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.disaggregated_record import fleet_record
+from inference_econ.report.fields import Record, details, view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, chances_record, planned_notes
@@ -153,55 +154,57 @@ def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
 
 def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
-    ttft, tpot, e2e = (targets.percentile_of(name) for name in NAMES)
-    partly = any(choice.rented != choice.accelerators for choice in choices)
-    several = len({choice.service.setup.hardware.name for choice in choices}) > 1
+    ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice_chances(choice, targets) for choice in choices]
-    holds, cells = chances_column(targets, kept)
-    columns = (
-        *(("hardware",) if several else ()), "GPUs", *(("rented",) if partly else ()), "instances", "layout",
-        "$ per hour", "$/M output",
-        "busy %", f"TTFT {ttft} ms", f"TPOT {tpot} ms", f"E2E {e2e} s", *holds, "binding",
-    )  # fmt: skip
-    rows = []
-    for choice, cell in zip(choices, cells, strict=True):
-        load, service = choice.load, choice.service
-        rows.append(
-            (
-                *((service.setup.hardware.name,) if several else ()),
-                str(choice.accelerators),
-                *((str(choice.rented),) if partly else ()),
-                instances_label(choice),
-                layout_label(choice_layout(choice)),
-                per_hour(choice.dollars_per_hour),
-                dollars(choice.dollars_per_million_output_tokens),
-                f"{100 * load.utilization:.0f}",
-                milliseconds(load.ttft_seconds[ttft]),
-                milliseconds(load.tpot_seconds[tpot]),
-                f"{load.e2e_seconds[e2e]:.3g}" if not isinstance(choice, PooledChoice) else "-",
-                *cell,
-                choice.binding,
-            )
-        )
-    services = [choice.service for choice in choices]
-    best, setups = choices[0], [service.setup for service in services]
+    best, setups = choices[0], [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
-    notes = (
-        *_idle(best),
-        *_before(choices),
-        *planned_notes(targets, kept),
-        *cannot_start(setups),
-        *caveats.warnings(subjects),
+    columns = (
+        *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
+        "dollars_per_million_output_tokens", "utilization", ttft, tpot, e2e, *chances_column(targets, kept),
+        "binding",
+    )  # fmt: skip
+    table = view(
+        recommend_title(choices, targets),
+        [shown_record(choice, targets) for choice in choices],
+        columns,
+        notes=(
+            *_idle(best),
+            *_before(choices),
+            *planned_notes(targets, kept),
+            *cannot_start(setups),
+            *caveats.warnings(subjects),
+        ),
+        why=(
+            f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
+            *_played(choices),
+            *startable_notes(setups),
+            *caveats.remarks(subjects, SEEN),
+        ),
+        least=("dollars_per_million_output_tokens", "utilization", "accelerators_rented", e2e, "binding"),
     )
-    why = (
-        f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
-        *_played(choices),
-        *startable_notes(setups),
-        *caveats.remarks(subjects, SEEN),
-    )
-    least = ("$/M output", "busy %", "rented", f"E2E {e2e} s", "binding")
-    table = Table(recommend_title(choices, targets), columns, tuple(rows), notes, why, least)
     return with_practices(table, choices)
+
+
+def several_chips(choices: Sequence[AnyChoice]) -> Sequence[str]:
+    """The column of chips, where there are several."""
+    return ("hardware",) if len({choice.service.setup.hardware.name for choice in choices}) > 1 else ()
+
+
+def _partly_rented(choices: Sequence[AnyChoice]) -> Sequence[str]:
+    """The column of chips that are billed, where some of them are not used."""
+    return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
+
+
+def shown_record(choice: AnyChoice, targets: Targets) -> dict[str, Any]:
+    """One deployment as tables and pictures have it: both pools in its layout, who can start it, and its recipe."""
+    layout = choice_layout(choice)
+    return {
+        **choice_record(choice, targets),
+        "replicas": instances_label(choice),
+        "layout": layout,
+        "engine": layout.get("engine", ""),
+        "practice": practice_of(choice.service.setup, choice.service.speculation),
+    }
 
 
 def with_practices(table: Table, choices: Sequence[AnyChoice]) -> Table:
@@ -233,6 +236,8 @@ def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
     return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
 
 
+#: What hovering over a deployment says.
+_HOVER = ("accelerators", "replicas", "layout", "engine", "practice", "utilization", "binding")
 #: What users wait for: in promises, and on an axis.
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
@@ -244,30 +249,21 @@ def recommend_charts(choices: Sequence[AnyChoice], targets: Targets) -> list[Plo
 
 def _cost_over(name: str, choices: Sequence[AnyChoice], targets: Targets) -> Plot:
     which, limit = targets.percentile_of(name), targets.given.get(name)
-    best, *others = choices
-    chips = dict.fromkeys(choice.service.setup.hardware.name for choice in others)
-    series = [_points(f"the cheapest: {choice_label(best)}", name, [best], which)]
-    for chip in chips:
-        of_chip = [choice for choice in others if choice.service.setup.hardware.name == chip]
-        series.append(_points(f"further: {chip}", name, of_chip, which))
+    best, *others = (shown_record(choice, targets) for choice in choices)
+    wait = f"{name}_seconds"
+    series = [_points(f"the cheapest: {choice_label(choices[0])}", wait, [best], which)]
+    for chip in dict.fromkeys(record["hardware"] for record in others):
+        of_chip = [record for record in others if record["hardware"] == chip]
+        series.append(_points(f"further: {chip}", wait, of_chip, which))
     marks = {} if limit is None else {f"promised {name.upper()} {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
     return Plot(_WAITS[name], f"{name.upper()} {which} [ms]", "US dollars per hour", tuple(series), marks=marks)
 
 
-def _points(label: str, name: str, choices: Sequence[AnyChoice], which: str) -> Series:
+def _points(label: str, wait: str, records: Sequence[Record], which: str) -> Series:
     """Deployments as points, with what they are to be told by hovering."""
-    waits = [getattr(choice.load, f"{name}_seconds")[which] for choice in choices]
-    details: dict[str, list[float | str]] = {
-        "GPUs": [choice.accelerators for choice in choices],
-        "instances": [instances_label(choice) for choice in choices],
-        "layout": [layout_label(choice_layout(choice)) for choice in choices],
-        "engine": [str(choice_layout(choice).get("engine", "")) for choice in choices],
-        "recipe": [practice_of(choice.service.setup, choice.service.speculation) for choice in choices],
-        "busy %": [f"{100 * choice.load.utilization:.0f}" for choice in choices],
-        "binding": [choice.binding for choice in choices],
-    }
-    costs = [choice.dollars_per_hour for choice in choices]
-    return Series(label, [1e3 * wait for wait in waits], costs, points=True, details=details)
+    waits = [1e3 * record[wait][which] for record in records]
+    costs = [record["dollars_per_hour"] for record in records]
+    return Series(label, waits, costs, points=True, details=details(records, _HOVER))
 
 
 def _idle(best: AnyChoice) -> list[str]:
