@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.engine import MACHINE, MEASURED, OperatorCosts, Setup, StepCosts, recorded_key
+from inference_econ.engine import MACHINE, MEASURED, Setup, StepCosts, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats, charts, step_pictures
+from inference_econ.report.fields import view
 from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import AnswerPage, Bar, Block, Pieces
 from inference_econ.report.record import HEAD, facts
@@ -239,25 +240,11 @@ def _single(costs: StepCosts) -> dict[str, float]:
 
 def operator_table(explanation: Explanation) -> Table:
     """The operator table of a step: what each row does, and what bounds it."""
-    setup = explanation.setup
-    rows = tuple(
-        (
-            row.name,
-            f"{row.repeats:g}",
-            amount(row.flop / 1e9),
-            amount(row.moved_bytes / 1e6),
-            amount(row.flop / row.moved_bytes) if row.moved_bytes else "-",
-            f"{ridge(setup, row.unit):.0f} {row.unit}",
-            *(f"{seconds * 1e3:.3f}" for seconds in (row.seconds, row.network_seconds, row.launch_seconds)),
-            row.bound,
-            f"{100 * row.achieved:.0f}",
-        )
-        for row in explanation.operators
-    )
+    ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
-        *("operator", "times", "GFLOP", "MB", "FLOP/B", "ridge", "ms", "net", "launch"),
-        *("bound", "peak %"),
-    )
+        "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "network_seconds",
+        "launch_seconds", "bound", "achieved",
+    )  # fmt: skip
     notes = [
         "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",
         "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
@@ -270,9 +257,8 @@ def operator_table(explanation: Explanation) -> Table:
             f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
             "see what the assumptions say of overlaps and of the host."
         )
-    return Table(
-        "Operators", columns, rows, why=tuple(notes), least=("peak %", "launch", "net", "ridge", "FLOP/B", "times")
-    )
+    least = ("achieved", "launch_seconds", "network_seconds", "ridge", "flop_per_byte", "repeats")
+    return view("Operators", _operator_records(explanation), columns, kind="operator", why=notes, least=least)
 
 
 def _mesh(explanation: Explanation) -> list[str]:
@@ -330,16 +316,19 @@ def operator_frame(explanation: Explanation) -> pd.DataFrame:
     """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
     import pandas as pd
 
-    return pd.DataFrame([_operator_record(row) for row in explanation.operators])
+    return pd.DataFrame(_operator_records(explanation))
 
 
-def _operator_record(row: OperatorCosts) -> dict[str, object]:
-    return {
-        **asdict(row),
-        "flop_per_byte": row.flop / row.moved_bytes if row.moved_bytes else None,
-        "seconds": row.seconds,
-        "bound": row.bound,
-    }
+def _operator_records(explanation: Explanation) -> list[dict[str, Any]]:
+    return [
+        {
+            **asdict(row),
+            "flop_per_byte": row.flop / row.moved_bytes if row.moved_bytes else None,
+            "seconds": row.seconds,
+            "bound": row.bound,
+        }
+        for row in explanation.operators
+    ]
 
 
 def ridge(setup: Setup, unit: str) -> float:
@@ -369,7 +358,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,
-        "operators": [_operator_record(row) for row in explanation.operators],
+        "operators": _operator_records(explanation),
         "tokens_per_second_per_user": explanation.tokens_per_second,
         f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
         "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},

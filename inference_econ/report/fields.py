@@ -23,6 +23,7 @@ Column: TypeAlias = "str | tuple[str, Sequence[str]]"
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "amount": amount,
     "dollars": dollars,
+    "dollars_or_0": lambda value: dollars(value) if value else "0",
     "per_hour": per_hour,
     "size": size,
     "layout": layout_label,
@@ -58,6 +59,10 @@ class Field(NamedTuple):
         *_, form = self.writing.split()
         scaled = value if self.factor == 1.0 else self.factor * value
         return _WRITERS[form](scaled) if form in _WRITERS else format(scaled, form)
+
+    def head(self, percentile: str = "") -> str:
+        """Write the heading, of a percentile if there is one."""
+        return " ".join(self.heading.format(percentile).split())
 
     @property
     def factor(self) -> float:
@@ -101,14 +106,16 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
         return named
     name, _, percentile = named.partition(".")
     shown = field(name, kind)
-    return shown.heading.format(percentile), [_cell(record[name], shown, percentile) for record in records]
+    return shown.head(percentile), [_cell(record, name, shown, percentile) for record in records]
 
 
-def _cell(value: Any, shown: Field, percentile: str) -> str:
-    """Write a value, or a percentile of it; a dash where only others are known."""
+def _cell(record: Record, name: str, shown: Field, percentile: str) -> str:
+    """Write a value, or a percentile of it: nothing where a record lacks it, a dash where it has other percentiles."""
+    if name not in record:
+        return ""
     if not percentile:
-        return shown.text(value)
-    return shown.text(value[percentile]) if percentile in value else "-"
+        return shown.text(record[name])
+    return shown.text(record[name][percentile]) if percentile in record[name] else "-"
 
 
 def view(
@@ -146,7 +153,7 @@ def view(
 
 def _head(named: str, kind: str) -> str:
     name, _, percentile = named.partition(".")
-    return field(name, kind).heading.format(percentile) if name in glossary() else named
+    return field(name, kind).head(percentile) if name in glossary() else named
 
 
 def details(records: Sequence[Record], names: Iterable[str], kind: str = "") -> dict[str, list[float | str]]:
@@ -155,5 +162,5 @@ def details(records: Sequence[Record], names: Iterable[str], kind: str = "") -> 
     for name in names:
         shown = field(name, kind)
         values = [record[name] for record in records]
-        said[shown.heading] = [value if isinstance(value, int) else shown.text(value) for value in values]
+        said[shown.head()] = [value if isinstance(value, int) else shown.text(value) for value in values]
     return said

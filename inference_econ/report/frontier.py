@@ -12,6 +12,7 @@ from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import Column, Record, column, view
 from inference_econ.report.heading import DECODE_STEPS, heading, subject_label
 from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
@@ -19,7 +20,7 @@ from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.speed_cost import costs_by_speed, curve_line, speed_cost_chart
 from inference_econ.report.startable import cannot_start, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
+from inference_econ.report.table import PART_NAMES, Table, remarks, warnings
 from inference_econ.search import Frontier, PlanTable, Point
 
 if TYPE_CHECKING:
@@ -99,30 +100,27 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     wanted = np.linspace(speed[0], speed[-1], rows)
     shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted} | {front.preferred_index()})
     best = front.preferred_index()
-    lines, points = [], front.points(shown)
-    for index, point in zip(shown, points, strict=True):
-        lines.append(
-            (
-                f"{amount(point.tokens_per_second_per_user)}{' *' if index == best else ''}",
-                dollars(point.dollars_per_million_output_tokens),
-                size(point.accelerators),
-                layout_label(point.layout),
-                size(point.batch),
-                amount(100 * point.mfu),
-                amount(100 * point.bandwidth_utilization),
-                PART_NAMES[point.limited_by],
-            )
-        )
-    columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    table = Table(
+    points = front.points(shown)
+    records = [point.record() for point in points]
+    table = view(
         frontier_title(front),
-        columns,
-        tuple(lines),
+        records,
+        (
+            speeds_column(records, shown.index(best)), "dollars_per_million_output_tokens", "accelerators", "layout",
+            "batch", "mfu", "bandwidth_utilization", "limited_by",
+        ),
+        kind="frontier_point",
         notes=frontier_notes(front, points),
         why=frontier_why(front, points),
-        least=("MFU %", "MBU %", "mostly", "engine", "batch"),
-    )
+        least=("mfu", "bandwidth_utilization", "limited_by", "engine", "batch"),
+    )  # fmt: skip
     return with_engines(table, [point.layout for point in points], [front.setup])
+
+
+def speeds_column(records: Sequence[Record], best: int) -> Column:
+    """The speeds of points, one of them marked."""
+    head, cells = column(records, "tokens_per_second_per_user")
+    return head, [f"{cell}{' *' if row == best else ''}" for row, cell in enumerate(cells)]
 
 
 def frontier_title(front: Frontier) -> str:

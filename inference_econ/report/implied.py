@@ -11,6 +11,7 @@ from inference_econ.answers.implied import ImpliedHour, RevealedExponents
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import view
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import AnswerPage, Page, Pieces
 from inference_econ.report.record import HEAD, facts, flat_frame
@@ -121,22 +122,17 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
 
     def tables(self) -> Sequence[Table]:
         """The exponents that choose each offer."""
-        revealed = self.answer
-        rows = tuple(
-            (label, amount(speed), dollars(price), _words(low, high))
-            for label, speed, price, (low, high) in zip(
-                revealed.labels, revealed.tokens_per_second, revealed.dollars, self._pairs(), strict=True
-            )
-        )
+        revealed, records = self.answer, self.record()
         chosen = [
             label for label, (low, high) in zip(revealed.labels, self._pairs(), strict=True) if low <= _STUDY <= high
         ]
-        notes = [f"{len(rows)} offers; a buyer of the study, with an exponent of {_STUDY:g}, takes {chosen[0]}."]
+        notes = [f"{len(records)} offers; a buyer of the study, with an exponent of {_STUDY:g}, takes {chosen[0]}."]
         why = ("A buyer maximises speed^a / price (eq. 45). Where no a is given, another offer is better for every a.",)
-        heads = ("offer", "tokens/s per user", "$/M tokens", "exponent a")
-        return (Table("Which buyers would choose which offer", heads, rows, tuple(notes), why),)
+        exponents = ("exponent a", [_words(low, high) for low, high in self._pairs()])
+        columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)
+        return (view("Which buyers would choose which offer", records, columns, notes=notes, why=why),)
 
-    def record(self) -> object:
+    def record(self) -> list[dict[str, object]]:
         """One entry per offer; an offer that nobody chooses has no exponents, the fastest no upper one."""
         revealed = self.answer
         columns = zip(revealed.labels, revealed.tokens_per_second, revealed.dollars, self._pairs(), strict=True)

@@ -14,12 +14,13 @@ from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import Record, view
 from inference_econ.report.heading import heading, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.record import HEAD, facts, flat_frame
-from inference_econ.report.service import layout_of
+from inference_econ.report.service import layout_of, milliseconds
 from inference_econ.report.startable import cannot_start, startable_notes
-from inference_econ.report.table import Table, amount, dollars, layout_label
+from inference_econ.report.table import Table, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,15 +55,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
 
     def frame(self) -> pd.DataFrame:
         """Computing the prefix again, then every tier, unrounded."""
-        record = offload_record(self.answer)
-        names = {
-            "computing_seconds": "seconds",
-            "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
-            "ttft_seconds": "ttft_seconds",
-        }
-        ends = ("", "_low", "_high")
-        computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
-        return flat_frame([{"tier": "computing", **computing}, *record["tiers"]])
+        return flat_frame(_rows(self.answer))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Seconds against the length of the prefix."""
@@ -76,9 +69,13 @@ class PrefixCachePage(AnswerPage[Offloading]):
     def conclusion(self) -> Pieces:
         """Seconds of computing the prefix and of reading it from every tier."""
         answer = self.answer
-        read = " and ".join(f"{_ms(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:])
+        read = " and ".join(
+            f"{milliseconds(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:]
+        )
         reading = f", reading them {read}" if read else ""
-        computing = f"Computing its {answer.prefix_tokens:,.0f} tokens takes {_ms(answer.computing_seconds)} ms"
+        computing = (
+            f"Computing its {answer.prefix_tokens:,.0f} tokens takes {milliseconds(answer.computing_seconds)} ms"
+        )
         return (f"{computing} of an instance{reading}.",)
 
     def setups(self) -> Sequence[Setup]:
@@ -88,18 +85,6 @@ class PrefixCachePage(AnswerPage[Offloading]):
 
 def offload_table(offloading: Offloading) -> Table:
     """Computing a prefix again, then reading it from every tier."""
-    columns: tuple[str, ...] = (
-        "prefix from", "GB/s", "GB", "ms", "$/M tokens", "TTFT ms", "quicker from", "busy %"
-    )  # fmt: skip
-    held = offloading.conversation is not None
-    if held:
-        columns += ("needs GB", "kept s", "hit %")
-    first = (
-        "computing", "", "", _ms(offloading.computing_seconds), dollars(offloading.computing_dollars_per_million),
-        _ms(offloading.ttft_seconds), "", "",
-    )  # fmt: skip
-    rows = [first + (("", "", "") if held else ())]
-    rows += [_row(reading) for reading in offloading.readings]
     service = offloading.service
     notes = [
         f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, at "
@@ -121,25 +106,26 @@ def offload_table(offloading: Offloading) -> Table:
         *startable_notes([service.setup]),
         *caveats.remarks(offloading.subjects(), ("ttft",)),
     ]
-    least = ("kept s", "needs GB", "GB/s", "busy %")
-    return Table(_title(offloading), columns, tuple(rows), tuple(notes), tuple(why), least)
+    columns = (
+        "tier", "bytes_per_second", "capacity_bytes", "seconds", "dollars_per_million_tokens", "ttft_seconds",
+        "break_even_tokens", "utilization",
+        *(() if offloading.conversation is None else ("needed_bytes", "kept_seconds", "hit_rate")),
+    )  # fmt: skip
+    least = ("kept_seconds", "needed_bytes", "bytes_per_second", "utilization")
+    return view(_title(offloading), _rows(offloading), columns, kind="tier", notes=notes, why=why, least=least)
 
 
-def _row(reading: Reading) -> tuple[str, ...]:
-    row: tuple[str, ...] = (
-        reading.tier,
-        "" if math.isinf(reading.bytes_per_second) else amount(reading.bytes_per_second / 1e9),
-        amount(reading.capacity_bytes / 1e9),
-        _ms(reading.seconds),
-        dollars(reading.dollars_per_million) if reading.dollars_per_million else "0",
-        _ms(reading.ttft_seconds),
-        "never" if math.isinf(reading.break_even_tokens) else f"{reading.break_even_tokens:,.0f}",
-        f"{100 * reading.utilization:.2g}",
-    )
-    if reading.reuse is None:
-        return row
-    reuse = reading.reuse
-    return (*row, amount(reuse.needed_bytes / 1e9), f"{reuse.lifetime_seconds:.0f}", f"{100 * reuse.hit_rate:.1f}")
+def _rows(offloading: Offloading) -> list[Record]:
+    """Computing the prefix again, then every tier, as plain data."""
+    record = offload_record(offloading)
+    names = {
+        "computing_seconds": "seconds",
+        "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
+        "ttft_seconds": "ttft_seconds",
+    }
+    ends = ("", "_low", "_high")
+    computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
+    return [{"tier": "computing", **computing}, *record["tiers"]]
 
 
 def _conversation(conversation: Conversation) -> str:
@@ -173,10 +159,6 @@ def _routing(offloading: Offloading) -> list[str]:
 
 def _title(offloading: Offloading) -> str:
     return heading("Prefix cache", [offloading.service.setup], [])
-
-
-def _ms(seconds: float) -> str:
-    return amount(1e3 * seconds)
 
 
 def _time(seconds: float) -> str:

@@ -14,6 +14,7 @@ from inference_econ.answers.recommend import PooledChoice
 from inference_econ.engine import Setup
 from inference_econ.formulas import money
 from inference_econ.report import caveats, charts
+from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_record, kept_with
@@ -104,24 +105,26 @@ class PricePage(AnswerPage[Sheet]):
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     """Costs by kind of token."""
-    columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
-    rows = []
-    for kind in KINDS:
-        hourly = sheet.tokens_per_hour[kind]
-        if not hourly:
-            continue
-        cost = sheet.average[kind] * hourly / 1e6
-        row = [KIND_NAMES[kind], f"{hourly / 1e6:,.1f}", dollars(sheet.average[kind]), dollars(sheet.marginal[kind])]
-        row.append(per_hour(cost))
-        if api is not None:
-            row += [f"{api.get(kind, 0.0):g}", f"{(api.get(kind, 0.0) - sheet.average[kind]) * hourly / 1e6:,.2f}"]
-        rows.append(tuple(row))
-    total = ["all", f"{sum(sheet.tokens_per_hour.values()) / 1e6:,.1f}", dollars(sheet.dollars_per_million_tokens), ""]
-    total.append(per_hour(sheet.dollars_per_hour))
+    records = [record for record in _kind_records(sheet) if record["tokens_per_hour"]]
+    kinds = [str(record["tokens"]) for record in records]
+    every: Record = {
+        "tokens_per_hour": sum(sheet.tokens_per_hour.values()),
+        "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
+        "dollars_per_hour": sheet.dollars_per_hour,
+    }
+    columns: list[Column] = [
+        ("tokens", [*(KIND_NAMES[kind] for kind in kinds), "all"]),
+        *("tokens_per_hour", "dollars_per_million_tokens", "marginal_dollars_per_million", "dollars_per_hour"),
+    ]
     if api is not None:
-        columns = (*columns, "API $/M", "margin $/h")
-        total += ["", f"{sheet.revenue_per_hour(api) - sheet.dollars_per_hour:,.2f}"]
-    rows.append(tuple(total))
+        costs = [api.get(kind, 0.0) for kind in kinds]
+        margins = [
+            (cost - sheet.average[kind]) * sheet.tokens_per_hour[kind] / 1e6
+            for cost, kind in zip(costs, kinds, strict=True)
+        ]
+        margins.append(sheet.revenue_per_hour(api) - sheet.dollars_per_hour)
+        columns.append(("API $/M", [*(f"{cost:g}" for cost in costs), ""]))
+        columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
     setup = sheet.service.setup
     notes = [
         f"{_label(sheet)}.",
@@ -137,7 +140,8 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
         *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
-    return Table(price_title(sheet), columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+    rows, least = [*records, every], ("marginal_dollars_per_million",)
+    return view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least)
 
 
 def price_title(sheet: Sheet) -> str:
@@ -257,8 +261,12 @@ def _when_full(sheet: Sheet) -> dict[str, Any]:
 
 def price_frame(sheet: Sheet) -> pd.DataFrame:
     """One row per kind of token, unrounded; what the traffic costs is the bill, and as certain."""
+    return flat_frame(_kind_records(sheet))
+
+
+def _kind_records(sheet: Sheet) -> list[Record]:
     full = _when_full(sheet)
-    return flat_frame(
+    return [
         {
             "tokens": kind,
             "tokens_per_hour": sheet.tokens_per_hour[kind],
@@ -267,7 +275,7 @@ def price_frame(sheet: Sheet) -> pd.DataFrame:
             "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
         }
         for kind in KINDS
-    )
+    ]
 
 
 def energy_record(watts: float | None, accelerators: int, tokens_per_second: float) -> dict[str, object]:

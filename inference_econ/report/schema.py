@@ -211,7 +211,7 @@ class FieldsPage(Page):
 
 def _headed(field: Field) -> str:
     """Write the heading of a field, and of a number how one is written under it."""
-    heading = field.heading.format("p90")
+    heading = field.head("p90")
     if not heading or field.type.strip("?") != "number":
         return heading
     value = _EXAMPLE / field.factor

@@ -18,11 +18,13 @@ from inference_econ.engine import Setup, key_degrees
 from inference_econ.report import bands, caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
+from inference_econ.report.fields import field, view
+from inference_econ.report.frontier import speeds_column
 from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
 from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
-from inference_econ.report.service import SERVED, milliseconds
+from inference_econ.report.service import SERVED
 from inference_econ.report.speed_cost import costs_by_speed
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import (
@@ -37,12 +39,8 @@ from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import (
     PART_NAMES,
     Table,
-    amount,
     assumptions_label,
-    dollars,
-    layout_label,
     remarks,
-    size,
     warnings,
 )
 
@@ -53,12 +51,19 @@ if TYPE_CHECKING:
     from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
 
-#: What a metric is called: in a table, and on an axis.
-NAMES: dict[Metric, tuple[str, str]] = {
-    "cost": ("$/M output tokens", "US dollars per million output tokens"),
-    "blended": ("$/M tokens in+out", "US dollars per million tokens, input and output"),
-    "throughput": ("tok/s per GPU", "output tokens per second per GPU"),
-    "power": ("tok/s per MW", "output tokens/s per megawatt"),
+#: The fields of metrics.
+_COLUMNS: dict[Metric, str] = {
+    "cost": "dollars_per_million_output_tokens",
+    "blended": "dollars_per_million_tokens",
+    "throughput": "tokens_per_second_per_accelerator",
+    "power": "tokens_per_second_per_megawatt",
+}
+#: What they are called on an axis.
+_AXES: dict[Metric, str] = {
+    "cost": "US dollars per million output tokens",
+    "blended": "US dollars per million tokens",
+    "throughput": "output tokens per second per GPU",
+    "power": "thousand output tokens/s per MW",
 }
 #: What a point is, in words.
 COUNTED = "Prefill is counted; a queue is not: 'load' has it."
@@ -97,7 +102,8 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
     def blocks(self) -> Sequence[Block]:
         """The table, and the frontier drawn with characters."""
         speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
-        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", NAMES[self.y][0]))
+        height = field(_COLUMNS[self.y], "frontier_point").heading
+        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", height))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is held against speed with the step of a point that is clicked, and the time to first token."""
@@ -149,26 +155,14 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     InputError
         If the hardware file has no watts, and power is asked for.
     """
-    speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
+    speed, _, best = front.tokens_per_second, front.metric(y), front.preferred_index()
     wanted = np.linspace(speed[0], speed[-1], rows)
     shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted} | {best})
     points = front.points(shown)
-    further = () if y == "cost" else (NAMES[y][0],)
-    lines = [
-        (
-            f"{amount(point.tokens_per_second_per_user)}{' *' if index == best else ''}",
-            dollars(point.dollars_per_million_output_tokens),
-            *(_metric_cell(float(metric[index]), y) for _ in further),
-            milliseconds(point.ttft_seconds),
-            milliseconds(point.tpot_seconds),
-            size(point.accelerators),
-            layout_label(point.layout),
-            amount(point.concurrency),
-        )
-        for index, point in zip(shown, points, strict=True)
-    ]
+    records = [point.record() for point in points]
     columns = (
-        "tokens/s per user", NAMES["cost"][0], *further, "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight",
+        speeds_column(records, shown.index(best)), *dict.fromkeys((_COLUMNS["cost"], _COLUMNS[y])), "ttft_seconds",
+        "tpot_seconds", "accelerators", "layout", "concurrency",
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
@@ -183,14 +177,17 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         *caveats.remarks(front.subjects(points), SERVED),
         *remarks(front.setup),
     )
-    least = ("in flight", "TPOT ms")
-    table = Table(service_frontier_title(front), columns, tuple(lines), notes, why, least)
+    table = view(
+        service_frontier_title(front),
+        records,
+        columns,
+        kind="frontier_point",
+        notes=notes,
+        why=why,
+        least=("concurrency", "tpot_seconds"),
+    )
     table = with_engines(table, [point.layout for point in points], front.setups)
     return with_recipes(table, [point.practice for point in points])
-
-
-def _metric_cell(value: float, y: Metric) -> str:
-    return dollars(value) if y == "blended" else f"{value:,.0f}"
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:
@@ -243,13 +240,6 @@ _HEADS: dict[Metric, str] = {
 }
 #: Metrics of which less is better.
 _COSTS = ("cost", "blended")
-#: Columns of the metrics.
-_COLUMNS: dict[Metric, str] = {
-    "cost": "dollars_per_million_output_tokens",
-    "blended": "dollars_per_million_tokens",
-    "throughput": "tokens_per_second_per_accelerator",
-    "power": "tokens_per_second_per_megawatt",
-}
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
@@ -259,7 +249,6 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     requests, factors = front.requests, front.ends()
     speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
     unit = 1e3 if y == "power" else 1.0
-    label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]
     band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
     details = point_details(front)
     line = Series("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
@@ -277,7 +266,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
         Plot(
             _HEADS[y],
             x_label,
-            label,
+            _AXES[y],
             (line, preferred, *measured_lines(alike, measured)),
             "y",
             bands=said,

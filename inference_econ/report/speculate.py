@@ -11,12 +11,13 @@ from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Setup, Speculation
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage
 from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
 from inference_econ.report.startable import cannot_start, startable_notes, started
-from inference_econ.report.table import Table, amount, dollars, layout_label
+from inference_econ.report.table import Table, dollars, layout_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,8 @@ _FOLLOWS: caveats.Follows = {
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
 _COLUMNS = (
-    "in flight", "batch", "TPOT plain ms", "TPOT ms", "drafted", "tokens/round", "speed-up", "$/M plain", "$/M output",
+    "concurrency", "batch", "plain_tpot_seconds", "tpot_seconds", "draft_tokens", "tokens_per_round", "speedup",
+    "plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens",
 )  # fmt: skip
 
 
@@ -66,21 +68,15 @@ class SpeculationPage(AnswerPage[Speculated]):
 
 def speculation_table(speculated: Speculated) -> Table:
     """Rows by requests in flight, in powers of two."""
-    shown = speculated.at(speculated.powers)
-    plain, fast = shown.plain_state, shown.state
-    columns = (
-        [f"{value:.0f}" for value in shown.concurrency],
-        [f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in fast.batch],
-        [amount(1e3 * value) for value in plain.tpot_seconds],
-        [amount(1e3 * value) for value in fast.tpot_seconds],
-        [str(value) for value in shown.drafted],
-        [f"{value:.2f}" for value in shown.tokens],
-        [f"{value:.2f}" for value in shown.speedup],
-        [dollars(value) for value in shown.dollars(plain)],
-        [dollars(value) for value in shown.dollars(fast)],
+    return view(
+        title(speculated),
+        speculation_record(speculated)["rows"],
+        _COLUMNS,
+        kind="speculated",
+        notes=_notes(speculated),
+        why=_why(speculated),
+        least=("batch", "tokens_per_round"),
     )
-    rows, notes, why = tuple(zip(*columns, strict=True)), tuple(_notes(speculated)), tuple(_why(speculated))
-    return Table(title(speculated), _COLUMNS, rows, notes, why, ("batch", "tokens/round"))
 
 
 def title(speculated: Speculated) -> str:
