@@ -143,10 +143,9 @@ def _saved(choices: options.Choices) -> SavedAnswer:
 
 def _recommended(choices: options.Choices) -> SavedAnswer:
     """What recommend answers to the options, as its file would have it."""
-    from inference_econ.answers.recommend import recommend
+    from inference_econ.answers.recommend import recommend, recommend_record
     from inference_econ.report.chosen import startable
     from inference_econ.report.page import json_text
-    from inference_econ.report.recommend import recommend_record
     from inference_econ.report.saved import asked as head
 
     model = Name("models").convert(choices["answer"], None, click.get_current_context())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inference_econ.answers.service_record import finite
 from inference_econ.serving import Gamma, Loaded, Service, served
 
 #: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
@@ -60,3 +61,20 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
     """The same at a load of an instance that is known."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
     return Burstiness(rate * replicas, arrival_scv, other, load, served(service, Gamma(other))(rate))
+
+
+def burstiness_record(compared: Burstiness) -> dict[str, object]:
+    """The same as plain data."""
+    return {
+        "request_rate": compared.requests_per_second,
+        "loads": [
+            {
+                "arrival_scv": scv,
+                "saturated": load.saturated,
+                "played": load.played,
+                "ttft_seconds": finite(load.ttft_seconds),
+                "tpot_seconds": finite(load.tpot_seconds),
+            }
+            for scv, load in ((compared.assumed_scv, compared.assumed), (compared.other_scv, compared.other))
+        ],
+    }

@@ -73,3 +73,8 @@ def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: 
 
 def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | None:
     return chance(instances.setup.assumptions, quantity, slack, bounds.subjects_of(instances))
+
+
+def chances_record(chances: Chances) -> dict[str, float | None]:
+    """Probabilities as plain data; null where nothing is promised or nobody knows, 0.05 and 0.95 stand for beyond."""
+    return {f"probability_{name}": value for name, value in chances._asdict().items()}

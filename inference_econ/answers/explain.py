@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
 from inference_econ.answers.deployments import deployments
+from inference_econ.answers.deviations import calibration_record
+from inference_econ.answers.record import HEAD, Recorded, facts
 from inference_econ.engine import (
     MEASURED,
     Contexts,
@@ -17,6 +19,7 @@ from inference_econ.engine import (
     Pins,
     Setup,
     StepCosts,
+    bounds,
     check_pins,
     evaluate,
     mean_context,
@@ -28,7 +31,7 @@ from inference_econ.engine.layouts import divisibility, plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, TensorLayout, Traffic
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, Quantity, TensorLayout, Traffic
 from inference_econ.search import no_room
 
 #: Larger degrees and batches are typing errors [1].
@@ -40,7 +43,7 @@ _USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Shown):
+class Explanation(Recorded):
     """One step of one deployment, taken apart.
 
     Attributes
@@ -125,6 +128,10 @@ class Explanation(Shown):
         isl = None if self.prompt is None else self.setup.context + self.prompt
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return explain_record(self)
 
 
 def explain(
@@ -349,3 +356,68 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
             f"{_fewer_copies(setup, deployment, weights, available - cache)}"
         )
     return message
+
+
+def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
+    """What of a server has the errors of such a step: nothing does for prefill."""
+    return ("tpot",) if explanation.prompt is None else ()
+
+
+def seconds_by_part(costs: StepCosts) -> dict[str, float]:
+    """Return the parts of a step [s]."""
+    return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
+
+
+def operator_records(explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the operator table of a step as plain data."""
+    return [
+        {
+            **asdict(row),
+            "flop_per_byte": row.flop / row.moved_bytes if row.moved_bytes else None,
+            "seconds": row.seconds,
+            "bound": row.bound,
+        }
+        for row in explanation.operators
+    ]
+
+
+def ridge(setup: Setup, unit: str) -> float:
+    """Arithmetic intensity at which a maths unit and the memory take equally long, at their peaks [FLOP/B]."""
+    return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
+
+
+def explain_record(explanation: Explanation) -> dict[str, object]:
+    """One explained step as plain data."""
+    costs, (instances,) = explanation.costs, explanation.subjects()
+    weights, cache, available = explanation.memory.of_one_plan()
+    units = dict.fromkeys(row.unit for row in explanation.operators)
+    ends = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
+    record = {
+        **facts(
+            explanation.setup,
+            *(*HEAD, "weights", "formats", "math_unit", "calibration", "context"),
+            calibration=calibration_record(instances, quantities_of(explanation)),
+        ),
+        "batch": explanation.batch,
+        "prompt": explanation.prompt,
+        "contexts": [{"tokens": length, "sequences": count} for length, count in explanation.setup.contexts],
+        "layout": dict(explanation.layout),
+        "step_seconds": float(np.ravel(costs.seconds)[0]),
+        "step_seconds_in_machines": explanation.in_machines_seconds,
+        "step_seconds_beside": explanation.beside_seconds,
+        "seconds_by_part": seconds_by_part(costs),
+        "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
+        "limited_by": explanation.limited_by,
+        "operators": operator_records(explanation),
+        "tokens_per_second_per_user": explanation.tokens_per_second,
+        f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
+        "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},
+        "mfu": explanation.mfu,
+        "weight_bytes": weights,
+        "kv_bytes": cache,
+        "available_bytes": available,
+        "streamed_bytes": explanation.streamed_bytes,
+        "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
+        "bytes_per_accelerator": dict(explanation.held),
+    }
+    return bounds.bounded(record, ends)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from inference_econ._shown import Shown
+from inference_econ.answers.record import Recorded, node_record
 from inference_econ.engine import pricing
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
@@ -12,7 +13,7 @@ from inference_econ.inputs import HardwareSpec, Ownership, catalog
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class HourCost(Shown):
+class HourCost(Recorded):
     """An hour in use of one accelerator.
 
     Attributes
@@ -36,6 +37,18 @@ class HourCost(Shown):
     terms: Ownership
     board_watts: float
     parts: money.HourCost
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        total = float(self.parts.total)
+        return {
+            "hardware": self.hardware.name,
+            "purchase_dollars": self.purchase_dollars,
+            "dollars_per_accelerator_hour": total,
+            **node_record(self.hardware, total),
+            "parts": {name: float(value) for name, value in self.parts._asdict().items()},
+            "terms": self.terms.model_dump(exclude={"name", "description", "sources"}),
+        }
 
 
 def hour_cost(

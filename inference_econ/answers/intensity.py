@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Literal
+from math import isfinite
+from typing import Any, Literal
 
 import numpy as np
 
-from inference_econ._shown import Shown
 from inference_econ._types import Array
-from inference_econ.answers.explain import stepped
+from inference_econ.answers.explain import ridge, stepped
+from inference_econ.answers.record import HEAD, Recorded, facts
 from inference_econ.engine import OperatorCosts, Pins, Plans, Setup, largest_sparsity, memory
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError
@@ -69,7 +70,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Intensity(Shown):
+class Intensity(Recorded):
     """Arithmetic and memory traffic of a step over one thing that is varied.
 
     Attributes
@@ -114,6 +115,10 @@ class Intensity(Shown):
     def accelerators(self) -> float:
         """Chips of the deployment [1]."""
         return float(self.layout["stage"]) * float(self.layout["pp"])
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return intensity_record(self)
 
 
 def intensity(
@@ -326,3 +331,44 @@ def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str,
 def _over(amount: Array, other: Array) -> Array:
     """One amount over another, NaN where that is nothing."""
     return np.asarray(np.divide(amount, other, out=np.full(amount.shape, np.nan), where=other > 0))
+
+
+STEP = "whole step"
+
+
+def intensity_record(answer: Intensity) -> dict[str, object]:
+    """All of the answer as plain data; null where nothing is moved."""
+    setup = answer.setup
+    units = dict.fromkeys(unit for sweep in answer.operators for unit in sweep.unit.split("+"))
+    return {
+        **facts(setup, *HEAD, "weights", "formats", "context"),
+        "layout": dict(answer.layout),
+        "over": answer.over,
+        "batch": None if answer.over == "batch" else answer.batch,
+        "prompt": None if answer.over == "prompt" else answer.prompt,
+        "values": answer.values.tolist(),
+        "room": answer.room,
+        "sparsity": answer.sparsity,
+        "ridge_flop_per_byte": {unit: ridge(setup, unit) for unit in units},
+        "step": _record(answer.step),
+        "operators": [_record(sweep) for sweep in answer.operators],
+    }
+
+
+def _record(sweep: Sweep) -> dict[str, object]:
+    return {
+        "name": sweep.name or STEP,
+        "unit": sweep.unit or None,
+        "bound": sweep.bound,
+        "turns_at": sweep.turns_at,
+        "closed_form": sweep.closed_form,
+        **{name: _list(getattr(sweep, name)) for name in COLUMNS},
+    }
+
+
+#: Amounts at each value.
+COLUMNS = ("flop", "moved_bytes", "flop_per_byte", "flops_per_second", "compute_seconds", "memory_seconds")
+
+
+def _list(values: Array) -> list[float | None]:
+    return [value if isfinite(value) else None for value in values.tolist()]

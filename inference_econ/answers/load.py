@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._shown import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.burstiness import Burstiness, burstiness
-from inference_econ.answers.chances import Chances, chances
+from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_record
+from inference_econ.answers.chances import Chances, chances, chances_record
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.record import RecordedRows, finite_or_none, targets_record
+from inference_econ.answers.service_record import bounded_load, pick_record, service_record
 from inference_econ.errors import InputError
 from inference_econ.serving import Gamma, Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
@@ -81,7 +83,7 @@ class LoadPoint:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LoadCurve(Shown):
+class LoadCurve(RecordedRows):
     """A fleet under some loads.
 
     Attributes
@@ -105,6 +107,16 @@ class LoadCurve(Shown):
     arrival_scv: float
     bursts: Burstiness | None
     pick: Pick
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        bursts = None if self.bursts is None else burstiness_record(self.bursts)
+        record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
+        return {**record, "arrival_scv": self.arrival_scv, "burstiness": bursts}
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return every load."""
+        return [point_record(point, self.targets) for point in self.points]
 
 
 def load(
@@ -246,3 +258,61 @@ def sweep(
         bill = sheet(service, rate, replicas=replicas, load=load)
         points.append(LoadPoint(bill, kept, played, chances(service, load, wanted), closed))
     return points
+
+
+#: Times of the simulation, by the names of their fields.
+_SIMULATED = {
+    "ttft_seconds": "ttft",
+    "tpot_seconds": "tpot",
+    "e2e_seconds": "e2e",
+    "e2e_seconds_per_output_token": "e2e_per_output_token",
+}
+
+
+def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
+    """A fleet and its loads as plain data; latencies without end are null."""
+    first = points[0].sheet
+    return {
+        **service_record(first.service, first.replicas, *(point.load for point in points)),
+        "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
+        "dollars_per_hour": first.dollars_per_hour,
+        "targets": targets_record(targets),
+        "points": [point_record(point, targets) for point in points],
+    }
+
+
+def point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
+    """Return a fleet under a load as plain data; latencies without end are null."""
+    record: dict[str, object] = {
+        **bounded_load(point.sheet.service, point.load, point.sheet.replicas, targets),
+        "kept_share": point.kept,
+        "good_requests_per_second": point.good_per_second,
+        "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
+        "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
+    }
+    record |= chances_record(point.chances)
+    if point.simulated is not None:
+        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
+    return record
+
+
+def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
+    summary = trace.summary()
+    record: dict[str, object] = {
+        "requests": trace.ttft.size,
+        "completed_requests_per_second_per_instance": trace.requests_per_second,
+        "in_flight_per_instance": trace.in_flight,
+        "busy": trace.busy,
+        "preemptions": trace.preemptions,
+    }
+    for key, name in _SIMULATED.items():
+        endless = saturated and name != "tpot"
+        record[key] = {
+            statistic: None if endless else finite_or_none(estimate.value)
+            for statistic, estimate in summary[name].items()
+        }
+        record[key.replace("seconds", "half_widths")] = {
+            statistic: None if endless else finite_or_none(estimate.half_width)
+            for statistic, estimate in summary[name].items()
+        }
+    return record

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,14 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, as_candidates
+from inference_econ.answers.recommend import (
+    AnyChoice,
+    PooledChoice,
+    Recommendation,
+    as_candidates,
+    choice_record,
+)
+from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
@@ -43,6 +51,21 @@ class MostTraffic(Recommendation):
     page = "report.most_traffic:MostTrafficPage"
 
     means: Means
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {
+            "means": {
+                "accelerators": self.means.accelerators,
+                "dollars_per_hour": self.means.dollars_per_hour,
+            },
+            "targets": targets_record(self.targets),
+            "choices": self.records(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [{**choice_record(choice, self.targets), **output_record(choice)} for choice in self]
 
 
 def most_traffic(
@@ -255,3 +278,9 @@ def _fullest(
     load = loaded(service, low / replicas, arrivals=Gamma(arrival_scv))
     bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
     return Choice(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
+
+
+def output_record(choice: AnyChoice) -> dict[str, float]:
+    """What a deployment gives to its users, as plain data."""
+    requests = choice.load.requests_per_second * choice.replicas
+    return {"output_tokens_per_second": requests * choice.service.requests.osl.mean}

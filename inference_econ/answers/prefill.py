@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._shown import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.deployments import deployments
 from inference_econ.answers.prompt_processes import Processes, Way
+from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
 from inference_econ.engine.prefill import prefill as read_prompt
 from inference_econ.engine.shared_prompt import moved_bytes
@@ -61,7 +62,7 @@ class SharedPrompt:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PrefillWays(Shown):
+class PrefillWays(RecordedRows):
     """Ways to read prompts on several chips.
 
     Attributes
@@ -91,6 +92,14 @@ class PrefillWays(Shown):
         """The largest deployment, for what is said of errors."""
         ranks = max(row.ranks for row in self.rows)
         return (Instances(self.setup, [float(ranks)], [1.0], max(self.alone)),)
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return prefill_record(self)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per prompt, number of chips and way."""
+        return way_records(self)
 
 
 def prefill(
@@ -250,3 +259,40 @@ def _not_divided(setup: Setup, ranks: int, size: int) -> str:
     if setup.most_linked is not None and ranks > setup.most_linked:
         return memory.REASONS[memory.NETWORK]
     return ""
+
+
+def prefill_record(ways: PrefillWays) -> dict[str, object]:
+    """The same as plain data."""
+    return {
+        **facts(ways.setup, *HEAD, "weights", "formats"),
+        "process_gpus": ways.process_chips,
+        "alone": [{"prompt": prompt, **_way(way)} for prompt, way in ways.alone.items()],
+        "rows": [
+            {
+                "prompt": row.prompt,
+                "gpus": row.ranks,
+                "fastest": row.fastest if row.ways else None,
+                "ways": {name: _way(way) for name, way in row.ways.items()},
+                "missing": dict(row.missing),
+            }
+            for row in ways.rows
+        ],
+    }
+
+
+def way_records(ways: PrefillWays) -> list[Mapping[str, Any]]:
+    """Return one record per prompt, number of chips and way."""
+    return [
+        {"prompt": row.prompt, "gpus": row.ranks, "way": name, **_way(way), "speed_up": ways.speed_up(row, name)}
+        for row in ways.rows
+        for name, way in row.ways.items()
+    ]
+
+
+def _way(way: Way) -> dict[str, object]:
+    return {
+        "ttft_seconds": way.seconds,
+        "linked_seconds": way.linked_seconds,
+        "moved_bytes": way.moved_bytes,
+        "parts": list(way.parts),
+    }

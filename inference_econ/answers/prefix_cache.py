@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
+from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.engine import Instances, kv_bytes_per_sequence, layout_keys
+from inference_econ.answers.record import HEAD, RecordedRows, facts
+from inference_econ.answers.service_record import layout_of
+from inference_econ.engine import Instances, bounds, kv_bytes_per_sequence, layout_keys
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
@@ -69,7 +72,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Offloading(Shown):
+class Offloading(RecordedRows):
     """A repeated prefix on an instance: computed again, or read.
 
     Attributes
@@ -131,6 +134,14 @@ class Offloading(Shown):
     def keeping_seconds(self) -> float:
         """How long a prefix may wait in HBM until computing it again is cheaper [s]; Gray and Putzolu (1987)."""
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return offload_record(self)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return computing the prefix again, then every tier."""
+        return tier_records(self)
 
 
 def prompt(
@@ -366,3 +377,85 @@ def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
     last = int(np.flatnonzero(losing)[-1])
     low, high = int(lengths[last]) + 1, int(lengths[last + 1])
     return float(low + bisect_left(range(low, high), True, key=lambda prefix: not slower(float(prefix))))
+
+
+#: Columns that a computed prefix follows; what a tier takes was not measured.
+_FOLLOWS: bounds.Follows = {
+    "computing_seconds": ("ttft", 1),
+    "computing_dollars_per_million_tokens": ("ttft", 1),
+    "ttft_seconds": ("ttft", 1),
+}
+
+
+#: Ends where nobody knows.
+_NOBODY = (None, None)
+
+
+def tier_records(offloading: Offloading) -> list[Mapping[str, Any]]:
+    """Computing the prefix again, then every tier, as plain data."""
+    record = offload_record(offloading)
+    names = {
+        "computing_seconds": "seconds",
+        "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
+        "ttft_seconds": "ttft_seconds",
+    }
+    ends = ("", "_low", "_high")
+    computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
+    return [{"tier": "computing", **computing}, *record["tiers"]]
+
+
+def offload_record(offloading: Offloading) -> dict[str, Any]:
+    """The same as plain data; what never happens is null."""
+    service, conversation, (instances,) = offloading.service, offloading.conversation, offloading.subjects()
+    record = {
+        **facts(
+            service.setup,
+            *(*HEAD, "calibration", "weights", "kv"),
+            calibration=calibration_record(instances, ("ttft",)),
+        ),
+        "layout": layout_of(service),
+        "accelerators": service.accelerators,
+        "requests_per_second": offloading.requests_per_second,
+        "prefix_tokens": offloading.prefix_tokens,
+        "new_tokens": offloading.new_tokens,
+        "bytes_per_prefix": offloading.bytes_per_prefix,
+        "computing_seconds": offloading.computing_seconds,
+        "computing_dollars_per_million_tokens": offloading.computing_dollars_per_million,
+        "ttft_seconds": offloading.ttft_seconds,
+        "hbm_dollars_per_million_tokens_and_hour": offloading.holding_dollars_per_million_hour,
+        "hbm_keeping_seconds": offloading.keeping_seconds,
+        "conversation": None
+        if conversation is None
+        else {
+            "turns": conversation.turns,
+            "user_tokens": conversation.user_tokens,
+            "answer_tokens": conversation.answer_tokens,
+            "system_tokens": conversation.system_tokens,
+            "think_seconds": conversation.think_seconds,
+            "lifetime_seconds": conversation.lifetime_seconds,
+            "replicas": conversation.replicas,
+            "routing": conversation.routing if conversation.replicas > 1 else None,
+        },
+        "tiers": [_tier_record(reading) for reading in offloading.readings],
+    }
+    return bounds.bounded(record, bounds.ends(instances, _FOLLOWS))
+
+
+def _tier_record(reading: Reading) -> dict[str, object]:
+    reuse = reading.reuse
+    record = {
+        "tier": reading.tier,
+        "bytes_per_second": None if reading.tier == HBM else reading.bytes_per_second,
+        "capacity_bytes": reading.capacity_bytes,
+        "seconds": reading.seconds,
+        "dollars_per_million_tokens": reading.dollars_per_million,
+        "ttft_seconds": reading.ttft_seconds,
+        "utilization": reading.utilization,
+        "break_even_tokens": None if math.isinf(reading.break_even_tokens) else reading.break_even_tokens,
+        "needed_bytes": None if reuse is None else reuse.needed_bytes,
+        "kept_seconds": None if reuse is None else reuse.lifetime_seconds,
+        "returning_share": None if reuse is None else reuse.returning,
+        "cached_tokens": None if reuse is None else reuse.cached_tokens,
+        "hit_rate": None if reuse is None else reuse.hit_rate,
+    }
+    return bounds.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))

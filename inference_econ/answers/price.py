@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.answers.recommend import PooledChoice, as_candidates, recommend
+from inference_econ.answers.recommend import PooledChoice, as_candidates, choice_record, recommend
+from inference_econ.answers.record import RecordedRows, targets_record
+from inference_econ.answers.service_record import bounded_load, pick_record, service_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import naturally_filled
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.serving import Gamma, Loaded, Service, Services, loaded, served
@@ -29,7 +32,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sheet(Shown):
+class Sheet(RecordedRows):
     """The bill of a service, and what a million tokens of each kind cost.
 
     Attributes
@@ -113,6 +116,15 @@ class Sheet(Shown):
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        promised = {"targets": targets_record(self.targets), **chances_record(sheet_chances(self, self.targets))}
+        return {**price_record(self, self.api), **promised, **pick_record(self.pick)}
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per kind of token."""
+        return kind_records(self)
 
 
 def sheet(
@@ -330,3 +342,77 @@ def _priced(
     layouts, row = [(layouts, row) for layouts in both for row in range(len(layouts))][index]
     service = layouts.service(row)
     return sheet(service, rate, replicas=int(replicas), load=served(service, Gamma(arrival_scv))(rate / replicas))
+
+
+def sheet_chances(sheet: Sheet, targets: Targets) -> Chances:
+    """Return the probabilities that the deployment of a price sheet keeps its promises."""
+    if sheet.fleet is not None:
+        return fleet_chances(sheet.fleet, targets)
+    return chances(sheet.service, sheet.load, targets)
+
+
+def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
+    """Prices as plain data; infinite latencies are null."""
+    record: dict[str, object] = {
+        **_serving_record(sheet),
+        "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
+        "dollars_per_hour": sheet.dollars_per_hour,
+        "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
+        "usual_speed": None if sheet.usual is None else asdict(sheet.usual),
+        "tokens_per_hour": dict(sheet.tokens_per_hour),
+        **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
+        "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
+        **_when_full(sheet),
+        **energy_record(sheet.service.setup.hardware.watts, sheet.accelerators, _output_rate(sheet)),
+    }
+    if api is not None:
+        revenue = sheet.revenue_per_hour(api)
+        record["revenue_dollars_per_hour"] = revenue
+        record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
+    return record
+
+
+def _serving_record(sheet: Sheet) -> dict[str, object]:
+    """What serves, under its load."""
+    if sheet.fleet is not None:
+        return choice_record(PooledChoice(sheet.fleet), sheet.targets)
+    return {
+        "serving": "together",
+        **service_record(sheet.service, sheet.replicas, sheet.load),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
+    }
+
+
+def _output_rate(sheet: Sheet) -> float:
+    """Output tokens of all instances [tokens/s]."""
+    return sheet.tokens_per_hour["output"] / 3600.0
+
+
+def _when_full(sheet: Sheet) -> dict[str, Any]:
+    """What a million tokens of each kind cost on instances whose slots are all taken, and how far off that may be."""
+    (instances,) = sheet.subjects()
+    costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
+    return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
+
+
+def kind_records(sheet: Sheet) -> list[Mapping[str, Any]]:
+    """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
+    full = _when_full(sheet)
+    return [
+        {
+            "tokens": kind,
+            "tokens_per_hour": sheet.tokens_per_hour[kind],
+            "dollars_per_million_tokens": sheet.average[kind],
+            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
+            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
+        }
+        for kind in KINDS
+    ]
+
+
+def energy_record(watts: float | None, accelerators: int, tokens_per_second: float) -> dict[str, object]:
+    """Board power [W] of some chips over their output tokens [tokens/s]; null where the hardware file has no watts."""
+    if watts is None:
+        return {"watts": None, "joules_per_output_token": None}
+    joules = money.joules_per_token(watts, accelerators, tokens_per_second)
+    return {"watts": watts * accelerators, "joules_per_output_token": float(joules)}

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Any, overload
 
-from inference_econ._shown import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.burstiness import Burstiness, burstiness_at
+from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
 from inference_econ.answers.disaggregated.compare import NOTICED
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.disaggregated_record import fleet_record
+from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import HEAD, RecordedRows, facts, targets_record
+from inference_econ.answers.service_record import bounded_load, layout_of, service_record
+from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest, natural_rate
 from inference_econ.errors import InputError, NothingFitsError
@@ -86,7 +91,7 @@ AnyChoice = Choice | PooledChoice
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Recommendation(Shown, Sequence[AnyChoice]):
+class Recommendation(RecordedRows, Sequence[AnyChoice]):
     """Deployments that keep some promises, the best first.
 
     Attributes
@@ -128,6 +133,23 @@ class Recommendation(Shown, Sequence[AnyChoice]):
     def __getitem__(self, index: slice) -> tuple[AnyChoice, ...]: ...
     def __getitem__(self, index: int | slice) -> AnyChoice | tuple[AnyChoice, ...]:
         return self.choices[index]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        record = recommend_record(self, self.targets)
+        if self.bursts is not None:
+            record["burstiness"] = burstiness_record(self.bursts)
+        if self.startable is not None:
+            record["startable"] = {
+                "layout": layout_of(self.startable.service),
+                "accelerators": self.startable.accelerators,
+                "dollars_per_hour": self.startable.dollars_per_hour,
+            }
+        return record
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [choice_record(choice, self.targets) for choice in self]
 
 
 def recommend(
@@ -234,3 +256,72 @@ def fleets(
     if math.isinf(limit) and failures and not choices:
         raise failures[0]
     return choices
+
+
+#: Fleets within this factor cost the same [1].
+_EQUAL = 1.001
+
+
+def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int]:
+    """The probability that the first choice is cheaper than the next that costs more, and which that is.
+
+    None where there is none, or nobody knows errors.
+    """
+    first = choices[0]
+    dearer = (place for place, each in enumerate(choices) if each.dollars_per_hour > first.dollars_per_hour * _EQUAL)
+    place = next(dearer, 0)
+    if not place:
+        return None, 0
+    likely = [
+        of_throughput(each.dollars_per_hour, under_load([(each.service, each.instance_load)])[0])
+        for each in (first, choices[place])
+    ]
+    return chance_below(*likely), place
+
+
+def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str, object]:
+    """Choices as plain data."""
+    chance, place = first_before_second(choices)
+    return {
+        "targets": targets_record(targets),
+        "choices": [choice_record(choice, targets) for choice in choices],
+        "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
+    }
+
+
+def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:
+    """The probabilities that a deployment keeps what is promised."""
+    if isinstance(choice, PooledChoice):
+        return fleet_chances(choice.fleet, targets)
+    return chances(choice.service, choice.load, targets)
+
+
+def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
+    """One deployment as plain data; of pools the layout is that of instances that decode."""
+    if isinstance(choice, PooledChoice):
+        return _pools_record(choice, targets)
+    return {
+        "serving": "together",
+        **service_record(choice.service, choice.replicas, choice.load),
+        "dollars_per_hour": choice.dollars_per_hour,
+        "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
+        "binding": choice.binding,
+        **bounded_load(choice.service, choice.load, choice.replicas, targets),
+        **chances_record(choice_chances(choice, targets)),
+    }
+
+
+def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:
+    """Pools as plain data, under the names of instances that do both as far as they have these."""
+    fleet, service = choice.fleet, choice.service
+    named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
+    return {
+        "serving": "apart",
+        **facts(service.setup, *HEAD, *named, requests=service.requests),
+        "speculation": None if service.speculation is None else service.speculation.record(),
+        "layout": layout_of(service),
+        "replicas": 1,
+        "binding": choice.binding,
+        **fleet_record(fleet, targets),
+        "in_flight_per_instance": choice.instance_load.in_flight,
+    }

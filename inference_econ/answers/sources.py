@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -83,3 +84,8 @@ def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
         for field, source in spec.sources.items()
         if field not in _UNUSED
     )
+
+
+def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
+    """Sources as plain data."""
+    return [source.record() for source in used]

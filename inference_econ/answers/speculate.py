@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
+from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.offer import offer
+from inference_econ.answers.record import HEAD, RecordedRows, facts
+from inference_econ.answers.service_record import SEEN, finite, layout_of
 from inference_econ.engine import (
     PROPOSERS,
     Instances,
@@ -20,6 +23,7 @@ from inference_econ.engine import (
     Setup,
     Space,
     Speculation,
+    bounds,
     layout_keys,
     needed_memory,
     rounds,
@@ -35,6 +39,7 @@ from inference_econ.serving.services import services
 if TYPE_CHECKING:
     import pandas as pd
 
+
 #: Steady states, and numbers of requests in flight that are looked at.
 _STATES = 400
 #: Speed-ups below this are none [1].
@@ -44,7 +49,7 @@ _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Speculated(Shown):
+class Speculated(RecordedRows):
     """One deployment with and without speculation; arrays of shape (n,) over the requests in flight.
 
     Attributes
@@ -131,6 +136,14 @@ class Speculated(Shown):
             float(_dollars(self.plain, self.plain.at(self.plain.slots), self.dollars_per_accelerator_hour)),
             float(_dollars(self.plain, self.speculating.at(self.speculating.slots), self.dollars_per_accelerator_hour)),
         )
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return speculation_record(self)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per number of requests in flight."""
+        return list(self.record()["rows"])
 
 
 def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: Pins | None = None) -> Speculated:
@@ -322,3 +335,66 @@ def _numbers(path: Path | str, frame: pd.DataFrame, name: str) -> Array:
         except ValueError as error:
             raise InputError(f"{path}:{line}: {name} must be a number, got {text!r}") from error
     return np.array(values)
+
+
+#: Columns of latencies.
+_FOLLOWS: bounds.Follows = {
+    **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
+    **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
+    **dict.fromkeys(
+        ("plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens"), ("throughput", -1)
+    ),
+}
+
+
+def speculation_record(speculated: Speculated) -> dict[str, Any]:
+    """The same as plain data."""
+    shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
+    pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]
+    plain, fast = shown.plain_state, shown.state
+    columns = {
+        "concurrency": shown.concurrency,
+        "batch": fast.batch,
+        "plain_batch": plain.batch,
+        "plain_tpot_seconds": plain.tpot_seconds,
+        "tpot_seconds": fast.tpot_seconds,
+        "plain_ttft_seconds": plain.ttft_seconds,
+        "ttft_seconds": fast.ttft_seconds,
+        "draft_tokens": shown.drafted,
+        "tokens_per_round": shown.tokens,
+        "propose_seconds": shown.propose_seconds,
+        "speedup": shown.speedup,
+        "plain_dollars_per_million_output_tokens": shown.dollars(plain),
+        "dollars_per_million_output_tokens": shown.dollars(fast),
+    }
+    ends = bounds.ends(instances, _FOLLOWS)
+    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+    # A draft model with a layout of its own may find no room for large batches.
+    rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
+    full_plain, full = speculated.full_dollars()
+    return {
+        **facts(
+            speculated.plain.setup,
+            *(*HEAD, "calibration", "weights"),
+            calibration=calibration_record(instances, SEEN),
+        ),
+        "layout": layout_of(speculated.plain),
+        **facts(speculated.plain.setup, "isl", "osl", requests=speculated.plain.requests),
+        "speculation": speculation_of(speculated).record(),
+        "dollars_per_accelerator_hour": speculated.dollars_per_accelerator_hour,
+        "plain_slots": speculated.plain.slots,
+        "slots": speculated.speculating.slots,
+        "pays_from": float(pays[0]) if pays.size else None,
+        "pays_to": float(pays[-1]) if pays.size else None,
+        "pays_to_batch": float(batches[-1]) if pays.size else None,
+        "stops_paying": bool(pays.size and not speculated.pays[-1]),
+        "plain_dollars_per_million_when_full": full_plain,
+        "dollars_per_million_when_full": full,
+        "rows": rows,
+    }
+
+
+def speculation_of(speculated: Speculated) -> Speculation:
+    """Return how tokens are proposed in the deployment that speculates."""
+    assert speculated.speculating.speculation is not None
+    return speculated.speculating.speculation

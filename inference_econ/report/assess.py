@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.assess_service import SteadyService
 from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.gaps import Deployment, Gap
+from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.sources import priced_sources
+from inference_econ.answers.sources import priced_sources, source_records
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
@@ -18,7 +20,6 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.serving_frontier import service_frontier_title
 from inference_econ.report.startable import cannot_start, with_engines
 from inference_econ.report.table import Table, amount, chips_label, dollars, layout_label, size
@@ -174,7 +175,7 @@ def assessment_record(assessment: Assessment) -> dict[str, object]:
             *(*HEAD, "calibration", "weights", "activations", "kv", "context"),
             *(() if assessment.requests is None else ("isl", "osl", "cached", "shared_prefix")),
             requests=assessment.requests,
-            calibration=caveats.calibration_record(*assessment.subjects()),
+            calibration=calibration_record(*assessment.subjects()),
         ),
         "dollars_per_accelerator_hour": assessment.setup.dollars_per_accelerator_hour,
         "verdict": _verdict_record(assessment),

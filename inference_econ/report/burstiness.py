@@ -6,7 +6,6 @@ import math
 
 from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.promises import Targets
-from inference_econ.report.service import finite
 from inference_econ.serving import Loaded
 
 
@@ -41,23 +40,6 @@ def arrivals_label(scv: float) -> str:
     """
     kind = "Poisson" if scv == POISSON else "bursty" if scv > POISSON else "more regular than Poisson"
     return f"{kind} (--arrival-scv {scv:g})"
-
-
-def burstiness_record(compared: Burstiness) -> dict[str, object]:
-    """The same as plain data."""
-    return {
-        "request_rate": compared.requests_per_second,
-        "loads": [
-            {
-                "arrival_scv": scv,
-                "saturated": load.saturated,
-                "played": load.played,
-                "ttft_seconds": finite(load.ttft_seconds),
-                "tpot_seconds": finite(load.tpot_seconds),
-            }
-            for scv, load in ((compared.assumed_scv, compared.assumed), (compared.other_scv, compared.other))
-        ],
-    }
 
 
 def _instead(load: Loaded, other: Loaded, targets: Targets) -> str:

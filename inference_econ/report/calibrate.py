@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.record import finite_or_none
 from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, days_of, held_out, joined
 from inference_econ.calibration.calibrate import Calibrated
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.record import finite_or_none
 from inference_econ.report.table import Table
 
 _LEGEND = (

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spread, interval, outside, unlike_layouts
+from inference_econ.answers.deviations import known_errors, outside_of
+from inference_econ.engine import Instances, Interval
 from inference_econ.engine.bounds import FULL as FULL
 from inference_econ.engine.bounds import LEVEL as LEVEL
 from inference_econ.engine.bounds import LOAD as LOAD
@@ -18,7 +19,6 @@ from inference_econ.engine.bounds import Follows as Follows
 from inference_econ.engine.bounds import around as around
 from inference_econ.engine.bounds import bounded as bounded
 from inference_econ.engine.bounds import ends as ends
-from inference_econ.engine.bounds import extremes, subjects_of
 from inference_econ.inputs import (
     Assumptions,
     ErrorSpread,
@@ -217,7 +217,7 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     """Where measured values lie around predictions, or that nobody knows."""
     parts: list[str] = []
     without: list[str] = []
-    for quantity, (likely, errors) in _errors(instances, quantities).items():
+    for quantity, (likely, errors) in known_errors(instances, quantities).items():
         verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
         rows = _rows(errors.spread)
         if WITHOUT[errors.unlike] not in without:
@@ -242,18 +242,6 @@ def _rows(errors: ErrorSpread) -> str:
     return f"{errors.own:,} rows, interval mostly of the {errors.rows:,} of its base"
 
 
-def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
-    """The intervals that are known, and the errors behind them."""
-    known: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
-    assumptions, subjects = instances.setup.assumptions, subjects_of(instances)
-    for quantity in quantities:
-        likely = interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
-        errors = error_spread(assumptions, quantity, subjects)
-        if likely is not None and errors is not None:
-            known[quantity] = likely, errors
-    return known
-
-
 def name_of(assumptions: Assumptions) -> str:
     """What assumptions are called; what-ifs are said to."""
     changed = any(source.kind == "what_if" for source in assumptions.sources.values())
@@ -273,39 +261,3 @@ def extrapolations(instances: Instances) -> list[str]:
     text = "; ".join([*always, *([f"among the rows, {'; '.join(sometimes)}"] if sometimes else [])])
     unlike = f"Unlike what {instances.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."
     return [*misfits(instances), unlike]
-
-
-def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
-    """Why instances are unlike the measurements behind their assumptions: all of them, and some of them."""
-    assumptions = instances.setup.assumptions
-    calibration = assumptions.calibration
-    if calibration is None:
-        return [], []
-    always = outside(instances.subject, assumptions)
-    if instances.speculates:
-        always.append("its constants were fitted to no server that speculates")
-    layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
-    of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
-    sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
-    if len(instances.accelerators) == 1:
-        return [*always, *sometimes], []
-    return always, sometimes
-
-
-def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
-    """What :func:`remarks` says as plain data; None if the assumptions were not fitted."""
-    if instances.setup.assumptions.calibration is None:
-        return None
-    errors = {
-        quantity: {
-            "rows": left_out.spread.own or left_out.spread.rows,
-            "rows_of_base": None if left_out.spread.own is None else left_out.spread.rows,
-            "without": left_out.unlike,
-            "low": likely.low,
-            "median": math.exp(left_out.spread.bias),
-            "high": likely.high,
-        }
-        for quantity, (likely, left_out) in _errors(instances, quantities).items()
-    }
-    always, sometimes = outside_of(instances)
-    return {"level": LEVEL, "measured_over_predicted": errors, "outside": [*always, *sometimes]}

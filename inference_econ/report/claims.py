@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.sources import UsedSource
+from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
 from inference_econ.report.page import AnswerPage, Pieces, listed
-from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
 from inference_econ.studies.ledger import BASES, Finding, Ledger
 

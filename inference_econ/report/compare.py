@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.answers.sources import UsedSource
+from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, caveats, charts
@@ -27,7 +27,6 @@ from inference_econ.report.curves import (
 )
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS

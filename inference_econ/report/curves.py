@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
-from inference_econ.report.service import SERVED
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import scale_notes
 from inference_econ.search import Frontier

@@ -15,19 +15,20 @@ from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.disaggregated_record import both_records, comparison_record
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import flat_frame
+from inference_econ.answers.service_record import SEEN, layout_of
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
-from inference_econ.report.record import flat_frame
-from inference_econ.report.service import SEEN, layout_of, spread_label
+from inference_econ.report.service import spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import cannot_start, startable_notes, with_engines
@@ -50,14 +51,7 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
 
     def frame(self) -> pd.DataFrame:
         """Every point of both frontiers, unrounded."""
-        record = comparison_record(self.answer.comparison)
-        apart = [{"serving": "disaggregated", **point} for point in record["disaggregated"]]
-        together = [
-            {"serving": "aggregated", "hardware": kind["hardware"], **point}
-            for kind in record["aggregated"]
-            for point in kind["points"]
-        ]
-        return flat_frame([*apart, *together])
+        return flat_frame(both_records(self.answer.comparison))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers of both ways."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.explain import Explanation
-from inference_econ.engine import MACHINE, MEASURED, Setup, StepCosts, recorded_key
+from inference_econ.answers.explain import (
+    Explanation,
+    operator_records,
+    quantities_of,
+    ridge,
+    seconds_by_part,
+)
+from inference_econ.engine import MACHINE, MEASURED, Setup, recorded_key
 from inference_econ.errors import InputError
-from inference_econ.inputs import Quantity
 from inference_econ.report import caveats, charts, step_pictures
 from inference_econ.report.fields import view
 from inference_econ.report.heading import step_heading, subject_label
-from inference_econ.report.page import AnswerPage, Bar, Block, Pieces
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.page import Bar, Block, Pieces, RecordPage
 from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import cannot_start, startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ExplanationPage(AnswerPage[Explanation]):
+class ExplanationPage(RecordPage[Explanation]):
     """One step, ready to be shown.
 
     Attributes
@@ -54,10 +58,6 @@ class ExplanationPage(AnswerPage[Explanation]):
             *([operator_table(self.answer)] if wanted else []),
             *([memory_table(self.answer)] if (wanted if self.memory is None else self.memory) else []),
         )
-
-    def record(self) -> object:
-        """All of the step."""
-        return explain_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
@@ -108,7 +108,7 @@ def explain_table(explanation: Explanation) -> Table:
     """The parts of one step, largest first."""
     costs = explanation.costs
     total = float(costs.seconds.ravel()[0])
-    parts = sorted(_single(costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
+    parts = sorted(seconds_by_part(costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     rows = tuple(
         (_part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
         for name, seconds in parts
@@ -218,13 +218,8 @@ def _streamed(explanation: Explanation) -> str:
     )
 
 
-def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
-    """What of a server has the errors of such a step: nothing does for prefill."""
-    return ("tpot",) if explanation.prompt is None else ()
-
-
 def _interval(explanation: Explanation) -> str:
-    (instances,), quantities = explanation.subjects(), _quantities(explanation)
+    (instances,), quantities = explanation.subjects(), quantities_of(explanation)
     if not quantities and explanation.setup.assumptions.calibration is not None:
         return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
     around, spread = caveats.around(instances, "tpot"), caveats.spread(instances, quantities)
@@ -232,10 +227,6 @@ def _interval(explanation: Explanation) -> str:
         return spread
     ms = 1e3 * explanation.seconds
     return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
-
-
-def _single(costs: StepCosts) -> dict[str, float]:
-    return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
 
 
 def operator_table(explanation: Explanation) -> Table:
@@ -258,7 +249,7 @@ def operator_table(explanation: Explanation) -> Table:
             "see what the assumptions say of overlaps and of the host."
         )
     least = ("achieved", "launch_seconds", "network_seconds", "ridge", "flop_per_byte", "repeats")
-    return view("Operators", _operator_records(explanation), columns, kind="operator", why=notes, least=least)
+    return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)
 
 
 def _mesh(explanation: Explanation) -> list[str]:
@@ -316,61 +307,7 @@ def operator_frame(explanation: Explanation) -> pd.DataFrame:
     """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
     import pandas as pd
 
-    return pd.DataFrame(_operator_records(explanation))
-
-
-def _operator_records(explanation: Explanation) -> list[dict[str, Any]]:
-    return [
-        {
-            **asdict(row),
-            "flop_per_byte": row.flop / row.moved_bytes if row.moved_bytes else None,
-            "seconds": row.seconds,
-            "bound": row.bound,
-        }
-        for row in explanation.operators
-    ]
-
-
-def ridge(setup: Setup, unit: str) -> float:
-    """Arithmetic intensity at which a maths unit and the memory take equally long, at their peaks [FLOP/B]."""
-    return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
-
-
-def explain_record(explanation: Explanation) -> dict[str, object]:
-    """One explained step as plain data."""
-    costs, (instances,) = explanation.costs, explanation.subjects()
-    weights, cache, available = explanation.memory.of_one_plan()
-    units = dict.fromkeys(row.unit for row in explanation.operators)
-    ends = caveats.PREFILL if explanation.prompt is not None else caveats.ends(instances, caveats.STEP)
-    record = {
-        **facts(
-            explanation.setup,
-            *(*HEAD, "weights", "formats", "math_unit", "calibration", "context"),
-            calibration=caveats.calibration_record(instances, _quantities(explanation)),
-        ),
-        "batch": explanation.batch,
-        "prompt": explanation.prompt,
-        "contexts": [{"tokens": length, "sequences": count} for length, count in explanation.setup.contexts],
-        "layout": dict(explanation.layout),
-        "step_seconds": float(np.ravel(costs.seconds)[0]),
-        "step_seconds_in_machines": explanation.in_machines_seconds,
-        "step_seconds_beside": explanation.beside_seconds,
-        "seconds_by_part": _single(costs),
-        "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
-        "limited_by": explanation.limited_by,
-        "operators": _operator_records(explanation),
-        "tokens_per_second_per_user": explanation.tokens_per_second,
-        f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
-        "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},
-        "mfu": explanation.mfu,
-        "weight_bytes": weights,
-        "kv_bytes": cache,
-        "available_bytes": available,
-        "streamed_bytes": explanation.streamed_bytes,
-        "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
-        "bytes_per_accelerator": dict(explanation.held),
-    }
-    return caveats.bounded(record, ends)
+    return pd.DataFrame(operator_records(explanation))
 
 
 def part_frame(explanation: Explanation) -> pd.DataFrame:
@@ -385,4 +322,4 @@ def part_frame(explanation: Explanation) -> pd.DataFrame:
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
     """Seconds by part under the names that people read."""
-    return {PART_NAMES[name]: seconds for name, seconds in _single(explanation.costs).items()}
+    return {PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.answers.sources import sources
+from inference_econ.answers.deviations import calibration_record
+from inference_econ.answers.record import HEAD, facts
+from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
@@ -16,7 +18,6 @@ from inference_econ.report.fields import Column, Record, column, view
 from inference_econ.report.heading import DECODE_STEPS, heading, subject_label
 from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.speed_cost import costs_by_speed, curve_line, speed_cost_chart
 from inference_econ.report.startable import cannot_start, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
@@ -229,7 +230,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         ),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
-        "calibration": caveats.calibration_record(instances),
+        "calibration": calibration_record(instances),
         "summary": summary_record(front),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inference_econ.answers.hour_cost import HourCost
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.record import node_record
+from inference_econ.answers.record import node_record
+from inference_econ.report.page import Pieces, RecordPage
 from inference_econ.report.table import Table
 
 #: The parts of an hour, as people call them.
@@ -19,7 +19,7 @@ _PARTS = {
 }
 
 
-class HourCostPage(AnswerPage[HourCost]):
+class HourCostPage(RecordPage[HourCost]):
     """The cost of an hour, ready to be shown."""
 
     proportional = False
@@ -39,18 +39,6 @@ class HourCostPage(AnswerPage[HourCost]):
         return (
             Table(f"One hour of {cost.hardware.name}", ("part", "$", "share %"), tuple(rows), notes[1:], notes[:1]),
         )
-
-    def record(self) -> object:
-        """Dollars by cause, and the terms."""
-        total, terms = float(self.answer.parts.total), self.answer.terms
-        return {
-            "hardware": self.answer.hardware.name,
-            "purchase_dollars": self.answer.purchase_dollars,
-            "dollars_per_accelerator_hour": total,
-            **node_record(self.answer.hardware, total),
-            "parts": self._parts(),
-            "terms": terms.model_dump(exclude={"name", "description", "sources"}),
-        }
 
     def _parts(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.answer.parts._asdict().items()}

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.implied import ImpliedHour, RevealedExponents
+from inference_econ.answers.record import HEAD, facts, flat_frame
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.table import Table, amount, dollars, formats_label, layout_label
 
 if TYPE_CHECKING:

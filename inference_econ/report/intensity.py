@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.intensity import Axis, Intensity, Sweep
+from inference_econ.answers.explain import ridge
+from inference_econ.answers.intensity import COLUMNS, STEP, Axis, Intensity, Sweep
 from inference_econ.engine import Setup
 from inference_econ.formulas.roofline import attainable
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.explain import ridge
 from inference_econ.report.heading import heading, subject_label
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.page import Pieces, RecordPage
 from inference_econ.report.startable import cannot_start, started
 from inference_econ.report.table import Table, amount, layout_label, remarks, warnings
 
@@ -32,19 +31,14 @@ _WORDS: Mapping[Axis, tuple[str, str, str]] = {
 }
 #: Lines of a picture beside the step, so that each has a colour of its own [1].
 _LINES = 3
-_STEP = "whole step"
 
 
-class IntensityPage(AnswerPage[Intensity]):
+class IntensityPage(RecordPage[Intensity]):
     """Where a step turns from memory traffic to arithmetic, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """A line for each operator, and one for the step."""
         return (intensity_table(self.answer),)
-
-    def record(self) -> object:
-        """Every operator at every value."""
-        return intensity_record(self.answer)
 
     def frame(self) -> pd.DataFrame:
         """A row for each operator at each value."""
@@ -82,7 +76,7 @@ def intensity_title(answer: Intensity) -> str:
 def intensity_table(answer: Intensity) -> Table:
     """Operators with their intensity at both ends, and where each turns; the step last."""
     closed = answer.over != "context"
-    swept = {**{sweep.name: sweep for sweep in answer.operators}, _STEP: answer.step}
+    swept = {**{sweep.name: sweep for sweep in answer.operators}, STEP: answer.step}
     rows: list[tuple[str, ...]] = [
         (name, *_ends(sweep), _ridge(answer, sweep), *_turns(sweep), *([_closed(sweep)] if closed else []))
         for name, sweep in swept.items()
@@ -184,44 +178,6 @@ def _why(answer: Intensity) -> tuple[str, ...]:
     )
 
 
-def intensity_record(answer: Intensity) -> dict[str, object]:
-    """All of the answer as plain data; null where nothing is moved."""
-    setup = answer.setup
-    units = dict.fromkeys(unit for sweep in answer.operators for unit in sweep.unit.split("+"))
-    return {
-        **facts(setup, *HEAD, "weights", "formats", "context"),
-        "layout": dict(answer.layout),
-        "over": answer.over,
-        "batch": None if answer.over == "batch" else answer.batch,
-        "prompt": None if answer.over == "prompt" else answer.prompt,
-        "values": answer.values.tolist(),
-        "room": answer.room,
-        "sparsity": answer.sparsity,
-        "ridge_flop_per_byte": {unit: ridge(setup, unit) for unit in units},
-        "step": _record(answer.step),
-        "operators": [_record(sweep) for sweep in answer.operators],
-    }
-
-
-def _record(sweep: Sweep) -> dict[str, object]:
-    return {
-        "name": sweep.name or _STEP,
-        "unit": sweep.unit or None,
-        "bound": sweep.bound,
-        "turns_at": sweep.turns_at,
-        "closed_form": sweep.closed_form,
-        **{name: _list(getattr(sweep, name)) for name in _COLUMNS},
-    }
-
-
-#: Amounts at each value.
-_COLUMNS = ("flop", "moved_bytes", "flop_per_byte", "flops_per_second", "compute_seconds", "memory_seconds")
-
-
-def _list(values: Array) -> list[float | None]:
-    return [value if isfinite(value) else None for value in values.tolist()]
-
-
 def intensity_frame(answer: Intensity) -> pd.DataFrame:
     """A row for each operator and the step at each value."""
     import pandas as pd
@@ -229,9 +185,9 @@ def intensity_frame(answer: Intensity) -> pd.DataFrame:
     frames = [
         pd.DataFrame(
             {
-                "operator": sweep.name or _STEP,
+                "operator": sweep.name or STEP,
                 answer.over: answer.values,
-                **{name: getattr(sweep, name) for name in _COLUMNS},
+                **{name: getattr(sweep, name) for name in COLUMNS},
                 "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
             }
         )
@@ -245,11 +201,11 @@ def intensity_charts(answer: Intensity) -> list[Plot]:
     lines, setup = _drawn(answer), answer.setup
     units = dict.fromkeys(unit for sweep in lines for unit in sweep.unit.split("+") if unit)
     x_label, across = _WORDS[answer.over][1], answer.values.tolist()
-    climbing = tuple(Series(sweep.name or _STEP, across, _drawable(sweep.flop_per_byte)) for sweep in lines)
+    climbing = tuple(Series(sweep.name or STEP, across, _drawable(sweep.flop_per_byte)) for sweep in lines)
     ridges = {f"ridge of {unit}: {ridge(setup, unit):.0f} FLOP/B": ridge(setup, unit) for unit in units}
     marks = {} if answer.room is None else {"room in memory": answer.room}
     paths = tuple(
-        Series(sweep.name or _STEP, _drawable(sweep.flop_per_byte), _drawable(sweep.flops_per_second / 1e12))
+        Series(sweep.name or STEP, _drawable(sweep.flop_per_byte), _drawable(sweep.flops_per_second / 1e12))
         for sweep in lines
     )
     roofs = tuple(_roof(answer, unit, lines) for unit in units)

@@ -4,60 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import POISSON
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.load import LoadCurve, LoadPoint
+from inference_econ.answers.load import (
+    LoadCurve,
+    LoadPoint,
+    point_record,
+)
 from inference_econ.answers.promises import NAMES, Targets
+from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, caveats, charts
-from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
+from inference_econ.report.burstiness import arrivals_label, burstiness_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import subject_label
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.promises import chances_column, chances_notes, chances_record
-from inference_econ.report.record import finite_or_none, flat_frame, targets_record
-from inference_econ.report.service import (
-    SEEN,
-    bounded_load,
-    fleet_label,
-    fleet_name,
-    milliseconds,
-    pick_record,
-    picked,
-    service_record,
-    service_title,
-)
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.promises import chances_column, chances_notes
+from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, service_title
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
-from inference_econ.serving import Gamma, Loaded, Trace, is_unproven, seen, served
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.serving import Gamma, Loaded, is_unproven, seen, served
 
 #: Percentiles of each latency that are shown beside those that are promised.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
 #: Those of them that a narrow page leaves out unless they are promised.
 _LEAST = (("tpot", "p50"), ("ttft", "p50"), ("e2e", "p99"), ("tpot", "p99"), ("ttft", "p99"))
-#: Times of the simulation, by the names of their fields.
-_SIMULATED = {
-    "ttft_seconds": "ttft",
-    "tpot_seconds": "tpot",
-    "e2e_seconds": "e2e",
-    "e2e_seconds_per_output_token": "e2e_per_output_token",
-}
 #: Fuller fleets are for nobody: a little more traffic, and queues grow without end [1].
 _FULLEST = 0.85
 #: Percentiles of a picture; the last has a band, and stands back for that which is promised.
 _DRAWN = ("p50", "p90")
 
 
-class LoadPage(AnswerPage[LoadCurve]):
+class LoadPage(RowsPage[LoadCurve]):
     """A fleet under some loads, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -68,17 +51,6 @@ class LoadPage(AnswerPage[LoadCurve]):
         loads = with_notes(load_table(points, targets), [*chosen, *arrivals])
         played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
-
-    def record(self) -> object:
-        """The fleet and its loads."""
-        curve = self.answer
-        record = {**load_sweep_record(curve.points, curve.targets), **pick_record(curve.pick)}
-        bursts = None if curve.bursts is None else burstiness_record(curve.bursts)
-        return {**record, "arrival_scv": curve.arrival_scv, "burstiness": bursts}
-
-    def frame(self) -> pd.DataFrame:
-        """Every load, unrounded."""
-        return load_frame(self.answer.points, self.answer.targets)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Latencies and cost against the load."""
@@ -159,7 +131,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
     title = service_title("A fleet under load", [sheet.service], promises=targets)
-    records = [_point_record(point, targets) for point in points]
+    records = [point_record(point, targets) for point in points]
     return view(title, records, columns, notes=notes, why=why, least=least)
 
 
@@ -272,59 +244,6 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 
 def _shown(value: float) -> str:
     return "" if math.isnan(value) else amount(value)
-
-
-def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
-    """A fleet and its loads as plain data; latencies without end are null."""
-    first = points[0].sheet
-    return {
-        **service_record(first.service, first.replicas, *(point.load for point in points)),
-        "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
-        "dollars_per_hour": first.dollars_per_hour,
-        "targets": targets_record(targets),
-        "points": [_point_record(point, targets) for point in points],
-    }
-
-
-def _point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
-    record: dict[str, object] = {
-        **bounded_load(point.sheet.service, point.load, point.sheet.replicas, targets),
-        "kept_share": point.kept,
-        "good_requests_per_second": point.good_per_second,
-        "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
-        "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
-    }
-    record |= chances_record(point.chances)
-    if point.simulated is not None:
-        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
-    return record
-
-
-def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
-    summary = trace.summary()
-    record: dict[str, object] = {
-        "requests": trace.ttft.size,
-        "completed_requests_per_second_per_instance": trace.requests_per_second,
-        "in_flight_per_instance": trace.in_flight,
-        "busy": trace.busy,
-        "preemptions": trace.preemptions,
-    }
-    for key, name in _SIMULATED.items():
-        endless = saturated and name != "tpot"
-        record[key] = {
-            statistic: None if endless else finite_or_none(estimate.value)
-            for statistic, estimate in summary[name].items()
-        }
-        record[key.replace("seconds", "half_widths")] = {
-            statistic: None if endless else finite_or_none(estimate.half_width)
-            for statistic, estimate in summary[name].items()
-        }
-    return record
-
-
-def load_frame(points: Sequence[LoadPoint], targets: Targets) -> pd.DataFrame:
-    """Every load, one row each, unrounded; what has no end is empty."""
-    return flat_frame(_point_record(point, targets) for point in points)
 
 
 def picture_title(points: Sequence[LoadPoint]) -> str:

@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.most_traffic import MostTraffic
+from inference_econ.answers.most_traffic import MostTraffic, output_record
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import AnyChoice
+from inference_econ.answers.recommend import choice_chances
+from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.fields import view
 from inference_econ.report.heading import promises_label
-from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import chances_column, planned_notes
-from inference_econ.report.recommend import (
-    choice_chances,
-    choice_record,
-    several_chips,
-    shown_record,
-    with_practices,
-)
-from inference_econ.report.record import flat_frame, targets_record
-from inference_econ.report.service import SEEN, fleet_name, service_title
+from inference_econ.report.recommend import several_chips, shown_record, with_practices
+from inference_econ.report.service import fleet_name, service_title
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import Table, assumptions_label, per_hour
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-class MostTrafficPage(AnswerPage[MostTraffic]):
+class MostTrafficPage(RowsPage[MostTraffic]):
     """Deployments that carry the most with some means, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         return (most_traffic_table(self.answer),)
-
-    def frame(self) -> pd.DataFrame:
-        """One row per deployment, unrounded."""
-        return flat_frame(most_traffic_record(self.answer)["choices"])
-
-    def record(self) -> object:
-        """The means, the promises and every deployment."""
-        return most_traffic_record(self.answer)
 
     def question(self) -> str:
         """How much the means carry."""
@@ -84,7 +66,7 @@ def most_traffic_table(answer: MostTraffic) -> Table:
     together = "With a promised E2E no pools that prefill and decode apart are compared."
     table = view(
         service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
-        [{**shown_record(choice, targets), **_output(choice)} for choice in answer],
+        [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
         columns,
         notes=(
             f"The most requests for {answer.means.text}, {_within(targets)}; binding: what a little more would break.",
@@ -112,21 +94,3 @@ def _within(targets: Targets) -> str:
     if targets.given:
         return "within the promises"
     return f"{100 * targets.fullest:g} % of what is completed"
-
-
-def _output(choice: AnyChoice) -> dict[str, float]:
-    """What a deployment gives to its users, as plain data."""
-    requests = choice.load.requests_per_second * choice.replicas
-    return {"output_tokens_per_second": requests * choice.service.requests.osl.mean}
-
-
-def most_traffic_record(answer: MostTraffic) -> dict[str, Any]:
-    """Deployments as plain data."""
-    return {
-        "means": {
-            "accelerators": answer.means.accelerators,
-            "dollars_per_hour": answer.means.dollars_per_hour,
-        },
-        "targets": targets_record(answer.targets),
-        "choices": [{**choice_record(choice, answer.targets), **_output(choice)} for choice in answer],
-    }

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from inference_econ.answers.record import Recorded, RecordedRows, without_signed_zeros
 from inference_econ.report import charts
 from inference_econ.report.files import CHARTS, PICTURES
 from inference_econ.report.table import Table
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from inference_econ.engine import Setup
 
 Answer = TypeVar("Answer")
+Owner = TypeVar("Owner", bound=Recorded)
+RowsOwner = TypeVar("RowsOwner", bound=RecordedRows)
 #: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
 Pieces = Sequence[str]
 
@@ -102,7 +105,7 @@ class Page(ABC):
 
     def plain(self) -> dict[str, Any]:
         """The answer as plain data under names; what has no names of its own are ``rows``."""
-        record = _without_signed_zeros(self.record())
+        record = without_signed_zeros(self.record())
         return record if isinstance(record, dict) else {"rows": record}
 
     def frame(self) -> pd.DataFrame:
@@ -214,6 +217,22 @@ class AnswerPage(Page, Generic[Answer]):
         """The question in one sentence."""
 
 
+class RecordPage(AnswerPage[Owner]):
+    """Page of an answer that is data by itself."""
+
+    def record(self) -> dict[str, Any]:
+        """The answer as plain data."""
+        return self.answer.record()
+
+
+class RowsPage(RecordPage[RowsOwner]):
+    """Page of an answer whose rows are data, too."""
+
+    def frame(self) -> pd.DataFrame:
+        """The rows of the answer, unrounded."""
+        return self.answer.to_frame()
+
+
 def listed(lines: Sequence[str]) -> str:
     """Sentences as a list in Markdown, below a table."""
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
@@ -248,14 +267,6 @@ def json_text(record: object) -> str:
         If a number is infinite or missing.
     """
     try:
-        return json.dumps(_without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
+        return json.dumps(without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
     except ValueError as error:
         raise OverflowError(_INFINITE) from error
-
-
-def _without_signed_zeros(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _without_signed_zeros(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_signed_zeros(item) for item in value]
-    return value + 0.0 if isinstance(value, float) else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt
 from inference_econ.answers.prompt_processes import Way
@@ -12,18 +11,14 @@ from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.record import HEAD, facts, flat_frame
+from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.table import Table, amount, chips_label, remarks, warnings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: What stands where a way cannot be.
 _NONE = "-"
 
 
-class PrefillPage(AnswerPage[PrefillWays]):
+class PrefillPage(RowsPage[PrefillWays]):
     """Ways to read prompts, ready to be shown."""
 
     proportional = False
@@ -31,14 +26,6 @@ class PrefillPage(AnswerPage[PrefillWays]):
     def tables(self) -> Sequence[Table]:
         """Times by way, and what goes over links."""
         return times_table(self.answer), links_table(self.answer)
-
-    def record(self) -> object:
-        """All ways of each prompt."""
-        return prefill_record(self.answer)
-
-    def frame(self) -> pd.DataFrame:
-        """One row per prompt, number of chips and way, unrounded."""
-        return flat_frame(_records(self.answer))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
@@ -187,40 +174,4 @@ def _details(ways: Sequence[Way]) -> dict[str, Sequence[float | str]]:
         "TTFT ms": [_ms(way) for way in ways],
         "GB over links": [amount(way.moved_bytes / 1e9) for way in ways],
         "due to links %": [f"{100 * way.linked_seconds / way.seconds:z.0f}" for way in ways],
-    }
-
-
-def prefill_record(ways: PrefillWays) -> dict[str, object]:
-    """The same as plain data."""
-    return {
-        **facts(ways.setup, *HEAD, "weights", "formats"),
-        "process_gpus": ways.process_chips,
-        "alone": [{"prompt": prompt, **_way(way)} for prompt, way in ways.alone.items()],
-        "rows": [
-            {
-                "prompt": row.prompt,
-                "gpus": row.ranks,
-                "fastest": row.fastest if row.ways else None,
-                "ways": {name: _way(way) for name, way in row.ways.items()},
-                "missing": dict(row.missing),
-            }
-            for row in ways.rows
-        ],
-    }
-
-
-def _records(ways: PrefillWays) -> list[dict[str, object]]:
-    return [
-        {"prompt": row.prompt, "gpus": row.ranks, "way": name, **_way(way), "speed_up": ways.speed_up(row, name)}
-        for row in ways.rows
-        for name, way in row.ways.items()
-    ]
-
-
-def _way(way: Way) -> dict[str, object]:
-    return {
-        "ttft_seconds": way.seconds,
-        "linked_seconds": way.linked_seconds,
-        "moved_bytes": way.moved_bytes,
-        "parts": list(way.parts),
     }

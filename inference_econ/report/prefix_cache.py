@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
-from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
+from inference_econ.answers.prefix_cache import (
+    Offloading,
+    curve,
+    tier_records,
+)
+from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Record, view
+from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, subject_label
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.record import HEAD, facts, flat_frame
-from inference_econ.report.service import layout_of, milliseconds
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import Table, dollars, layout_label
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Columns that a computed prefix follows; what a tier takes was not measured.
-_FOLLOWS: caveats.Follows = {
-    "computing_seconds": ("ttft", 1),
-    "computing_dollars_per_million_tokens": ("ttft", 1),
-    "ttft_seconds": ("ttft", 1),
-}
-#: Ends where nobody knows.
-_NOBODY = (None, None)
 #: Where turns go, in words.
 _ROUTED: dict[Routing, str] = {
     "round_robin": "dealt round robin",
@@ -42,20 +33,12 @@ _ROUTED: dict[Routing, str] = {
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 
 
-class PrefixCachePage(AnswerPage[Offloading]):
+class PrefixCachePage(RowsPage[Offloading]):
     """A repeated prefix, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """Computing the prefix again, then every tier."""
         return (offload_table(self.answer),)
-
-    def record(self) -> object:
-        """The instance, its prefix and every tier."""
-        return offload_record(self.answer)
-
-    def frame(self) -> pd.DataFrame:
-        """Computing the prefix again, then every tier, unrounded."""
-        return flat_frame(_rows(self.answer))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Seconds against the length of the prefix."""
@@ -112,20 +95,7 @@ def offload_table(offloading: Offloading) -> Table:
         *(() if offloading.conversation is None else ("needed_bytes", "kept_seconds", "hit_rate")),
     )  # fmt: skip
     least = ("kept_seconds", "needed_bytes", "bytes_per_second", "utilization")
-    return view(_title(offloading), _rows(offloading), columns, kind="tier", notes=notes, why=why, least=least)
-
-
-def _rows(offloading: Offloading) -> list[Record]:
-    """Computing the prefix again, then every tier, as plain data."""
-    record = offload_record(offloading)
-    names = {
-        "computing_seconds": "seconds",
-        "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
-        "ttft_seconds": "ttft_seconds",
-    }
-    ends = ("", "_low", "_high")
-    computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
-    return [{"tier": "computing", **computing}, *record["tiers"]]
+    return view(_title(offloading), tier_records(offloading), columns, kind="tier", notes=notes, why=why, least=least)
 
 
 def _conversation(conversation: Conversation) -> str:
@@ -178,60 +148,3 @@ def offload_chart(offloading: Offloading) -> Plot:
         "seconds until it is there",
         tuple(Series(names.get(name, f"read from {name}"), list(_LENGTHS), list(y)) for name, y in lines.items()),
     )
-
-
-def offload_record(offloading: Offloading) -> dict[str, Any]:
-    """The same as plain data; what never happens is null."""
-    service, conversation, (instances,) = offloading.service, offloading.conversation, offloading.subjects()
-    record = {
-        **facts(
-            service.setup,
-            *(*HEAD, "calibration", "weights", "kv"),
-            calibration=caveats.calibration_record(instances, ("ttft",)),
-        ),
-        "layout": layout_of(service),
-        "accelerators": service.accelerators,
-        "requests_per_second": offloading.requests_per_second,
-        "prefix_tokens": offloading.prefix_tokens,
-        "new_tokens": offloading.new_tokens,
-        "bytes_per_prefix": offloading.bytes_per_prefix,
-        "computing_seconds": offloading.computing_seconds,
-        "computing_dollars_per_million_tokens": offloading.computing_dollars_per_million,
-        "ttft_seconds": offloading.ttft_seconds,
-        "hbm_dollars_per_million_tokens_and_hour": offloading.holding_dollars_per_million_hour,
-        "hbm_keeping_seconds": offloading.keeping_seconds,
-        "conversation": None
-        if conversation is None
-        else {
-            "turns": conversation.turns,
-            "user_tokens": conversation.user_tokens,
-            "answer_tokens": conversation.answer_tokens,
-            "system_tokens": conversation.system_tokens,
-            "think_seconds": conversation.think_seconds,
-            "lifetime_seconds": conversation.lifetime_seconds,
-            "replicas": conversation.replicas,
-            "routing": conversation.routing if conversation.replicas > 1 else None,
-        },
-        "tiers": [_tier_record(reading) for reading in offloading.readings],
-    }
-    return caveats.bounded(record, caveats.ends(instances, _FOLLOWS))
-
-
-def _tier_record(reading: Reading) -> dict[str, object]:
-    reuse = reading.reuse
-    record = {
-        "tier": reading.tier,
-        "bytes_per_second": None if reading.tier == HBM else reading.bytes_per_second,
-        "capacity_bytes": reading.capacity_bytes,
-        "seconds": reading.seconds,
-        "dollars_per_million_tokens": reading.dollars_per_million,
-        "ttft_seconds": reading.ttft_seconds,
-        "utilization": reading.utilization,
-        "break_even_tokens": None if math.isinf(reading.break_even_tokens) else reading.break_even_tokens,
-        "needed_bytes": None if reuse is None else reuse.needed_bytes,
-        "kept_seconds": None if reuse is None else reuse.lifetime_seconds,
-        "returning_share": None if reuse is None else reuse.returning,
-        "cached_tokens": None if reuse is None else reuse.cached_tokens,
-        "hit_rate": None if reuse is None else reuse.hit_rate,
-    }
-    return caveats.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))

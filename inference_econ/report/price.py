@@ -3,65 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.chances import Chances, chances, fleet_chances
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import KINDS, Sheet
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.price import (
+    KINDS,
+    Sheet,
+    kind_records,
+    sheet_chances,
+)
 from inference_econ.answers.recommend import PooledChoice
+from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup
-from inference_econ.formulas import money
 from inference_econ.report import caveats, charts
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.promises import chances_record, kept_with
-from inference_econ.report.recommend import choice_label, choice_record
-from inference_econ.report.record import flat_frame, targets_record
-from inference_econ.report.service import (
-    SEEN,
-    bounded_load,
-    fleet_label,
-    fleet_name,
-    load_notes,
-    pick_record,
-    picked,
-    service_record,
-    service_title,
-)
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.promises import kept_with
+from inference_econ.report.recommend import choice_label
+from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, service_title
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
 from inference_econ.serving import loaded
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
 
-class PricePage(AnswerPage[Sheet]):
+class PricePage(RowsPage[Sheet]):
     """Prices, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
         sheet = self.answer
-        kept = kept_with(_chances(sheet, sheet.targets), sheet.targets)
+        kept = kept_with(sheet_chances(sheet, sheet.targets), sheet.targets)
         return (with_notes(price_table(sheet, sheet.api), [*_picked(sheet), *kept]),)
-
-    def frame(self) -> pd.DataFrame:
-        """One row per kind of token, unrounded."""
-        return price_frame(self.answer)
-
-    def record(self) -> object:
-        """The deployment, its load and its costs."""
-        sheet = self.answer
-        promised = {"targets": targets_record(sheet.targets), **chances_record(_chances(sheet, sheet.targets))}
-        return {**price_record(sheet, sheet.api), **promised, **pick_record(sheet.pick)}
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """How the bill of an hour is shared."""
@@ -105,7 +82,7 @@ class PricePage(AnswerPage[Sheet]):
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     """Costs by kind of token."""
-    records = [record for record in _kind_records(sheet) if record["tokens_per_hour"]]
+    records = [record for record in kind_records(sheet) if record["tokens_per_hour"]]
     kinds = [str(record["tokens"]) for record in records]
     every: Record = {
         "tokens_per_hour": sum(sheet.tokens_per_hour.values()),
@@ -171,12 +148,6 @@ def _picked(sheet: Sheet) -> list[str]:
     ]
 
 
-def _chances(sheet: Sheet, targets: Targets) -> Chances:
-    if sheet.fleet is not None:
-        return fleet_chances(sheet.fleet, targets)
-    return chances(sheet.service, sheet.load, targets)
-
-
 def price_waterfall(sheet: Sheet) -> Waterfall:
     """The bill of an hour by kinds of tokens, to be drawn."""
     rate = sheet.load.completed_per_second * sheet.replicas
@@ -213,74 +184,3 @@ def _most(sheet: Sheet) -> float:
     if sheet.fleet is None:
         return sheet.service.most_requests_per_second * sheet.replicas
     return sheet.load.requests_per_second / max(sheet.fleet.prefill_utilization, sheet.fleet.decode_utilization)
-
-
-def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
-    """Prices as plain data; infinite latencies are null."""
-    record: dict[str, object] = {
-        **_serving_record(sheet),
-        "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
-        "dollars_per_hour": sheet.dollars_per_hour,
-        "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
-        "usual_speed": None if sheet.usual is None else asdict(sheet.usual),
-        "tokens_per_hour": dict(sheet.tokens_per_hour),
-        **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
-        "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
-        **_when_full(sheet),
-        **energy_record(sheet.service.setup.hardware.watts, sheet.accelerators, _output_rate(sheet)),
-    }
-    if api is not None:
-        revenue = sheet.revenue_per_hour(api)
-        record["revenue_dollars_per_hour"] = revenue
-        record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
-    return record
-
-
-def _serving_record(sheet: Sheet) -> dict[str, object]:
-    """What serves, under its load."""
-    if sheet.fleet is not None:
-        return choice_record(PooledChoice(sheet.fleet), sheet.targets)
-    return {
-        "serving": "together",
-        **service_record(sheet.service, sheet.replicas, sheet.load),
-        **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
-    }
-
-
-def _output_rate(sheet: Sheet) -> float:
-    """Output tokens of all instances [tokens/s]."""
-    return sheet.tokens_per_hour["output"] / 3600.0
-
-
-def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """What a million tokens of each kind cost on instances whose slots are all taken, and how far off that may be."""
-    (instances,) = sheet.subjects()
-    costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
-    return caveats.bounded(costs, caveats.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
-
-
-def price_frame(sheet: Sheet) -> pd.DataFrame:
-    """One row per kind of token, unrounded; what the traffic costs is the bill, and as certain."""
-    return flat_frame(_kind_records(sheet))
-
-
-def _kind_records(sheet: Sheet) -> list[Record]:
-    full = _when_full(sheet)
-    return [
-        {
-            "tokens": kind,
-            "tokens_per_hour": sheet.tokens_per_hour[kind],
-            "dollars_per_million_tokens": sheet.average[kind],
-            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
-            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
-        }
-        for kind in KINDS
-    ]
-
-
-def energy_record(watts: float | None, accelerators: int, tokens_per_second: float) -> dict[str, object]:
-    """Board power [W] of some chips over their output tokens [tokens/s]; null where the hardware file has no watts."""
-    if watts is None:
-        return {"watts": None, "joules_per_output_token": None}
-    joules = money.joules_per_token(watts, accelerators, tokens_per_second)
-    return {"watts": watts * accelerators, "joules_per_output_token": float(joules)}

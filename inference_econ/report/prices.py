@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.record import node_record
 from inference_econ.inputs import HardwareSpec, HourPrice, catalog, prices
 from inference_econ.report.page import Page
-from inference_econ.report.record import node_record
 from inference_econ.report.table import Table
 
 _COLUMNS = ("chip", "kind", "$/GPU-h", "$/node-h", "node", "date", "verified", "default", "source")

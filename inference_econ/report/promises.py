@@ -70,8 +70,3 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
     if chances.capacity is not None:
         kept.append(f"the traffic carried with {_percent(chances.capacity)} %")
     return [f"{', '.join(kept)}{planned}."]
-
-
-def chances_record(chances: Chances) -> dict[str, float | None]:
-    """Probabilities as plain data; null where nothing is promised or nobody knows, 0.05 and 0.95 stand for beyond."""
-    return {f"probability_{name}": value for name, value in chances._asdict().items()}

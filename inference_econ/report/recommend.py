@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.candidates import practice_of
-from inference_econ.answers.chances import Chances, chances, fleet_chances
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation
+from inference_econ.answers.recommend import (
+    AnyChoice,
+    PooledChoice,
+    Recommendation,
+    choice_chances,
+    choice_record,
+    first_before_second,
+)
+from inference_econ.answers.service_record import SEEN, layout_of
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
-from inference_econ.report.burstiness import burstiness_record, promises_note
+from inference_econ.report.burstiness import promises_note
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.fields import Record, details, view
 from inference_econ.report.heading import promises_label
-from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.promises import chances_column, chances_record, planned_notes
-from inference_econ.report.record import HEAD, facts, flat_frame, targets_record
-from inference_econ.report.service import (
-    SEEN,
-    bounded_load,
-    fleet_label,
-    fleet_name,
-    layout_of,
-    milliseconds,
-    service_record,
-    service_title,
-)
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.promises import chances_column, planned_notes
+from inference_econ.report.service import fleet_label, fleet_name, milliseconds, service_title
 from inference_econ.report.start import start_of_fleet, start_of_instances
 from inference_econ.report.startable import (
     cannot_start,
@@ -45,16 +40,11 @@ from inference_econ.report.startable import (
 )
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Fleets within this factor cost the same [1].
-_EQUAL = 1.001
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
 
 
-class RecommendationPage(AnswerPage[Recommendation]):
+class RecommendationPage(RowsPage[Recommendation]):
     """Deployments that keep some promises, ready to be shown."""
 
     @cached_property
@@ -69,32 +59,10 @@ class RecommendationPage(AnswerPage[Recommendation]):
             notes.append(promises_note(self.bursts, self.answer.targets))
         return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
 
-    def frame(self) -> pd.DataFrame:
-        """One row per deployment, unrounded."""
-        return flat_frame(choice_record(choice, self.answer.targets) for choice in self.answer)
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """What deployments cost against what their users wait, the cheapest marked."""
         title = f"What do deployments that keep the promises cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
-
-    def record(self) -> object:
-        """The promises and every deployment."""
-        record = recommend_record(self.answer, self.answer.targets)
-        if self.bursts is not None:
-            record["burstiness"] = burstiness_record(self.bursts)
-        startable = self.answer.startable
-        if startable is None:
-            return record
-        service = startable.service
-        return {
-            **record,
-            "startable": {
-                "layout": layout_of(service),
-                "accelerators": startable.accelerators,
-                "dollars_per_hour": startable.dollars_per_hour,
-            },
-        }
 
     def question(self) -> str:
         """Which deployment is the cheapest."""
@@ -284,23 +252,6 @@ def _before(choices: Sequence[AnyChoice]) -> list[str]:
     return [f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."]
 
 
-def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int]:
-    """The probability that the first choice is cheaper than the next that costs more, and which that is.
-
-    None where there is none, or nobody knows errors.
-    """
-    first = choices[0]
-    dearer = (place for place, each in enumerate(choices) if each.dollars_per_hour > first.dollars_per_hour * _EQUAL)
-    place = next(dearer, 0)
-    if not place:
-        return None, 0
-    likely = [
-        of_throughput(each.dollars_per_hour, under_load([(each.service, each.instance_load)])[0])
-        for each in (first, choices[place])
-    ]
-    return chance_below(*likely), place
-
-
 def _played(choices: Sequence[AnyChoice]) -> list[str]:
     """Which choices do not rest on closed forms, in words."""
     rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
@@ -308,54 +259,6 @@ def _played(choices: Sequence[AnyChoice]) -> list[str]:
         return []
     which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
     return [f"{which}: played request by request, as closed forms are not within 10 % there."]
-
-
-def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str, object]:
-    """Choices as plain data."""
-    chance, place = first_before_second(choices)
-    return {
-        "targets": targets_record(targets),
-        "choices": [choice_record(choice, targets) for choice in choices],
-        "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
-    }
-
-
-def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:
-    """The probabilities that a deployment keeps what is promised."""
-    if isinstance(choice, PooledChoice):
-        return fleet_chances(choice.fleet, targets)
-    return chances(choice.service, choice.load, targets)
-
-
-def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
-    """One deployment as plain data; of pools the layout is that of instances that decode."""
-    if isinstance(choice, PooledChoice):
-        return _pools_record(choice, targets)
-    return {
-        "serving": "together",
-        **service_record(choice.service, choice.replicas, choice.load),
-        "dollars_per_hour": choice.dollars_per_hour,
-        "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
-        "binding": choice.binding,
-        **bounded_load(choice.service, choice.load, choice.replicas, targets),
-        **chances_record(choice_chances(choice, targets)),
-    }
-
-
-def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:
-    """Pools as plain data, under the names of instances that do both as far as they have these."""
-    fleet, service = choice.fleet, choice.service
-    named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
-    return {
-        "serving": "apart",
-        **facts(service.setup, *HEAD, *named, requests=service.requests),
-        "speculation": None if service.speculation is None else service.speculation.record(),
-        "layout": layout_of(service),
-        "replicas": 1,
-        "binding": choice.binding,
-        **fleet_record(fleet, targets),
-        "in_flight_per_instance": choice.instance_load.in_flight,
-    }
 
 
 def choice_label(choice: AnyChoice) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.sources import UsedSource
+from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
@@ -16,7 +16,6 @@ from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.curves import assumed, curve_columns, curves_title, setups_of, stacked, warned
 from inference_econ.report.offered import offer_records, offers_frame, offers_tables
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.record import source_records
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part, Start
+from inference_econ.answers.record import HEAD, facts, targets_record
+from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
-from inference_econ.answers.sources import sources
+from inference_econ.answers.sources import source_records, sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import Setup, key_degrees
 from inference_econ.report import bands, caveats, charts
@@ -23,8 +26,6 @@ from inference_econ.report.frontier import speeds_column
 from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
 from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.record import HEAD, facts, source_records, targets_record
-from inference_econ.report.service import SERVED
 from inference_econ.report.speed_cost import costs_by_speed
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import (
@@ -217,9 +218,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
         "promises": targets_record(front.promises),
-        "calibration": {
-            instances.label: caveats.calibration_record(instances, SERVED) for instances in front.subjects()
-        },
+        "calibration": {instances.label: calibration_record(instances, SERVED) for instances in front.subjects()},
         "summary": summary_record(front),
         "points": [record for record, _ in front.bounded_points()],
         "sources": source_records(sources(front)),

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inference_econ.answers.speculate import Speculated
+from inference_econ.answers.service_record import SEEN, layout_of
+from inference_econ.answers.speculate import Speculated, speculation_of, speculation_record
 from inference_econ.engine import Setup, Speculation
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, lengths_label, subject_label
-from inference_econ.report.page import AnswerPage
-from inference_econ.report.record import HEAD, facts, flat_frame
-from inference_econ.report.service import SEEN, finite, layout_of
+from inference_econ.report.page import RowsPage
 from inference_econ.report.startable import cannot_start, startable_notes, started
 from inference_econ.report.table import Table, dollars, layout_label
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Columns of latencies.
-_FOLLOWS: caveats.Follows = {
-    **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
-    **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
-    **dict.fromkeys(
-        ("plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens"), ("throughput", -1)
-    ),
-}
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
 _COLUMNS = (
@@ -38,20 +25,12 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class SpeculationPage(AnswerPage[Speculated]):
+class SpeculationPage(RowsPage[Speculated]):
     """A deployment with and without speculation, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """Rows by requests in flight."""
         return (speculation_table(self.answer),)
-
-    def record(self) -> object:
-        """Both deployments, and rows by requests in flight."""
-        return speculation_record(self.answer)
-
-    def frame(self) -> pd.DataFrame:
-        """One row per number of requests in flight, unrounded."""
-        return flat_frame(speculation_record(self.answer)["rows"])
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-up and draft length."""
@@ -88,65 +67,13 @@ def title(speculated: Speculated) -> str:
         f"With speculation and without, {where}",
         [setup],
         [lengths_label(requests)],
-        speculations=[_speculation(speculated)],
+        speculations=[speculation_of(speculated)],
     )
 
 
 def picture_title(speculated: Speculated) -> str:
     """The question that a picture answers, above the heading."""
     return f"With how many requests in flight does speculation pay?\n{title(speculated)}"
-
-
-def speculation_record(speculated: Speculated) -> dict[str, Any]:
-    """The same as plain data."""
-    shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
-    pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]
-    plain, fast = shown.plain_state, shown.state
-    columns = {
-        "concurrency": shown.concurrency,
-        "batch": fast.batch,
-        "plain_batch": plain.batch,
-        "plain_tpot_seconds": plain.tpot_seconds,
-        "tpot_seconds": fast.tpot_seconds,
-        "plain_ttft_seconds": plain.ttft_seconds,
-        "ttft_seconds": fast.ttft_seconds,
-        "draft_tokens": shown.drafted,
-        "tokens_per_round": shown.tokens,
-        "propose_seconds": shown.propose_seconds,
-        "speedup": shown.speedup,
-        "plain_dollars_per_million_output_tokens": shown.dollars(plain),
-        "dollars_per_million_output_tokens": shown.dollars(fast),
-    }
-    ends = caveats.ends(instances, _FOLLOWS)
-    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-    # A draft model with a layout of its own may find no room for large batches.
-    rows = [caveats.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
-    full_plain, full = speculated.full_dollars()
-    return {
-        **facts(
-            speculated.plain.setup,
-            *(*HEAD, "calibration", "weights"),
-            calibration=caveats.calibration_record(instances, SEEN),
-        ),
-        "layout": layout_of(speculated.plain),
-        **facts(speculated.plain.setup, "isl", "osl", requests=speculated.plain.requests),
-        "speculation": _speculation(speculated).record(),
-        "dollars_per_accelerator_hour": speculated.dollars_per_accelerator_hour,
-        "plain_slots": speculated.plain.slots,
-        "slots": speculated.speculating.slots,
-        "pays_from": float(pays[0]) if pays.size else None,
-        "pays_to": float(pays[-1]) if pays.size else None,
-        "pays_to_batch": float(batches[-1]) if pays.size else None,
-        "stops_paying": bool(pays.size and not speculated.pays[-1]),
-        "plain_dollars_per_million_when_full": full_plain,
-        "dollars_per_million_when_full": full,
-        "rows": rows,
-    }
-
-
-def _speculation(speculated: Speculated) -> Speculation:
-    assert speculated.speculating.speculation is not None
-    return speculated.speculating.speculation
 
 
 def _notes(speculated: Speculated) -> list[str]:
@@ -161,7 +88,7 @@ def _notes(speculated: Speculated) -> list[str]:
 
 def _vocabularies(speculated: Speculated) -> list[str]:
     """That the rule needs one vocabulary, where a draft model has another."""
-    draft, model = _speculation(speculated).model, speculated.plain.setup.model
+    draft, model = speculation_of(speculated).model, speculated.plain.setup.model
     if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
         return []
     return [
@@ -172,7 +99,7 @@ def _vocabularies(speculated: Speculated) -> list[str]:
 
 def _why(speculated: Speculated) -> list[str]:
     """What the numbers rest on."""
-    speculation, setup = _speculation(speculated), speculated.plain.setup
+    speculation, setup = speculation_of(speculated), speculated.plain.setup
     notes = []
     if speculated.speculating.slots < speculated.plain.slots:
         beside, alone = speculated.speculating.slots, speculated.plain.slots
@@ -236,7 +163,7 @@ def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
     if speculated.pays.any() and not speculated.pays[-1]:
         marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
     speedups = tuple(Series(label, x, values.tolist()) for label, values in lines.items())
-    name = "best draft length" if _speculation(speculated).shortest == 0 else "draft length"
+    name = "best draft length" if speculation_of(speculated).shortest == 0 else "draft length"
     lengths = (Series(name, x, [float(length) for length in speculated.drafted]),)
     flight = "requests in flight"
     return (

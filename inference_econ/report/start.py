@@ -7,18 +7,18 @@ from typing import Any
 
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part, Start
 from inference_econ.answers.offer import offer
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import targets_record
+from inference_econ.answers.service_record import bounded_load, layout_of
 from inference_econ.engine import Setup, Space, Speculation, instance_pins
 from inference_econ.inputs import Requests
 from inference_econ.report.chosen import expected_under_load
-from inference_econ.report.disaggregated_record import fleet_record
-from inference_econ.report.record import targets_record
-from inference_econ.report.service import bounded_load, layout_of
 from inference_econ.serving import Loaded, Service
 
 #: Degrees of a layout by name, and how many instances have it.

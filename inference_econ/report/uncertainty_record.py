@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inference_econ.answers.sources import spec_sources
+from inference_econ.answers.sources import source_records, spec_sources
 from inference_econ.inputs import Distribution
-from inference_econ.report.record import source_records
 from inference_econ.studies.uncertainty.answer import QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.shares import Shares
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.sources import sources
+from inference_econ.answers.record import HEAD, facts, finite_or_none, targets_record
+from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
-from inference_econ.report.record import HEAD, facts, finite_or_none, source_records, targets_record
 from inference_econ.report.serving_frontier import service_frontier_title
 from inference_econ.report.table import Table, amount, dollars, layout_label, size, warnings
 from inference_econ.report.tornado import Tornado, TornadoBar

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.explain import explain_record
 from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
@@ -67,7 +68,7 @@ def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
 def test_without_a_price_there_are_no_dollars() -> None:
     found = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
     assert found.dollars is None
-    assert explain.explain_record(found)["dollars_per_million_output_tokens"] is None
+    assert explain_record(found)["dollars_per_million_output_tokens"] is None
     assert "no price known" in explain.explain_table(found).every_note[1]
     priced = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
     assert priced.dollars is not None
@@ -209,7 +210,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
 
 def test_the_record_is_json() -> None:
     found = asking.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
-    record = json.loads(json_text(explain.explain_record(found)))
+    record = json.loads(json_text(explain_record(found)))
     assert record["model"] == "Mixtral 8x22B"
     assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 1.0, "moe_tp": 8.0, "cut": "1d"}.items() <= record["layout"].items()
     assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)

@@ -12,19 +12,12 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.burstiness import burstiness
-from inference_econ.answers.load import SHARES, LoadPoint, load, sweep, usual_service
+from inference_econ.answers.load import SHARES, LoadPoint, load, load_sweep_record, point_record, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import flat_frame
 from inference_econ.errors import InputError
-from inference_econ.report.load import (
-    LoadPage,
-    load_charts,
-    load_frame,
-    load_sweep_record,
-    load_table,
-    loads_under,
-    simulation_table,
-)
+from inference_econ.report.load import LoadPage, load_charts, load_table, loads_under, simulation_table
 from inference_econ.report.page import csv_text
 from inference_econ.serving import is_unproven, kept_share
 from tests.offered import offer_of, service_of
@@ -189,7 +182,7 @@ def test_records_hold_all_that_is_known() -> None:
 
 
 def test_csv_is_flat_and_unrounded() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text(load_frame(points(), Targets())))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(flat_frame(point_record(point, Targets()) for point in points())))))
     assert len(rows) == len(SHARES)
     assert float(rows[0]["ttft_seconds_p99"]) == points()[0].load.ttft_seconds["p99"]
     assert rows[-1]["ttft_seconds_p99"] == ""

@@ -12,9 +12,9 @@ from inference_econ.answers.chances import chances
 from inference_econ.answers.promised import check_mean
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import recommend
+from inference_econ.answers.record import targets_record
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.heading import promises_label
-from inference_econ.report.record import targets_record
 from inference_econ.serving import loaded
 from tests.offered import offer_of, service_of
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.explain import explain_record, ridge
 from inference_econ.errors import InputError
 from inference_econ.report import table
-from inference_econ.report.explain import explain_record, operator_table, ridge
+from inference_econ.report.explain import operator_table
 from tests import asking
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

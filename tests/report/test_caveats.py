@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.deviations import calibration_record
 from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Range, catalog
 from inference_econ.report import caveats
@@ -68,11 +69,11 @@ def test_few_rows_have_those_of_their_base_beside_them() -> None:
     calibration = known.calibration.model_copy(update={"errors": {"model": {"tpot": spread}}})
     few = Instances(setup(known.model_copy(update={"calibration": calibration})))
     assert "(7 rows, interval mostly of the 239 of its base, by fits without their model)" in caveats.remarks([few])[0]
-    record = caveats.calibration_record(few)
+    record = calibration_record(few)
     assert record is not None
     errors = record["measured_over_predicted"]["tpot"]  # type: ignore[index]
     assert (errors["rows"], errors["rows_of_base"]) == (7, 239)
-    own = caveats.calibration_record(Instances(setup()))
+    own = calibration_record(Instances(setup()))
     assert own is not None
     assert own["measured_over_predicted"]["tpot"]["rows_of_base"] is None  # type: ignore[index]
 
@@ -89,7 +90,7 @@ def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said:
     text = caveats.spread(asked, ["throughput"])
     assert said in text
     assert ("half of them" in text) is bool(said)
-    record = caveats.calibration_record(asked, ["throughput"])
+    record = calibration_record(asked, ["throughput"])
     assert record is not None
     errors = record["measured_over_predicted"]["throughput"]  # type: ignore[index]
     assert errors["median"] == pytest.approx(math.exp(bias))
@@ -172,7 +173,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 def test_what_is_unlike_the_measurements(instances: Instances, reasons: str) -> None:
     text = f"Unlike what made up was fitted to, so that errors may be larger: {reasons}."
     assert caveats.extrapolations(instances) == ([text] if reasons else [])
-    record = caveats.calibration_record(instances)
+    record = calibration_record(instances)
     assert record is not None
     assert record["outside"] == ([one for one in reasons.removeprefix("among the rows, ").split("; ") if one])
 
@@ -216,7 +217,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         (seen._replace(speculates=True), "55 rows, by fits without their layout", "layout", 1.25**3),
     ):  # fmt: skip
         assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows})" in caveats.spread(instances, ["tpot"])
-        record = caveats.calibration_record(instances)
+        record = calibration_record(instances)
         assert record is not None
         assert record["measured_over_predicted"]["tpot"]["without"] == without  # type: ignore[index]
         (ends,) = caveats.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
@@ -242,7 +243,7 @@ def test_columns_have_their_ends_beside_them() -> None:
     bound = Instances(setup(catalog.assumptions("ideal")))
     unknown = caveats.bounded({"tpot_seconds": 2.0}, caveats.ends(bound, caveats.LOAD))
     assert unknown == {"tpot_seconds": 2.0, "tpot_seconds_low": None, "tpot_seconds_high": None}
-    assert caveats.calibration_record(bound) is None
+    assert calibration_record(bound) is None
 
 
 def assess(factor: float, assumptions: ie.Assumptions) -> ie.Assessment:

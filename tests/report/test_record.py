@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from inference_econ.answers.record import HEAD, facts, price_record
 from inference_econ.inputs import Requests
-from inference_econ.report.record import HEAD, facts, price_record
 from tests import asking
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup, node
 from inference_econ.errors import InputError
@@ -16,7 +17,6 @@ from inference_econ.report import charts, launch
 from inference_econ.report.heading import formats_title
 from inference_econ.report.page import Page, Pieces, Remarks
 from inference_econ.report.picture import picture
-from inference_econ.report.service import layout_of
 from inference_econ.report.table import Amount, Table
 
 #: Fields of a reference that are listed [1].

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from inference_econ.answers.chances import chances, fleet_chances
+from inference_econ.answers.chances import chances, chances_record, fleet_chances
+from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import facts, price_record
+from inference_econ.answers.service_record import SEEN, bounded_load, layout_of, load_record
 from inference_econ.answers.together import Choice
-from inference_econ.engine import Instances
-from inference_econ.report import caveats
-from inference_econ.report.promises import chances_record
-from inference_econ.report.record import facts, price_record
-from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
+from inference_econ.engine import Instances, bounds
 
 #: Of the columns of a point, those that come from its pool; what it costs under a given load is certain.
-_SPEED, _FIRST = ({name: caveats.FULL[name]} for name in ("tokens_per_second_per_user", "ttft_seconds"))
+_SPEED, _FIRST = ({name: bounds.FULL[name]} for name in ("tokens_per_second_per_user", "ttft_seconds"))
 
 
 def comparison_record(
@@ -36,8 +36,7 @@ def comparison_record(
         "assumptions": decoding.assumptions.name,
         "prefill_assumptions": reading.assumptions.name,
         "calibration": {
-            instances.setup.hardware.name: caveats.calibration_record(instances, SEEN)
-            for instances in compared.subjects()
+            instances.setup.hardware.name: calibration_record(instances, SEEN) for instances in compared.subjects()
         },
         **facts(decoding, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=pools.requests),
         **_terms_record(compared),
@@ -105,8 +104,8 @@ def _point(pool: Pool, front: PoolFrontier, index: int, reading: Instances | Non
         "utilization": float(front.utilization[index]),
     }
     instances = pool.instances([layout], [float(front.batch[index])])
-    ends = {**caveats.ends(instances, _SPEED), **caveats.ends(instances if reading is None else reading, _FIRST)}
-    return caveats.bounded(point, ends)
+    ends = {**bounds.ends(instances, _SPEED), **bounds.ends(instances if reading is None else reading, _FIRST)}
+    return bounds.bounded(point, ends)
 
 
 def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
@@ -165,10 +164,21 @@ def _bounded_load(fleet: Fleet, targets: Targets) -> dict[str, object]:
     """Where each latency comes from, there its errors do."""
     answers = fleet.pools.requests.osl.mean
     factors = {
-        name: caveats.ends(pool.instances([layout])._replace(osl=answers), {name: caveats.LOAD[name]})[name]
+        name: bounds.ends(pool.instances([layout])._replace(osl=answers), {name: bounds.LOAD[name]})[name]
         for name, pool, layout in (
             ("ttft_seconds", fleet.pools.prefill, fleet.prefill),
             ("tpot_seconds", fleet.pools.decode, fleet.decode),
         )
     }
-    return caveats.bounded(load_record(fleet.load, 1, targets), factors)
+    return bounds.bounded(load_record(fleet.load, 1, targets), factors)
+
+
+def both_records(compared: Comparison) -> list[Mapping[str, Any]]:
+    """Every point of both frontiers as plain data."""
+    record = comparison_record(compared)
+    together = [
+        {"serving": "aggregated", "hardware": kind["hardware"], **point}
+        for kind in record["aggregated"]
+        for point in kind["points"]
+    ]
+    return [*({"serving": "disaggregated", **point} for point in record["disaggregated"]), *together]

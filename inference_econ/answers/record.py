@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from inference_econ._shown import Shown
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, Requests, prices, profiles
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Recorded(Shown):
+    """An answer that is data by itself: records need nothing of how answers look."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of the answer as plain data, as ``--format json`` prints it: numbers in base units, texts."""
+        plain: dict[str, Any] = without_signed_zeros(self.record())
+        return plain
+
+
+class RecordedRows(Recorded):
+    """An answer whose rows are records, too."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return the numbers behind the answer, one record per row."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers behind the answer, one row each, unrounded; units are part of the names of columns."""
+        return flat_frame(self.records())
+
 
 #: What every record begins with.
 HEAD = ("model", "hardware", "assumptions", "price")
@@ -32,7 +63,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     requests : Requests, optional
         For ``isl``, ``osl`` and ``cached`` [tokens].
     calibration : object
-        For ``calibration``, see :func:`inference_econ.report.caveats.calibration_record`.
+        For ``calibration``, see :func:`inference_econ.answers.deviations.calibration_record`.
     """
     precision = setup.precision
     known: dict[str, object] = {
@@ -87,6 +118,15 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def without_signed_zeros(value: Any) -> Any:
+    """Plain data without the sign of a zero."""
+    if isinstance(value, Mapping):
+        return {key: without_signed_zeros(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_signed_zeros(item) for item in value]
+    return value + 0.0 if isinstance(value, float) else value
+
+
 def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Plain data without nesting: names joined by underscores.
 
@@ -108,11 +148,6 @@ def flat_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(
         [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
     )
-
-
-def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
-    """Sources as plain data."""
-    return [source.record() for source in used]
 
 
 def targets_record(targets: Targets) -> dict[str, object]:

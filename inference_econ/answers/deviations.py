@@ -1,0 +1,73 @@
+"""How far off predictions may be, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spread, interval, outside, unlike_layouts
+from inference_econ.engine.bounds import FULL as FULL
+from inference_econ.engine.bounds import LEVEL as LEVEL
+from inference_econ.engine.bounds import LOAD as LOAD
+from inference_econ.engine.bounds import PREFILL as PREFILL
+from inference_econ.engine.bounds import STEP as STEP
+from inference_econ.engine.bounds import Ends as Ends
+from inference_econ.engine.bounds import Factors as Factors
+from inference_econ.engine.bounds import Follows as Follows
+from inference_econ.engine.bounds import around as around
+from inference_econ.engine.bounds import bounded as bounded
+from inference_econ.engine.bounds import ends as ends
+from inference_econ.engine.bounds import extremes, subjects_of
+from inference_econ.inputs import (
+    Quantity,
+)
+
+
+def known_errors(
+    instances: Instances, quantities: Iterable[Quantity]
+) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
+    """The intervals that are known, and the errors behind them."""
+    known: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
+    assumptions, subjects = instances.setup.assumptions, subjects_of(instances)
+    for quantity in quantities:
+        likely = interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
+        errors = error_spread(assumptions, quantity, subjects)
+        if likely is not None and errors is not None:
+            known[quantity] = likely, errors
+    return known
+
+
+def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
+    """Why instances are unlike the measurements behind their assumptions: all of them, and some of them."""
+    assumptions = instances.setup.assumptions
+    calibration = assumptions.calibration
+    if calibration is None:
+        return [], []
+    always = outside(instances.subject, assumptions)
+    if instances.speculates:
+        always.append("its constants were fitted to no server that speculates")
+    layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
+    of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
+    sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
+    if len(instances.accelerators) == 1:
+        return [*always, *sometimes], []
+    return always, sometimes
+
+
+def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
+    """What :func:`remarks` says as plain data; None if the assumptions were not fitted."""
+    if instances.setup.assumptions.calibration is None:
+        return None
+    errors = {
+        quantity: {
+            "rows": left_out.spread.own or left_out.spread.rows,
+            "rows_of_base": None if left_out.spread.own is None else left_out.spread.rows,
+            "without": left_out.unlike,
+            "low": likely.low,
+            "median": math.exp(left_out.spread.bias),
+            "high": likely.high,
+        }
+        for quantity, (likely, left_out) in known_errors(instances, quantities).items()
+    }
+    always, sometimes = outside_of(instances)
+    return {"level": LEVEL, "measured_over_predicted": errors, "outside": [*always, *sometimes]}

@@ -1,0 +1,82 @@
+"""Services under load as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from inference_econ.answers.deviations import calibration_record
+from inference_econ.answers.picks import Pick
+from inference_econ.answers.promises import NAMES, Targets
+from inference_econ.answers.record import HEAD, facts, finite_or_none
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine import bounds
+from inference_econ.inputs import Quantity
+from inference_econ.serving import Loaded, Service, listed
+
+#: What users see of a service.
+SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
+
+
+#: That, and what its operator sees.
+SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
+
+
+def layout_of(service: Service) -> dict[str, float | str]:
+    """The degrees of a service, under the names that people use."""
+    return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
+
+
+def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
+    """Mean and percentiles of one latency [s]; that which is promised of it is among them."""
+    return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
+
+
+def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
+    """A load as plain data, percentiles that are promised among its latencies."""
+    return {
+        "request_rate": load.requests_per_second * replicas,
+        "completed_requests_per_second": load.completed_per_second * replicas,
+        "utilization": load.utilization,
+        "saturated": load.saturated,
+        "in_flight_per_instance": load.in_flight,
+        "probability_of_waiting": load.waiting,
+        "played": load.played,
+        **{f"{name}_seconds": finite(statistics(load, name, targets)) for name in NAMES},
+        "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
+    }
+
+
+def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
+    """A load as plain data, and how far off its latencies may be."""
+    (instances,) = under_load([(service, load)])
+    return bounds.bounded(load_record(load, replicas, targets), bounds.ends(instances, bounds.LOAD))
+
+
+def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
+    """Instances, their layout, what they serve, and how far off they may be under some loads, as plain data."""
+    (instances,) = under_load((service, load) for load in loads)
+    record = {
+        **facts(
+            service.setup, *HEAD, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=service.requests
+        ),
+        "speculation": None if service.speculation is None else service.speculation.record(),
+        "layout": layout_of(service),
+        "replicas": replicas,
+        "accelerators_per_instance": service.accelerators,
+        "accelerators": replicas * service.accelerators,
+        "accelerators_rented": int(service.setup.rented(replicas, service.accelerators)),
+        "slots": service.slots,
+        "requests_per_second_when_full": service.most_requests_per_second * replicas,
+        "calibration": calibration_record(instances, SERVED),
+    }
+    return bounds.bounded(record, bounds.ends(instances, bounds.LOAD))
+
+
+def pick_record(pick: Pick | None) -> dict[str, object]:
+    """The same as plain data; nothing if nothing was left open."""
+    return {} if pick is None else {"picked": pick._asdict()}
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as plain data: those without an end are null."""
+    return {name: finite_or_none(value) for name, value in values.items()}
