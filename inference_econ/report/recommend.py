@@ -205,7 +205,10 @@ def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
 
 
 #: What hovering over a deployment says.
-_HOVER = ("accelerators", "replicas", "layout", "engine", "practice", "utilization", "binding")
+_HOVER = (
+    *("accelerators", "replicas", "layout", "engine", "practice", "dollars_per_million_output_tokens"),
+    *("utilization", "binding"),
+)
 #: What users wait for: in promises, and on an axis.
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 

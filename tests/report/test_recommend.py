@@ -9,6 +9,7 @@ import pytest
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import Choice, recommend
 from inference_econ.report.recommend import recommend_charts, recommend_table
+from inference_econ.report.table import dollars
 from tests.offered import offer_of
 
 
@@ -32,6 +33,7 @@ def test_the_picture_marks_the_cheapest_and_what_is_promised() -> None:
     best, *others = speeds.lines
     assert best.label.startswith("the cheapest: ")
     assert list(best.y) == [choices[0].dollars_per_hour]
+    assert best.details["$/M output"] == [dollars(choices[0].dollars_per_million_output_tokens)]
     assert list(best.x) == [1e3 * choices[0].load.tpot_seconds["p90"]]
     assert [cost for line in others for cost in line.y] == [choice.dollars_per_hour for choice in choices[1:]]
     assert all(line.points and len(line.details["layout"]) == len(line.y) for line in speeds.lines)
