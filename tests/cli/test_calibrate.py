@@ -166,7 +166,7 @@ def test_a_result_of_a_load_generator(command: Command, tmp_path: Path) -> None:
         (("--set", "hardware.watts=1"), "--set hardware.watts=1: only assumptions can be changed here"),
         (("--base", "deployabel"), "did you mean deployable"),
         (("--reference", "nobody2020"), "reference: 'nobody2020' is no key of references.bib"),
-        (("-o", "mine.csv"), "mine.csv: a profile is written as YAML; end the name in .yaml"),
+        (("-o", "other.csv"), "other.csv: a profile is written as YAML; end the name in .yaml"),
         (("-o", "nowhere/mine.yaml"), "nowhere/mine.yaml: cannot be written: No such file or directory"),
     ],
 )

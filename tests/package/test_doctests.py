@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import unwrap
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -24,8 +25,8 @@ def _tests(module: ModuleType) -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield from finder.find(module)
     for value in vars(module).values():
-        public = isinstance(value, FunctionType) and value.__module__ == "inference_econ"
-        if public and value.__code__.co_filename == module.__file__:
+        code = unwrap(value) if isinstance(value, FunctionType) and value.__module__ == "inference_econ" else None
+        if isinstance(code, FunctionType) and code.__code__.co_filename == module.__file__:
             yield from finder.find(value, module=False, globs={**vars(module)})
 
 

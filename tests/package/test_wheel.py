@@ -77,6 +77,7 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = {f"inference_econ/{name}" for name in ("py.typed", "references.bib")}
+    expected |= {f"inference_econ/report/{name}" for name in ("fields.csv", "records.toml")}
     for folder in ("hardware", "models", "scenarios"):
         found = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.yaml")}
         assert len(found) > 10
