@@ -47,7 +47,7 @@ def run() -> None:
             # NumPy only warns of an overflow and goes on with infinity, which is no answer.
             warnings.simplefilter("error", RuntimeWarning)
             with catalog_files.uncopied():
-                code = app(standalone_mode=False)
+                code = app(prog_name="inference-econ", standalone_mode=False)
     except click.ClickException as error:
         gone = renamed.no_such_option(error) if isinstance(error, click.NoSuchOption) else None
         if gone is None:
