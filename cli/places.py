@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from inference_econ.report.files import SWEEP
 
 from .parameters import Name, Place
 
 if TYPE_CHECKING:
     import click
-
-#: The file by which the folder of a sweep is known.
-_SWEEP = "sweep.json"
 
 
 def check(parameters: Iterable[click.Parameter], values: Mapping[str, Any]) -> None:
@@ -88,7 +86,7 @@ def _check_unread(option: str, place: Path, inputs: Iterable[Path]) -> None:
         if target == source or (target.exists() and source in target.parents):
             raise InputError(f"{option} {place}: this command reads {path}, which would be lost; write to another file")
     for folder in target.parents:
-        if (folder / _SWEEP).is_file():
+        if (folder / SWEEP).is_file():
             raise InputError(
                 f"{option} {place}: {folder} is the folder of a sweep, whose files are its own; write elsewhere"
             )

@@ -6,21 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spread, interval, outside, unlike_layouts
-from inference_econ.engine.bounds import FULL as FULL
-from inference_econ.engine.bounds import LEVEL as LEVEL
-from inference_econ.engine.bounds import LOAD as LOAD
-from inference_econ.engine.bounds import PREFILL as PREFILL
-from inference_econ.engine.bounds import STEP as STEP
-from inference_econ.engine.bounds import Ends as Ends
-from inference_econ.engine.bounds import Factors as Factors
-from inference_econ.engine.bounds import Follows as Follows
-from inference_econ.engine.bounds import around as around
-from inference_econ.engine.bounds import bounded as bounded
-from inference_econ.engine.bounds import ends as ends
-from inference_econ.engine.bounds import extremes, subjects_of
-from inference_econ.inputs import (
-    Quantity,
-)
+from inference_econ.engine.bounds import LEVEL, extremes, subjects_of
+from inference_econ.inputs import Quantity
 
 
 def known_errors(
@@ -55,7 +42,7 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
 
 
 def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
-    """What :func:`remarks` says as plain data; None if the assumptions were not fitted."""
+    """Return how far off predictions may be as plain data; None if the assumptions were not fitted."""
     if instances.setup.assumptions.calibration is None:
         return None
     errors = {

@@ -15,9 +15,7 @@ from inference_econ.serving import Loaded, Service, listed
 
 #: What users see of a service.
 SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
-
-
-#: That, and what its operator sees.
+#: What users and the operator of a service see.
 SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 
 
@@ -73,7 +71,7 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 
 
 def pick_record(pick: Pick | None) -> dict[str, object]:
-    """The same as plain data; nothing if nothing was left open."""
+    """Return how a deployment was chosen as plain data; nothing where nothing was left open."""
     return {} if pick is None else {"picked": pick._asdict()}
 
 

@@ -13,7 +13,7 @@ from inference_econ.answers.gaps import Deployment, Gap
 from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources, source_records
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
@@ -235,8 +235,8 @@ def _verdict_record(assessment: Assessment) -> dict[str, object]:
 def _point_record(point: Deployment | None, gap: Gap) -> dict[str, object] | None:
     if point is None:
         return None
-    follows = caveats.FULL if isinstance(point, SteadyService) else caveats.STEP
-    return caveats.bounded(point.record(), caveats.ends(gap.instances(point), follows))
+    follows = bounds.FULL if isinstance(point, SteadyService) else bounds.STEP
+    return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
 
 
 def assessment_frame(assessment: Assessment) -> pd.DataFrame:

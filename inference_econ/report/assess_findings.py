@@ -7,7 +7,7 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.gaps import NEAR, Deployment, Gap, StepPart
 from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import error_spread
+from inference_econ.engine import bounds, error_spread
 from inference_econ.report import caveats
 from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import PART_NAMES, chips_label, dollars, layout_label, size
@@ -48,7 +48,7 @@ def _beside_prediction(assessment: Assessment) -> str:
     said = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
     if likely is None:
         return f"{said}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
-    return f"{said} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * caveats.LEVEL:.0f} % of cases)."
+    return f"{said} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
 
 
 def _beside_others(assessment: Assessment) -> str:
@@ -125,7 +125,7 @@ def _certain(assessment: Assessment) -> list[str]:
     if likely is None or gap.verdict == "on" or assessment.predicted is None:
         return []
     around = (
-        f"with these GPUs and batch {100 * caveats.LEVEL:.0f} % of servers on the frontier of any size would "
+        f"with these GPUs and batch {100 * bounds.LEVEL:.0f} % of servers on the frontier of any size would "
         f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
         f"{1e3 * gap.measured.seconds:.4g} ms"
     )
@@ -234,7 +234,7 @@ def _unexplained(assessment: Assessment) -> str | None:
     predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
     likely = assessment.likely_seconds
     if likely is not None:
-        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * caveats.LEVEL:.0f} % of cases)"
+        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * bounds.LEVEL:.0f} % of cases)"
     if abs(left) < _NOTABLE * measured:
         return f"{predicted}: nothing is unexplained."
     prompts = ", prompts of other requests" if assessment.requests is None else ""

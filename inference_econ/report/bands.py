@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Band
 
@@ -18,7 +18,7 @@ _MOST = 4
 def bands_label(setups: Iterable[Setup]) -> str:
     """What a legend says of bands, with the assumptions whose errors they are."""
     names = ", ".join(dict.fromkeys(caveats.name_of(setup.assumptions) for setup in setups))
-    return f"{100 * caveats.LEVEL:.0f} % of measured values ({names})"
+    return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 
 
 def are_shown(lines: int) -> bool:
@@ -27,7 +27,7 @@ def are_shown(lines: int) -> bool:
 
 
 def around_curve(
-    speed: npt.ArrayLike, metric: npt.ArrayLike, factors: caveats.Ends, name: str, *, cost: bool = True
+    speed: npt.ArrayLike, metric: npt.ArrayLike, factors: bounds.Ends, name: str, *, cost: bool = True
 ) -> Band | None:
     """A band around what is held against the speed of a user: from faster and better to slower and worse.
 
@@ -36,7 +36,7 @@ def around_curve(
     speed, metric : array_like, shape (n,)
         Of the points; any units.
     factors : mapping
-        From :func:`inference_econ.report.caveats.ends` [1].
+        From :func:`inference_econ.report.bounds.ends` [1].
     name : str
         Of the metric among them.
     cost : bool
@@ -55,7 +55,7 @@ def around_curve(
     return Band((x * fast).tolist(), (y * better).tolist(), (x * slow).tolist(), (y * worse).tolist())
 
 
-def around_line(x: Sequence[float], y: Sequence[float], ends: caveats.Factors) -> Band | None:
+def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
     """A band above and below a line; None where nobody knows the errors."""
     low, high = ends
     if low is None or high is None:

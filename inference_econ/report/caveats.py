@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.deviations import known_errors, outside_of
 from inference_econ.engine import Instances, Interval
-from inference_econ.engine.bounds import FULL as FULL
-from inference_econ.engine.bounds import LEVEL as LEVEL
-from inference_econ.engine.bounds import LOAD as LOAD
-from inference_econ.engine.bounds import PREFILL as PREFILL
-from inference_econ.engine.bounds import STEP as STEP
-from inference_econ.engine.bounds import Ends as Ends
-from inference_econ.engine.bounds import Factors as Factors
-from inference_econ.engine.bounds import Follows as Follows
-from inference_econ.engine.bounds import around as around
-from inference_econ.engine.bounds import bounded as bounded
-from inference_econ.engine.bounds import ends as ends
+from inference_econ.engine.bounds import LEVEL
 from inference_econ.inputs import (
     Assumptions,
     ErrorSpread,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.answers.sources import UsedSource, source_records
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, bounds
 from inference_econ.inputs import catalog
-from inference_econ.report import bands, caveats, charts
+from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.curves import (
     assumed,
@@ -271,7 +271,7 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         record = curve_record(front)
         record.pop("sources")
         costs = [_cost_record(curves[label], speed) for speed in speeds]
-        best = caveats.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
+        best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {
@@ -290,7 +290,7 @@ def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
         low, high = (None, None) if likely is None else (likely.low, likely.high)
         return {**record, "dollars_low": low, "dollars_high": high}
     assert curve.frontier is not None
-    return caveats.bounded(record, {"dollars": curve.frontier.ends()["dollars_per_million_output_tokens"]})
+    return bounds.bounded(record, {"dollars": curve.frontier.ends()["dollars_per_million_output_tokens"]})
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:
@@ -309,7 +309,7 @@ def _bounded(curve: Curve) -> pd.DataFrame:
     import pandas as pd
 
     assert curve.frontier is not None
-    return pd.DataFrame(caveats.bounded(dict(curve_frame(curve)), curve.frontier.ends()))
+    return pd.DataFrame(bounds.bounded(dict(curve_frame(curve)), curve.frontier.ends()))
 
 
 def _listed(names: Sequence[str], last: str) -> str:

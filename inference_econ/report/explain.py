@@ -16,7 +16,7 @@ from inference_econ.answers.explain import (
     ridge,
     seconds_by_part,
 )
-from inference_econ.engine import MACHINE, MEASURED, Setup, recorded_key
+from inference_econ.engine import MACHINE, MEASURED, Setup, bounds, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.report import caveats, charts, step_pictures
 from inference_econ.report.fields import view
@@ -222,7 +222,7 @@ def _interval(explanation: Explanation) -> str:
     (instances,), quantities = explanation.subjects(), quantities_of(explanation)
     if not quantities and explanation.setup.assumptions.calibration is not None:
         return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
-    around, spread = caveats.around(instances, "tpot"), caveats.spread(instances, quantities)
+    around, spread = bounds.around(instances, "tpot"), caveats.spread(instances, quantities)
     if around is None:
         return spread
     ms = 1e3 * explanation.seconds
@@ -313,7 +313,7 @@ def operator_frame(explanation: Explanation) -> pd.DataFrame:
 def part_frame(explanation: Explanation) -> pd.DataFrame:
     """The parts of a step, and how far off the step may be; of a part by itself nobody knows."""
     frame, (instances,) = explain_table(explanation).frame(), explanation.subjects()
-    known = caveats.PREFILL if explanation.prompt is not None else caveats.ends(instances, caveats.STEP)
+    known = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
     for end, factor in zip(("low", "high"), known["step_seconds"], strict=True):
         step = "" if factor is None else f"{factor * float(frame['ms'].iloc[-1]):.3f}"
         frame[f"ms_{end}"] = [*([""] * (len(frame) - 1)), step]

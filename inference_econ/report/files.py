@@ -20,6 +20,8 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 PICTURES = (".svg", ".png", ".pdf")
 #: The same of charts, which are interactive as pages.
 CHARTS = (*PICTURES, ".html")
+#: File by which the folder of a sweep is known.
+SWEEP = "sweep.json"
 #: How a file is opened that may be something else.
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 #: In the name of every file that is not yet whole.

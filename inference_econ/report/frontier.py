@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.sources import source_records, sources
-from inference_econ.engine import Instances, Setup
+from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Record, column, view
@@ -223,7 +223,7 @@ def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
     (instances,) = _listed(front, plans)
-    factors = caveats.ends(instances, caveats.STEP)
+    factors = bounds.ends(instances, bounds.STEP)
     record: dict[str, object] = {
         **facts(
             front.setup, *HEAD, "weights", "expert_weights", "activations", "kv", "formats", "math_unit", "context"
@@ -232,11 +232,11 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": calibration_record(instances),
         "summary": summary_record(front),
-        "points": [caveats.bounded(point.record(), factors) for point in front.points()],
+        "points": [bounds.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
     if plans is not None:
-        listed = [caveats.bounded(plan, factors) for plan in plans.records()]
+        listed = [bounds.bounded(plan, factors) for plan in plans.records()]
         record |= {"plans": listed, "infeasible": dict(plans.infeasible)}
     return record
 

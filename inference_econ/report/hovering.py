@@ -8,7 +8,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.serving_frontier import ServicePoint
-from inference_econ.report.caveats import Factors
+from inference_econ.engine.bounds import Factors
 from inference_econ.report.table import amount, layout_label
 from inference_econ.search import Point
 

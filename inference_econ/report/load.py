@@ -7,15 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from inference_econ.answers.burstiness import POISSON
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.load import (
-    LoadCurve,
-    LoadPoint,
-    point_record,
-)
+from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, bounds
 from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, caveats, charts
 from inference_econ.report.burstiness import arrivals_label, burstiness_note
@@ -284,7 +280,7 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
     mark = {f"completes {most:.4g} requests/s at most": most}
     (assumed, loads), *others = under.items()
     (instances,) = under_load((sheet.service, load) for load in loads)
-    around = caveats.ends(instances, caveats.LOAD)
+    around = bounds.ends(instances, bounds.LOAD)
     costs = (
         Series("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
         Series("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
@@ -334,7 +330,7 @@ def _latencies(
     scv: float,
     name: str,
     drawn: Sequence[str],
-    ends: caveats.Factors = (None, None),
+    ends: bounds.Factors = (None, None),
 ) -> Iterator[Series]:
     """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
     for statistic in drawn:

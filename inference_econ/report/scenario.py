@@ -9,9 +9,9 @@ import numpy as np
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource, source_records
-from inference_econ.engine import Setup, WholeLayouts
+from inference_econ.engine import Setup, WholeLayouts, bounds
 from inference_econ.inputs import TableSpec
-from inference_econ.report import assess, caveats
+from inference_econ.report import assess
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.curves import assumed, curve_columns, curves_title, setups_of, stacked, warned
 from inference_econ.report.offered import offer_records, offers_frame, offers_tables
@@ -141,7 +141,7 @@ def _bounded(curve: Curve, columns: Mapping[str, object]) -> dict[str, object]:
     """Columns of a curve, with those beside them that say how far off they may be."""
     if curve.frontier is None or not _whole(curve):
         return dict(columns)
-    return caveats.bounded(columns, curve.frontier.ends())
+    return bounds.bounded(columns, curve.frontier.ends())
 
 
 def _beside_printed(answer: CellTable) -> Table:

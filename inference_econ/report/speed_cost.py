@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ._types import Array
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Setup
-from inference_econ.report import bands, caveats
+from inference_econ.engine import Setup, bounds
+from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.page import Pieces
 from inference_econ.report.table import amount, chips_label, dollars, layout_label
@@ -17,7 +17,7 @@ from inference_econ.search import Frontier
 def curve_line(
     label: str,
     axes: tuple[Array, Array],
-    factors: caveats.Ends | None,
+    factors: bounds.Ends | None,
     details: Mapping[str, Sequence[float | str]] | None = None,
 ) -> Series:
     """Points that nothing beats as a line, and where measured values lie, unless factors are left out.
@@ -29,7 +29,7 @@ def curve_line(
     axes : tuple of ndarray, shape (n,) each
         Speeds of a user [tokens/s] and costs [USD per 1e6 output tokens].
     factors : mapping or None
-        From :func:`inference_econ.report.caveats.ends` [1].
+        From :func:`inference_econ.report.bounds.ends` [1].
     details : mapping of str to sequence, optional
         What else is said of each point.
     """

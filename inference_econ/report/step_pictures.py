@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.engine import OperatorCosts
-from inference_econ.report import caveats
+from inference_econ.engine import OperatorCosts, bounds
 from inference_econ.report.heading import step_heading
 from inference_econ.report.table import layout_label
 
@@ -57,7 +56,7 @@ class Waterfall:
     @property
     def band(self) -> str:
         """What a legend says of where a measured whole probably lies."""
-        return f"{100 * caveats.LEVEL:.0f} % of measured values"
+        return f"{100 * bounds.LEVEL:.0f} % of measured values"
 
     @property
     def total(self) -> float:
@@ -157,7 +156,7 @@ def _likely(explanation: Explanation) -> tuple[float, float] | None:
     if explanation.prompt is not None:
         return None
     (instances,), total = explanation.subjects(), 1e3 * explanation.seconds
-    around = caveats.around(instances, "tpot")
+    around = bounds.around(instances, "tpot")
     return None if around is None else (total * around.low, total * around.high)
 
 

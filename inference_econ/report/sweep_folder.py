@@ -16,7 +16,7 @@ from inference_econ._types import Progress
 from inference_econ._work import in_words
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, SweepAsk, catalog, read_text
-from inference_econ.report.files import whole_file, write_text
+from inference_econ.report.files import SWEEP, whole_file, write_text
 from inference_econ.studies.sweep.combinations import Combinations, check_work, combinations_of
 from inference_econ.studies.sweep.rows import DIGEST, INDEX, Part, schema
 from inference_econ.studies.sweep.stored import Sweep
@@ -27,8 +27,8 @@ try:
 except ImportError:  # Windows, where two sweeps of one folder are not kept apart
     fcntl = None  # type: ignore[assignment]
 
-#: What the folder holds beside its parts: what it is a sweep of, and what is locked while somebody writes.
-_MANIFEST, _LOCK = "sweep.json", ".lock"
+#: What is locked while somebody writes into the folder.
+_LOCK = ".lock"
 #: A manifest has a scenario in it, which is at most so long [B].
 _MAX_BYTES = 10_000_000
 
@@ -122,7 +122,7 @@ def load_sweep(folder: Path | str) -> Sweep:
     manifest = _manifest(at)
     if manifest is None:
         raise InputError(f"{at}: no sweep; write one with 'inference-econ sweep STUDY.yaml -o {at}'")
-    spec = Scenario.build(manifest["scenario"], origin=str(at / _MANIFEST))
+    spec = Scenario.build(manifest["scenario"], origin=str(at / SWEEP))
     assert isinstance(spec.ask, SweepAsk)
     combinations = Combinations(spec.ask)
     if combinations.digest != manifest["digest"]:
@@ -168,16 +168,16 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise InputError(f"{folder}: no folder of a sweep: {error.strerror or error}") from error
-    if _MANIFEST not in inside:
+    if SWEEP not in inside:
         if inside:
             raise InputError(f"{folder}: no folder of a sweep, it has {inside[0]} in it; give a new folder")
         return None
     try:
-        manifest = json.loads(read_text(folder / _MANIFEST, _MAX_BYTES))
+        manifest = json.loads(read_text(folder / SWEEP, _MAX_BYTES))
     except ValueError as error:
-        raise InputError(f"{folder / _MANIFEST}: damaged ({error}); give a new folder") from error
+        raise InputError(f"{folder / SWEEP}: damaged ({error}); give a new folder") from error
     if not isinstance(manifest, dict) or not {"digest", "facts", "version", "scenario"} <= manifest.keys():
-        raise InputError(f"{folder / _MANIFEST}: not what a sweep writes; give a new folder")
+        raise InputError(f"{folder / SWEEP}: not what a sweep writes; give a new folder")
     return manifest
 
 
@@ -211,7 +211,7 @@ def _write_manifest(folder: Path, spec: Scenario, combinations: Combinations) ->
         "version": metadata.version("inference-econ"),
         "scenario": spec.model_dump(mode="json", exclude_unset=True),
     }
-    write_text(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    write_text(folder / SWEEP, json.dumps(manifest, indent=1) + "\n")
 
 
 @contextmanager

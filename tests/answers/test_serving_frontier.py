@@ -17,8 +17,8 @@ import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.market import market
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
+from inference_econ.engine import bounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report import caveats
 from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
     service_frontier_charts,
@@ -340,7 +340,7 @@ def test_records_and_rows_hold_every_metric() -> None:
         *("requests_per_second", "accelerators", "concurrency", "batch", "layout"),
         *("e2e_seconds", "e2e_seconds_per_output_token", "practice", "kv", "speculation"),
     }
-    names |= {f"{name}_{end}" for name in names & set(caveats.FULL) for end in ("low", "high")}
+    names |= {f"{name}_{end}" for name in names & set(bounds.FULL) for end in ("low", "high")}
     assert all(set(point) == names for point in points)
     rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
     assert len(rows) == len(front)

@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deviations import calibration_record
-from inference_econ.engine import Instances, Setup
+from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Range, catalog
 from inference_econ.report import caveats
 from inference_econ.report.assess import assessment_record
@@ -220,14 +220,14 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         record = calibration_record(instances)
         assert record is not None
         assert record["measured_over_predicted"]["tpot"]["without"] == without  # type: ignore[index]
-        (ends,) = caveats.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
+        (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
 
 
 def test_columns_have_their_ends_beside_them() -> None:
     columns = {"name": "x", "tpot_seconds": 2.0, "ttft_seconds": {"p50": 1.0, "p90": None}}
     instances = Instances(setup())
-    found = caveats.bounded(columns, caveats.ends(instances, caveats.LOAD))
+    found = bounds.bounded(columns, bounds.ends(instances, bounds.LOAD))
     assert list(found) == [
         "name",
         *(f"tpot_seconds{end}" for end in ("", "_low", "_high")),
@@ -235,13 +235,11 @@ def test_columns_have_their_ends_beside_them() -> None:
     ]
     assert (found["tpot_seconds_low"], found["tpot_seconds_high"]) == pytest.approx((1.6, 2.5))
     assert found["ttft_seconds_low"] == {"p50": pytest.approx(0.64), "p90": None}
-    speeds = caveats.bounded(
-        {"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(instances, caveats.STEP)
-    )
+    speeds = bounds.bounded({"tokens_per_second_per_user": np.array([10.0, 20.0])}, bounds.ends(instances, bounds.STEP))
     assert speeds["tokens_per_second_per_user_low"] == pytest.approx([8, 16])
     assert speeds["tokens_per_second_per_user_high"] == pytest.approx([12.5, 25])
     bound = Instances(setup(catalog.assumptions("ideal")))
-    unknown = caveats.bounded({"tpot_seconds": 2.0}, caveats.ends(bound, caveats.LOAD))
+    unknown = bounds.bounded({"tpot_seconds": 2.0}, bounds.ends(bound, bounds.LOAD))
     assert unknown == {"tpot_seconds": 2.0, "tpot_seconds_low": None, "tpot_seconds_high": None}
     assert calibration_record(bound) is None
 

@@ -10,8 +10,9 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
+from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
-from inference_econ.report import bands, caveats
+from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.compare import ComparisonPage, comparison_chart
 from inference_econ.report.frontier import frontier_chart
@@ -63,7 +64,7 @@ def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
 
 
 def test_there_is_no_band_where_nobody_knows_errors() -> None:
-    unknown: caveats.Ends = {"tokens_per_second_per_user": (None, None), "dollars": (None, None)}
+    unknown: bounds.Ends = {"tokens_per_second_per_user": (None, None), "dollars": (None, None)}
     assert bands.around_curve([1.0], [1.0], unknown, "dollars") is None
     assert bands.around_line([1.0], [1.0], (None, None)) is None
     chart = frontier_chart(

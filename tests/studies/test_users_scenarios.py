@@ -12,10 +12,10 @@ import pytest
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import speculation_of
-from inference_econ.engine import Instances, Setup, Speculation
+from inference_econ.engine import Instances, Setup, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
-from inference_econ.report import caveats, scenario_figure
+from inference_econ.report import scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
@@ -101,8 +101,8 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert any("of measured TPOTs lie" in note for note in table.every_note)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
-    spread = caveats.ends(points, caveats.STEP)["milliseconds"]
-    common = caveats.ends(Instances(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
+    spread = bounds.ends(points, bounds.STEP)["milliseconds"]
+    common = bounds.ends(Instances(wide.frontier.setup, isl=100, osl=20), bounds.STEP)["milliseconds"]
     assert None not in (*spread, *common)
     assert spread[1] / spread[0] >= common[1] / common[0]  # type: ignore[operator]
     record: Any = result_record(result)
