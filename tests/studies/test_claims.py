@@ -37,9 +37,9 @@ def _ours(name: str) -> dict[str, float]:
 
 
 def test_the_page_of_the_documents_is_what_is_computed_now(ledger: Ledger) -> None:
-    page = Path(__file__).parents[2] / "docs" / "claims.md"
+    page = Path(__file__).parents[2] / "docs" / "evidence" / "claims.md"
     assert page.read_text(encoding="utf-8") == ClaimsPage(ledger).markdown(), (
-        "inference-econ claims --format markdown -o docs/claims.md"
+        "inference-econ claims --format markdown -o docs/evidence/claims.md"
     )
 
 
