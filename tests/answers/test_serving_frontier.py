@@ -84,6 +84,16 @@ def test_points_are_ordered_and_none_beats_another(name: str) -> None:
     assert (np.diff(megawatt) < 0).all()
 
 
+def test_no_point_is_dearer_than_a_quicker_one_where_pools_compete() -> None:
+    """Pools have to be noticeably cheaper, and then beat every slower point that is dearer, by however little."""
+    setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", engine="trtllm")
+    front = ie.frontier(setup, ie.Traffic(isl=1024, osl=1024))
+    apart = {front.candidates[number].pools is not None for number in front.which.tolist()}
+    assert apart == {True, False}
+    assert (np.diff(front.tokens_per_second) > 0).all()
+    assert (np.diff(front.dollars) > 0).all()
+
+
 @pytest.mark.parametrize("name", OFFERS)
 def test_a_point_is_the_steady_state_of_its_layout(name: str) -> None:
     front = front_of(name)
