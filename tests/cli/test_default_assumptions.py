@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     "explain": (),
     "price": SMALL,
     "recommend": SMALL,
-    "load": ("--tp", 1, "--dp", 1, "--pp", 1),
+    "load": ("--tp", 1, "--dp", 1, "--pp", 1, "--rates", 1),
     "assess": ("--tokens-per-second", 40, "--batch", 16, "--gpus", 1),
     "disaggregate": SMALL,
     "speculate": ("--ngram",),

@@ -90,7 +90,7 @@ def test_bounds_hold_under_every_value_of_every_field(change: str) -> None:
         _check(_setup(model, (change,)), ContinuousLayouts(pipeline=True))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(MODELS),
     changes=st.lists(st.sampled_from(CHANGES), max_size=8, unique_by=lambda change: change.partition("=")[0]),
