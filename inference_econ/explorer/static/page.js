@@ -278,7 +278,7 @@ const frontier = new Frontier(sections[0]);
 const others = [...sections].slice(1, -1).map((section) => new Panel(section));
 const measured = new Panel(sections[sections.length - 1]);
 
-/** Ask about the chosen deployment what the panels below ask; last what is played step by step and takes a second. */
+/** Ask about the chosen deployment what the panels below ask; last what is simulated step by step and takes a second. */
 async function look() {
   frontier.bars();
   const point = frontier.pick();
