@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -61,6 +61,10 @@ class SourcedSpec(Spec):
     ``sources`` maps a field, or a dotted path to one, to a :class:`Source`; an entry
     covers everything below its field, and the most specific entry counts.
     """
+
+    written: ClassVar[Mapping[str, str]] = {
+        "sources": "write 'sources: {FIELD: {ref: mine, where: where from, kind: assumed}}' for all numbers below FIELD"
+    }
 
     name: str = Field(min_length=1)
     """What a reader calls it."""

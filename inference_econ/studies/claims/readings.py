@@ -31,13 +31,14 @@ from inference_econ.inputs import (
     StepReading,
     ToyReading,
     catalog,
+    with_defaults,
 )
 from inference_econ.search import Frontier
 from inference_econ.search.fastest import fastest
 from inference_econ.studies import attention_layer
 from inference_econ.studies.claims.chains import of_a_chain
 from inference_econ.studies.results import AnyFrontier
-from inference_econ.studies.settings import shared_frontier, with_defaults
+from inference_econ.studies.settings import shared_frontier
 from inference_econ.studies.toy import bytes_per_parameter
 
 
