@@ -100,10 +100,11 @@ class Spec(BaseModel):
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
         """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
         details = error.errors(include_url=False)
+        found = [*details, *cls._behind_kinds(document, details)]
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
-            for detail in (*details, *cls._behind_kinds(document, details))
-            if not _is_echo(detail, details)
+            for detail in found
+            if not _is_echo(detail, found)
         }
         unsourced = cls._further_mistakes(document.data)
         if unsourced and details[0]["type"] == "sources":

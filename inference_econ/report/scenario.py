@@ -247,7 +247,7 @@ def result_record(result: Result) -> dict[str, object]:
         record["charts"] = [chart.record() for chart in result.charts]
     if result.assessment is not None:
         record["assessment"] = assess.assessment_record(result.assessment)
-        record["verdicts"] = {item.setup.assumptions.name: [*verdict(item)] for item in result.assessments}
+        record["verdicts"] = {item.setup.assumptions.name: assess.verdict_record(item) for item in result.assessments}
     if result.panels:
         record["panels"] = [result_record(panel) for panel in result.panels]
     record["cells"] = [cell.record() for cell in cells(result)]

@@ -125,6 +125,22 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
             "bf16: 1 PFLOP",
             "chip.yaml:5: dense_flops_per_second.bf16: '1 PFLOP' has the dimension [work], but FLOP/s",
         ),
+        # Units that were forgotten.
+        (
+            "hbm_bytes: 80 GiB",
+            "hbm_bytes: 80",
+            "chip.yaml:6: hbm_bytes: 80 is 80 B, less than there is; write for example '80 GiB'",
+        ),
+        (
+            "bf16: 1 PFLOP/s",
+            "bf16: 989.4",
+            "chip.yaml:5: dense_flops_per_second.bf16: 989.4 is 989.4 FLOP/s, less than there is; write",
+        ),
+        (
+            "link_bytes_per_second_one_way: 450 GB/s",
+            "link_bytes_per_second_one_way: 450 kB/s",
+            "link_bytes_per_second_one_way: '450 kB/s' is 450000 B/s, less than there is; write for",
+        ),
         ("80 GiB", "80 foot", "chip.yaml:6: hbm_bytes: '80 foot': unknown unit 'foot'; write for example '80 GiB'"),
         ("80 GiB", "lots", "chip.yaml:6: hbm_bytes: 'lots' is not a quantity; write a number in B or '80 GiB'"),
         ("80 GiB", "", "chip.yaml:6: hbm_bytes: None is not a quantity"),

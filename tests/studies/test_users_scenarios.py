@@ -413,7 +413,7 @@ def test_all_mistakes_are_told_at_once(write: Write) -> None:
         ("kind: frontier", "kind: frontiers"),
         ("llama_3_8b", "llama_3_9b"),
         ("isl: 100, osl: 20", "context: 100, wheels: 4"),
-        ("weights: fp8", "weights: fp7"),
+        ("weights: fp8", "weights: fp7, weight: 8"),
         ("point: preferred", "point: best"),
     )
     with pytest.raises(SpecError) as caught:
@@ -425,6 +425,7 @@ def test_all_mistakes_are_told_at_once(write: Write) -> None:
         "mine.yaml:4: unknown key 'ask.common.wheels'",
         "mine.yaml:4: unknown model 'llama_3_9b'",
         "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'",
+        "mine.yaml:7: unknown key 'ask.series.1.settings.weight'",
         "mine.yaml:9: table.point: got 'best'",
     )
     assert len(caught.value.mistakes) == len(starts)
