@@ -31,7 +31,7 @@ PARTS = (
     "pipeline",
     "launches",
     "host",
-    "host_weights",
+    "host_memory",
 )
 #: A further part where servers like it were measured: what these take more, or less, than all others say.
 MEASURED = "measured"
@@ -178,7 +178,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
         half = _evaluate(setup, setup.work(halved(setup, plans)), layout, plans.shape)
         turns = _in_turns(half, _exchange_processors(setup, work))
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
-    costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
+    costs = _not_before(streamed_seconds(setup, plans), costs, "host_memory")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     if setup.levels is not None and not plans.prefill:
         beyond = setup.measured_factor(plans, prefill=False) - 1.0
@@ -187,7 +187,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """A step that ends no earlier than the host has launched its kernels, or has delivered weights."""
+    """A step that ends no earlier than the host has launched its kernels, or has delivered what it holds."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -361,17 +361,21 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
-    """Time to read the weights of a step that lie in the memory of the host, behind everything else [s].
+    """Time to read what a step needs from the memory of the host, weights and caches, behind everything else [s].
 
     Notes
     -----
-    The weights of a layer arrive while layers before it work, so that a step takes the longer of both: the sum over
-    layers of the longer one is at most that of the longest layer more.
+    What a layer reads arrives while layers before it work, so that a step takes the longer of both: the sum over
+    layers of the longer one is at most that of the longest layer more. What prompts write out passes behind reading
+    them, the other way over the link.
     """
-    link = setup.hardware.host_link_bytes_per_second_one_way
-    if not setup.assumptions.capacity.host_weights or link is None:
+    assumed, rate = setup.assumptions.capacity, setup.host_bytes_per_second
+    if not rate or not (assumed.host_weights or assumed.host_cache):
         return 0.0
-    return memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions) / link
+    streamed = memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions)
+    if assumed.host_cache:
+        streamed = streamed + memory.paged_bytes(setup.memory(plans), plans, setup.assumptions)
+    return streamed / rate
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:

@@ -335,6 +335,11 @@ class CapacityAssumptions(Spec):
     host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
     """Share of the layers' weights that lies in the memory of the host, and is read over its link in every step, behind
     the step's other work [1]."""
+    host_cache: Annotated[int | float, Field(ge=0, le=0.99, allow_inf_nan=False)] = 0
+    """Share of the caches of decoding sequences that may lie in the memory of the host: what does not fit beside the
+    weights lies there, and is read over its link in every step, behind the step's other work [1]."""
+    host_memory: str = "dram"
+    """The memory of the host: a tier of ``scenarios/assumptions/tiers``, or a path to one."""
 
 
 class ServingAssumptions(Spec):
