@@ -117,11 +117,12 @@ class Spec(BaseModel):
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
         """Mistakes below a kind that there is not: those that the kind most like it would have."""
         for detail in details:
-            if detail["type"] != "union_tag_invalid" or not detail["loc"]:
+            likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
+            if likely is None:
                 continue
             location, inside = _in_document(document.data, detail["loc"]), len(detail["loc"])
             data = deepcopy(document.data)
-            reduce(getitem, location, data)["kind"] = _likely_kind(cls, detail)  # type: ignore[arg-type, index]
+            reduce(getitem, location, data)["kind"] = likely  # type: ignore[arg-type, index]
             try:
                 cls.model_validate(data)
             except ValidationError as error:
@@ -163,8 +164,9 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if kind == "literal_error":
         return f"{where}: {path}: got {given!r}; allowed: {context['expected']}"
     if kind == "union_tag_invalid":
-        hint = f"did you mean {_likely_kind(cls, detail)!r}? allowed: {context['expected_tags']}"
-        return f"{where}: {path}.kind: got {context['tag']!r}; {hint}"
+        likely = _likely_kind(cls, detail)
+        hint = "" if likely is None else f"did you mean {likely!r}? "
+        return f"{where}: {path}.kind: got {context['tag']!r}; {hint}allowed: {context['expected_tags']}"
     if kind == "union_tag_not_found":
         return f"{where}: {path} needs a 'kind'"
     message = detail["msg"].removeprefix("Value error, ")
@@ -223,14 +225,15 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
     return sorted({name for candidate in classes for name in candidate.model_fields})
 
 
-def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str:
-    """The kind that is spelt most like the one given, else the one with most of the keys that stand beside it."""
+def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str | None:
+    """The kind that is spelt most like the one given, else the one with most of the other keys, if it has any."""
     kinds = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
     spelt = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
-    keys = set(detail["input"])
-    return (
-        spelt[0] if spelt else max(kinds, key=lambda kind: len(keys & {*_fields_at(cls, (*detail["loc"], kind, ""))}))
-    )
+    if spelt:
+        return spelt[0]
+    keys = set(detail["input"]) - {"kind"}
+    shared = {kind: len(keys & {*_fields_at(cls, (*detail["loc"], kind, ""))}) for kind in kinds}
+    return max(shared, key=shared.__getitem__) if any(shared.values()) else None
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
