@@ -42,10 +42,12 @@ class FrontierReading(Spec):
     """Instead: the fastest point at most so many times as expensive as the cheapest [1]."""
     share_of_fastest: Annotated[float, Field(gt=0, le=1)] | None = None
     """Instead: the cheapest point with at least so much of the largest speed [1]."""
+    speed: Positive | None = None
+    """Instead: the cheapest point at least so fast [tokens/s]."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        places = ("at", "cost", "times_cheapest", "share_of_fastest")
+        places = ("at", "cost", "times_cheapest", "share_of_fastest", "speed")
         given = [name for name in places if name in self.model_fields_set]
         if len(given) > 1:
             raise ValueError(f"give one of {', '.join(places)}, got {' and '.join(given)}")
