@@ -103,7 +103,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     work = setup.work(plans) if work is None else work
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
-    totals = [np.maximum(alone + seconds, host) for seconds in exchanged]
+    totals = [np.maximum(alone + seconds - hidden_seconds(setup, work, seconds), host) for seconds in exchanged]
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
@@ -172,7 +172,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     """
     work = setup.work(plans)
     host = host_seconds(setup, work)
-    costs = _not_before(host, _evaluate(setup, work, layout, plans.shape))
+    costs = _not_before(host, _hidden(setup, work, _evaluate(setup, work, layout, plans.shape)))
     possible = takes_turns(setup, plans)
     if possible is not None:
         half = _evaluate(setup, setup.work(halved(setup, plans)), layout, plans.shape)
@@ -319,6 +319,55 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
             shared = shared + operator.shared_kv_bytes * reads
     moved = fixed + traffic * work.tokens + cached * work.sequences + shared
     return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
+
+
+def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
+    """What of the communication of a step passes behind other work of it [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        How: ``network.hidden`` and ``chip.prefetched_bytes``, without which nothing does.
+    work : Work
+        The operator table of the step.
+    exchanged : ndarray, shape (...)
+        Communication [s].
+
+    Returns
+    -------
+    ndarray or float, shape (...)
+        At most the communication, and at most the work [s].
+
+    Notes
+    -----
+    Sections 2.2 (1) and 3.4 of Erdil (2025), which assumes that neither happens. Weights that are read ahead are at
+    most what a chip holds of a layer, and shorten a step by no more than memory takes longer than arithmetic.
+    """
+    share, ahead = setup.assumptions.network.hidden, setup.assumptions.chip.prefetched_bytes
+    if not (share or ahead):
+        return 0.0
+    rooflines = _rooflines(setup, work)
+    hidden = share * np.minimum(exchanged, sum(roofline.seconds for roofline in rooflines))
+    if ahead:
+        reads, memory_seconds, compute = (
+            sum(getattr(roofline, name) for roofline in rooflines) for name in ("weights", "memory", "compute")
+        )
+        of_a_layer = sum(row.weight_bytes * row.repeats for row in work.operators) / work.layers
+        sooner = np.minimum(reads * np.minimum(ahead / of_a_layer, 1.0), np.maximum(memory_seconds - compute, 0.0))
+        hidden = np.maximum(hidden, np.minimum(exchanged, sooner))
+    return np.asarray(hidden)
+
+
+def _hidden(setup: Setup, work: Work, costs: StepCosts) -> StepCosts:
+    """A step without the communication that passes behind other work: each part of it by the same share."""
+    exchanged = np.sum([costs.parts[name] for name in _EXCHANGED], axis=0)
+    hidden = hidden_seconds(setup, work, exchanged)
+    if not np.any(hidden):
+        return costs
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = np.where(exchanged > 0.0, 1.0 - hidden / exchanged, 1.0)
+    parts = {name: part * left if name in _EXCHANGED else part for name, part in costs.parts.items()}
+    return replace(costs, parts=parts, seconds=costs.seconds - hidden)
 
 
 def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:

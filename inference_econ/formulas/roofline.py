@@ -101,8 +101,8 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
     -----
     2 m k n / (p (m k + k n + m n)), which is 2 over p times the sum of 1 / m, 1 / k and 1 / n: the least side decides.
     Zhao (2026): a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p, and is
-    bound by arithmetic; in decode n is the batch b, and it is about 2 b / p; a query times n keys is a product with one row,
-    which stays below 2 / p however long the context. Valid for kernels that keep what they reuse on the chip.
+    bound by arithmetic; in decode n is the batch b, and it is about 2 b / p; a query times n keys is a product with
+    one row, which stays below 2 / p however long the context. Valid for kernels that keep what they reuse on the chip.
 
     Examples
     --------
