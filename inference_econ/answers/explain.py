@@ -212,9 +212,23 @@ def explain(
     machines = _in_machines(served, deployment, cut)
     streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
     paged = memory.paged_bytes(needed, deployment, served.assumptions)
-    from_host = (float(np.ravel(read)[0]) for read in (streamed, paged))
+    weights, caches = (float(np.ravel(read)[0]) for read in (streamed, paged))
     beside = _beside(served, deployment, cut)
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, *from_host, beside)
+    return Explanation(
+        served,
+        layout,
+        batch,
+        costs,
+        needed,
+        dollars,
+        rows,
+        held,
+        prompt,
+        in_machines_seconds=machines,
+        streamed_bytes=weights,
+        paged_bytes=caches,
+        beside_seconds=beside,
+    )
 
 
 def stepped(

@@ -122,7 +122,7 @@ class Spec(BaseModel):
                 continue
             location, inside = _in_document(document.data, detail["loc"]), len(detail["loc"])
             data = deepcopy(document.data)
-            reduce(getitem, location, data)["kind"] = likely  # type: ignore[arg-type, index]
+            reduce(getitem, location, data)["kind"] = likely  # type: ignore[arg-type]
             try:
                 cls.model_validate(data)
             except ValidationError as error:
@@ -227,8 +227,8 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
 
 def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str | None:
     """The kind that is spelt most like the one given, else the one with most of the other keys, if it has any."""
-    kinds = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
-    spelt = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
+    kinds: list[str] = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
+    spelt: list[str] = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
     if spelt:
         return spelt[0]
     keys = set(detail["input"]) - {"kind"}

@@ -16,7 +16,7 @@ from inference_econ.inputs.scenario import Scenario
 #: Settings that are names of the catalogue, and what they are names of.
 _NAMES = {"model": "models", "draft": "models", "hardware": "hardware", "assumptions": "assumptions"}
 #: Raises an InputError unless the catalogue has a name of a kind.
-Resolve = Callable[..., None]
+Resolve = Callable[..., object]
 #: Where, and what is wrong there.
 _Mistake = tuple[Location, str]
 
@@ -84,7 +84,7 @@ def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[s
         yield (having[0] if len(having) < len(problems) else shared), problem
 
 
-def _problem(check: Callable[..., None], *values: object) -> str | None:
+def _problem(check: Callable[..., object], *values: object) -> str | None:
     """What a check says against some values; None if nothing."""
     try:
         check(*values)
@@ -95,7 +95,7 @@ def _problem(check: Callable[..., None], *values: object) -> str | None:
 
 def _read(written: Mapping[str, Any]) -> Settings:
     """Settings without what is wrong in itself."""
-    read = {}
+    read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):
             Settings.build(read | {key: value}, origin="")

@@ -245,10 +245,10 @@ def test_a_prompt_that_does_not_fit_drops_alone() -> None:
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"batch": 0}, "the batch must be from 1 to 1,024 prompts, got 0"),
-        ({"cached": -1}, "cached must be from 0 to 10,000,000 tokens, got -1"),
+        ((0, 0), "the batch must be from 1 to 1,024 prompts, got 0"),
+        ((1, -1), "cached must be from 0 to 10,000,000 tokens, got -1"),
     ],
 )
-def test_batches_and_prefixes_that_cannot_be(numbers: dict[str, int], message: str) -> None:
+def test_batches_and_prefixes_that_cannot_be(numbers: tuple[int, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        prefill(Setup.of("llama_3_8b", "h100_sxm"), [2000], [2], **numbers)
+        prefill(Setup.of("llama_3_8b", "h100_sxm"), [2000], [2], batch=numbers[0], cached=numbers[1])

@@ -359,7 +359,7 @@ def test_fields_of_named_collectives_can_be_changed() -> None:
 
 @pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
 def test_unknown_collectives(tmp_path: Path, name: str) -> None:
-    known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_no_base, nccl_2_19_no_latency, nccl_2_23"
+    known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_ll, nccl_2_19_no_base, nccl_2_19_no_latency, nccl_2_23"
     with pytest.raises(InputError, match=rf": unknown collectives '{name}'; {known}"):
         catalog.assumptions("paper", changes=[f"network.collectives={name}"])
     path = tmp_path / "mine.yaml"

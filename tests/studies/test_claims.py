@@ -63,6 +63,8 @@ def test_all_is_asked_of_both_bases_or_says_so(ledger: Ledger) -> None:
         "quantised_into_a_node",
         "disaggregation_30",
         "disaggregation_30_long",
+        "experts_over_tensor",
+        "groq_pipelines",
     }
     assert ledger["ideal_speed_per_halving"].holds("today") is None
 
