@@ -219,7 +219,22 @@ def toy_accelerator_seconds(
     flops_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Time of accelerators that a token of :func:`toy_latency` takes up; see there for the parameters.
+    """Time of accelerators that a token of :func:`toy_latency` takes up.
+
+    Parameters
+    ----------
+    parameters, layers : array_like, shape (...)
+        Parameters [1] and layers [1] of a dense model.
+    accelerators : array_like, shape (...)
+        Instance size N [1].
+    batch : array_like, shape (...)
+        Requests decoded together [1].
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second, flops_per_second : float
+        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
+    network : ToyNetwork
+        All-reduces per layer [1] and what each takes [s].
 
     Returns
     -------
@@ -259,7 +274,20 @@ def toy_critical_latency(
     bytes_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Latency of :func:`toy_latency` up to the critical batch; see there for the parameters.
+    """Latency of :func:`toy_latency` up to the critical batch.
+
+    Parameters
+    ----------
+    parameters, layers : array_like, shape (...)
+        Parameters [1] and layers [1] of a dense model.
+    accelerators : array_like, shape (...)
+        Instance size N [1].
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second : float
+        Memory bandwidth of one accelerator [B/s].
+    network : ToyNetwork
+        All-reduces per layer [1] and what each takes [s].
 
     Returns
     -------
@@ -364,7 +392,20 @@ def toy_cost_at_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> FastestCost:
-    """Accelerator time of a token at the smallest latency of :func:`toy_minimum_latency`; see there for parameters.
+    """Accelerator time of a token at the smallest latency of :func:`toy_minimum_latency`.
+
+    Parameters
+    ----------
+    parameters, layers : array_like, shape (...)
+        Parameters [1] and layers [1] of a dense model.
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second, flops_per_second : float
+        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
+    reductions : float
+        All-reduces per layer [1].
+    hop_seconds : float
+        Time between neighbours [s].
 
     Returns
     -------
