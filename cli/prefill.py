@@ -38,6 +38,6 @@ def prefill(
     from inference_econ.answers.prefill import prefill
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        cached = int(choices["cached"] or 0)
+        cached = choices["cached"] or 0
         ways = prefill(options.setup(choices), prompt, ranks, tp=tp, batch=batch, cached=cached, progress=progress)
     show.answer(ways, output)

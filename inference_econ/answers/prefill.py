@@ -74,7 +74,7 @@ class PrefillWays(RecordedRows):
         Each prompt on one process, of those that it holds.
     rows : sequence of SharedPrompt
         By prompt, then by chips.
-    batch, cached : int
+    batch, cached : float
         Prompts that are read together [1], and tokens before each that are in all caches [tokens].
     """
 
@@ -85,7 +85,7 @@ class PrefillWays(RecordedRows):
     alone: Mapping[int, Way]
     rows: Sequence[SharedPrompt]
     batch: int = 1
-    cached: int = 0
+    cached: float = 0
 
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
         """Time on one process over that of a way [1]; None where one process does not hold the prompt."""
@@ -120,7 +120,7 @@ def prefill(
     *,
     tp: int | None = None,
     batch: int = 1,
-    cached: int = 0,
+    cached: float = 0,
     progress: Progress | None = None,
 ) -> PrefillWays:
     """Compare ways to read one prompt, or a few, on several chips, by the time to the first token and its dollars.
@@ -138,7 +138,7 @@ def prefill(
         fewest, of powers of two, that hold the model and the longest prompt.
     batch : int
         Prompts of one length that are read together; all have their first token at the end [1].
-    cached : int
+    cached : float
         Tokens before each prompt that every process has in its cache, a prefix that prompts share [tokens].
     progress : callable, optional
         Told the share of the work done, and what is being done.
@@ -182,11 +182,11 @@ def prefill(
     return PrefillWays(alone, size, held, rows, batch, cached)
 
 
-def _check(prompts: Sequence[int], ranks: Sequence[int], batch: int, cached: int) -> None:
+def _check(prompts: Sequence[int], ranks: Sequence[int], batch: int, cached: float) -> None:
     if not 1 <= batch <= _MOST_PROMPTS:
         raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
     if not 0 <= cached <= _MOST_TOKENS:
-        raise InputError(f"cached must be from 0 to {_MOST_TOKENS:,} tokens, got {cached}", option="cached")
+        raise InputError(f"cached must be from 0 to {_MOST_TOKENS:,} tokens, got {cached:g}", option="cached")
     for name, values, most in (("prompts", prompts, _MOST_TOKENS), ("ranks", ranks, _MOST_RANKS)):
         if not values:
             raise InputError(f"{name}: name at least one number")
@@ -202,7 +202,7 @@ def _check_work(prompts: Sequence[int], ranks: Sequence[int]) -> None:
     _work.check(f"{parts:,} parts of prompts", seconds=parts * _PART_SECONDS, smaller="ranks")
 
 
-def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int, cached: int) -> Processes:
+def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int, cached: float) -> Processes:
     """The smallest process that holds the model and the longest prompt that any holds.
 
     Raises
@@ -211,14 +211,20 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
         If none holds the shortest prompt, or that which is named does not.
     """
     free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
-    sizes, problem = [tp] if tp is not None else [2**power for power in range(11)], None
+    sizes = [tp] if tp is not None else [2**power for power in range(11)]
     for longest in sorted(set(prompts), reverse=True):
+        problems: dict[str, int] = {}
         for size in sizes:
             process, problem = _fastest(setup, size, longest, batch, cached)
             if process is not None:
                 return Processes(setup, free, process, float(longest), float(cached), float(batch))
-    chips, name = f"{sizes[-1]} x {setup.hardware.name}", setup.model.name
-    raise NothingFitsError(f"no process of {chips} holds {name} and {min(prompts):,} tokens: {problem}")
+            problems[problem] = size
+    # What does not divide says less than what the largest process that does would lack.
+    reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
+    chips, several = f"{problems[reason]} x {setup.hardware.name}", f"{batch} x " if batch > 1 else ""
+    raise NothingFitsError(
+        f"no process of {chips} holds {setup.model.name} and {several}{min(prompts):,} tokens: {reason}"
+    )
 
 
 def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:

@@ -53,7 +53,7 @@ class PrefillPage(RowsPage[PrefillWays]):
 def title(ways: PrefillWays) -> str:
     """What is counted, of what, on what."""
     prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
-    after = f" after {ways.cached:,} cached tokens" if ways.cached else ""
+    after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
     return heading(f"{prompts}{after}, nothing else on the GPUs", [ways.setup], [])
 
 

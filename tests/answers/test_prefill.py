@@ -242,6 +242,13 @@ def test_a_prompt_that_does_not_fit_drops_alone() -> None:
         prefill(Setup.of("llama_2_7b", "a100_sxm_40"), [65536], [4], tp=1)
 
 
+def test_what_no_process_holds_is_said_of_the_largest_that_could_be() -> None:
+    with pytest.raises(
+        NothingFitsError, match=r"no process of 32 x .* and 1000 x 4,000 tokens: weights exceed the mem"
+    ):
+        prefill(Setup.of("llama_3_8b", "l40s"), [4000], [2], batch=1000)
+
+
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
