@@ -15,7 +15,7 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, GroupedQueryAttention
 def rows(table: OperatorTable, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
     """Projections, norms of queries and keys, scores, and the gate of the output."""
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * spec.value_width
-    projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + spec.value_width))
+    projected = float(spec.projected_width)
     name, attended, read = _reach(table, spec)
     shared = table.read_once if spec.chunk is None and spec.window is None else 0.0
     yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True)

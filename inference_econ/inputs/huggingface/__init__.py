@@ -51,6 +51,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "gemma": _dense.gemma,
     "gemma2": _dense.gemma2,
     "gemma3_text": _dense.gemma3,
+    "gemma4_text": _mixtures.gemma4,
     "glm": _dense.glm,
     "glm4": _dense.glm4,
     "glm4_moe": _experts.glm4_moe,
@@ -112,6 +113,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
 #: What the text part is if a configuration of several modalities does not say.
 _TEXT_PART = {
     "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
     "mistral3": "mistral",

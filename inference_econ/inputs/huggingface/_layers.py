@@ -122,6 +122,7 @@ def grouped_query(
     sinks: bool = False,
     output_gate: bool = False,
     value_head_dim: int | None = None,
+    value_projection: bool = True,
 ) -> GroupedQueryAttention:
     """Grouped-query attention with the usual keys; a window that no context exceeds is none."""
     longest = context(c)
@@ -142,6 +143,7 @@ def grouped_query(
         qk_norm=qk_norm,
         sinks=sinks,
         output_gate=output_gate,
+        value_projection=value_projection,
     )
 
 

@@ -18,6 +18,7 @@ from inference_econ.inputs.huggingface._layers import (
 )
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.huggingface._relatives import exaone_attention, hunyuan_attention
+from inference_econ.inputs.layers import FeedForward
 
 
 def olmoe(c: Reader) -> Architecture:
@@ -125,3 +126,44 @@ def bailing_moe(c: Reader) -> Architecture:
     parts = dense_first(c, default_first=0, default_shared=0)
     mtp = c.whole("num_nextn_predict_layers")
     return architecture(c, [Layer(attention, part) for part in parts], mtp_layers=mtp)
+
+
+def gemma4(c: Reader) -> Architecture:
+    """Gemma 4: wider heads and fewer of keys where all tokens are attended to; experts beside the dense block.
+
+    There values are what keys are before their norm. Experts have three norms of their own, and their router scales its
+    input and each expert. Neither layers that share keys nor inputs per layer are understood.
+    """
+    bias = c.flag("attention_bias", default=False)
+    c.only("num_kv_shared_layers", 0)
+    c.only("hidden_size_per_layer_input", 0)
+    c.only("use_double_wide_mlp", False)
+    c.only("use_bidirectional_attention", "vision")
+    c.unused("vocab_size_per_layer_input")
+    alike = c.flag("attention_k_eq_v", default=False)
+    full_width = c.size_or("global_head_dim", default=512)
+    full_kv = c.size_if("num_global_key_value_heads") if alike else None
+    wide = c.size("intermediate_size")
+    part: FeedForward = dense(wide)
+    norms = 4
+    if c.flag("enable_moe_block", default=False):
+        width, keys = c.size("moe_intermediate_size"), ("top_k_experts",)
+        part = experts(c, width, count_keys=("num_experts",), active_keys=keys, shared=wide, router_bias=True)
+        norms = 8
+    c.skip("expert_intermediate_size", "num_experts", "top_k_experts", "moe_intermediate_size")
+    kinds = c.words("layer_types", ("sliding_attention", "full_attention"), c.layers())
+    if kinds is None:
+        c.stop("layer_types is missing; sliding_attention or full_attention is needed for each layer")
+    window, kv = c.size("sliding_window"), kv_heads(c)
+    sliding = grouped_query(c, kv=kv, window=window, qkv_bias=bias, output_bias=bias, qk_norm="per_head")
+    full = grouped_query(
+        c,
+        kv=full_kv or kv,
+        width=full_width,
+        qkv_bias=bias,
+        output_bias=bias,
+        qk_norm="per_head",
+        value_projection=not alike,
+    )
+    layers = [Layer(sliding if kind == "sliding_attention" else full, part, norms) for kind in kinds]
+    return architecture(c, layers, tied=True)

@@ -37,6 +37,8 @@ class GroupedQueryAttention(Mixer):
     """Learned norm of queries and keys: one vector of head_dim each, or of the whole width."""
     sinks: bool = False
     """One learned attention sink per query head."""
+    value_projection: bool = True
+    """Values have a projection of their own; otherwise they are what keys are before their norm and rotation."""
     output_gate: bool = False
     """A second query projection gates the output of attention."""
 
@@ -50,6 +52,12 @@ class GroupedQueryAttention(Mixer):
     def value_width(self) -> float:
         """Width of a value head [1]."""
         return self.head_dim if self.value_head_dim is None else self.value_head_dim
+
+    @property
+    def projected_width(self) -> float:
+        """Elements that queries, their gate, keys and values are projected to [1]."""
+        values = self.kv_heads * self.value_width * self.value_projection
+        return self.query_heads * self.head_dim * (1 + self.output_gate) + self.kv_heads * self.head_dim + values
 
     @property
     def summary(self) -> str:
@@ -70,7 +78,7 @@ class GroupedQueryAttention(Mixer):
     def parameters(self, hidden: float) -> MixerParameters:
         """Parameters beside a residual stream of a width."""
         queries, keys = self.query_heads * self.head_dim, self.kv_heads * self.head_dim
-        read = queries * (1 + self.output_gate) + keys + self.kv_heads * self.value_width
+        read = self.projected_width
         output = self.query_heads * self.value_width * hidden
         count = read * (hidden + self.qkv_bias) + output + hidden * self.output_bias
         if self.qk_norm == "per_head":
