@@ -118,8 +118,8 @@ def settings(choices: options.Choices) -> dict[str, Any]:
 
     choices = {**choices, **{name: choices[name] or None for name in _LENGTHS}}
     options.context_or_lengths(choices)
-    steps = counted.decode_steps(choices)
-    apart = (*WHAT_IFS, "any_layout", "together", "apart", *(() if steps else ("decode_only",)))
+    counted.decode_steps(choices)
+    apart = (*WHAT_IFS, "any_layout", "together", "apart", *(() if choices["decode_only"] else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }

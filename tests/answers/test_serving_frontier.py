@@ -345,8 +345,12 @@ def test_the_table_has_evenly_spaced_points(y: str) -> None:
     front = front_of()
     table = service_frontier_table(front, y)  # type: ignore[arg-type]
     heads = {
-        **{"cost": "TTFT ms", "blended": "$/M tokens in+out", "throughput": "tok/s per GPU", "power": "tok/s per MW"},
-        **{"joules": "J/token", "gpus": "TTFT ms"},
+        "cost": "TTFT ms",
+        "blended": "$/M tokens in+out",
+        "throughput": "tok/s per GPU",
+        "power": "tok/s per MW",
+        "joules": "J/token",
+        "gpus": "TTFT ms",
     }
     assert table.columns[:3] == ("tokens/s per user", "$/M output tokens", heads[y])
     assert 10 <= len(table.rows) <= 15
