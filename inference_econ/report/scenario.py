@@ -203,9 +203,14 @@ def cells(result: Result) -> list[Cell]:
     return compared
 
 
+def _index(curve: Curve, spec: TableSpec) -> int:
+    """Where the point of a table is on a curve."""
+    return len(curve.dollars) - 1 if spec.point == "fastest" else curve.preferred_index(spec.exponent)
+
+
 def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
     """The quantities of one row: at the fastest or at the preferred point of a curve."""
-    index = len(curve.dollars) - 1 if spec.point == "fastest" else curve.preferred_index(spec.exponent)
+    index = _index(curve, spec)
     return {
         "tokens_per_second_per_user": float(curve.tokens_per_second[index]),
         "dollars_per_million_output_tokens": float(curve.dollars[index]),
@@ -232,7 +237,7 @@ def result_record(result: Result) -> dict[str, object]:
         record["rows"] = comparison_frame(result).to_dict("records")
     spec = result.scenario.table or _default_table(result.curves)
     if result.curves:
-        record["rows"] = [{"series": curve.label, **_bounded(curve, _row(curve, spec))} for curve in result.curves]
+        record["rows"] = [{"series": curve.label, **_row(curve, spec)} for curve in result.curves]
         record["assumptions"] = {
             curve.label: curve.frontier.setup.assumptions.name for curve in result.curves if curve.frontier is not None
         }
@@ -255,9 +260,13 @@ def result_record(result: Result) -> dict[str, object]:
     return record
 
 
-def _row(curve: Curve, spec: TableSpec) -> dict[str, float]:
+def _row(curve: Curve, spec: TableSpec) -> dict[str, object]:
+    """The columns of a table at its point, and how far off they may be there."""
     ours = values(curve, spec)
-    return {column.key: ours[column.key] for column in spec.columns}
+    shown = {column.key: ours[column.key] for column in spec.columns}
+    if curve.frontier is None or not _whole(curve):
+        return dict(shown)
+    return bounds.bounded(shown, curve.frontier.ends_at(_index(curve, spec)))
 
 
 def _lists(columns: Mapping[str, object]) -> dict[str, object]:
