@@ -90,12 +90,22 @@ class TableSpec(Spec):
 
     point: Literal["fastest", "preferred"]
     """Which point."""
+    cost: Positive | None = None
+    """Of the fastest: of the points that cost no more [USD per 1e6 tokens]."""
     exponent: Positive = 3
     """Exponent of the preference (eq. 45) [1]."""
     columns: Annotated[tuple[Column, ...], Field(min_length=1, strict=False)]
     """What is shown of it."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
     """Published cells by series and column, as text so that their digits count: expectations, never results."""
+
+    @model_validator(mode="after")
+    def _a_cost_is_of_the_fastest(self) -> Self:
+        if self.cost is not None and self.point != "fastest":
+            raise ValueError(
+                f"a cost is that of the fastest point; leave it out, or write point: fastest, not {self.point}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _printed_cells_have_a_column(self) -> Self:

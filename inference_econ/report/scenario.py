@@ -10,6 +10,7 @@ import numpy as np
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, WholeLayouts, bounds
+from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess
 from inference_econ.report.assess import AssessmentPage
@@ -130,6 +131,7 @@ def scenario_table(result: Result) -> Table:
         lines.append((curve.label, *(like(ours[column.key], printed.get(column.key)) for column in shown.columns)))
     notes = _matches(cells(result))
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
+    point += "" if shown.cost is None else f" at ${shown.cost:g} per million tokens"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
     notes += [f"{curves_title([*fronts.values()])}.", *warned(fronts)] if fronts else []
     why = assumed(fronts) if fronts else []
@@ -205,7 +207,15 @@ def cells(result: Result) -> list[Cell]:
 
 def _index(curve: Curve, spec: TableSpec) -> int:
     """Where the point of a table is on a curve."""
-    return len(curve.dollars) - 1 if spec.point == "fastest" else curve.preferred_index(spec.exponent)
+    if spec.point == "preferred":
+        return curve.preferred_index(spec.exponent)
+    cheap = np.flatnonzero(curve.dollars <= (np.inf if spec.cost is None else spec.cost))
+    if not cheap.size:
+        raise NothingFitsError(
+            f"{curve.label}: nothing costs ${spec.cost:g} or less per million tokens; the least is "
+            f"${dollars(float(curve.dollars[0]))}"
+        )
+    return int(cheap[-1])
 
 
 def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
