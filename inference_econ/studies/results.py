@@ -29,7 +29,7 @@ AnyFrontier = ServiceFrontier | Frontier
 COMPARISON = "Comparison"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Curve:
     """One labelled frontier of points, slowest first.
 
@@ -52,6 +52,12 @@ class Curve:
     batch: Array
     frontier: AnyFrontier | None = None
     sources: tuple[UsedSource, ...] = ()
+
+    def __repr__(self) -> str:
+        """The label, how many points there are, and their ends: arrays and sources are long."""
+        points = f"{self.dollars.size} {'point' if self.dollars.size == 1 else 'points'}"
+        (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
+        return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
 
     def preferred_index(self, exponent: float) -> int:
         """The point that maximises speed^exponent / cost (eq. 45)."""
