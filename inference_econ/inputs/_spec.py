@@ -20,10 +20,13 @@ from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 
 if typing.TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
     from pydantic_core import CoreSchema, ErrorDetails
+else:
+    ModelMetaclass = type(BaseModel)
 
 
-class _Readable(type(BaseModel)):  # type: ignore[misc]
+class _Readable(ModelMetaclass):
     """Classes whose signature says fields with plain types, as people write them, and their defaults."""
 
     @property

@@ -48,7 +48,7 @@ def write_names(axes: Axes, points: Sequence[Named]) -> None:
     taken = [Bbox.from_extents(*(place - _POINT), *(place + _POINT)) for place in places]
     for index, (point, place) in enumerate(zip(points, places, strict=True)):
         text = axes.text(*point.place, point.name, fontsize=_FONT_SIZE)
-        size = text.get_window_extent().size
+        size = np.array(text.get_window_extent().size)
         text.remove()
         others = [*taken[:index], *taken[index + 1 :]]
         tried = {}

@@ -273,9 +273,9 @@ def result_record(result: Result) -> dict[str, object]:
 def _row(curve: Curve, spec: TableSpec) -> dict[str, object]:
     """The columns of a table at its point, and how far off they may be there."""
     ours = values(curve, spec)
-    shown = {column.key: ours[column.key] for column in spec.columns}
+    shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
     if curve.frontier is None or not _whole(curve):
-        return dict(shown)
+        return shown
     return bounds.bounded(shown, curve.frontier.ends_at(_index(curve, spec)))
 
 

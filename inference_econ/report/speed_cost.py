@@ -40,8 +40,9 @@ def curve_line(
     """
     shown = AXES[y]
     speed, values = axes[0], axes[1] * shown.factor
-    known = factors is not None and shown.field in factors
-    band = bands.around_curve(speed, values, factors, shown.field, cost=shown.good == "low") if known else None
+    band = None
+    if factors is not None and shown.field in factors:
+        band = bands.around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
     return Series(label, speed.tolist(), values.tolist(), band=band, details=details or {})
 
 

@@ -55,7 +55,8 @@ def test_curves_can_be_told_apart() -> None:
 
 def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each_day() -> None:
     result = run("paper/figure_1")
-    (axes,) = scenario_figure.draw(result).axes
+    figure = scenario_figure.draw(result)
+    (axes,) = figure.axes
     single = [line for line in axes.lines if np.size(line.get_xdata()) == 1]
     points = {(np.asarray(line.get_xdata()).item(), np.asarray(line.get_ydata()).item()): line for line in single}
     assert set(points) == {
@@ -66,7 +67,7 @@ def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each
     names = [text.get_text() for text in axes.texts]
     assert sorted(names) == sorted(beside.offer.provider for beside in result.offers)
     # No name lies on another one, on a curve or on a point.
-    axes.figure.draw_without_rendering()
+    figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in axes.texts]
     assert not any(one.overlaps(other) for index, one in enumerate(boxes) for other in boxes[:index])
     for line in axes.lines:
