@@ -87,7 +87,8 @@ def compare(
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
     Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
-    MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared.
+    MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared. Columns are costs
+    at some speeds, and speeds at some costs; --y is what the picture holds against speed.
     """
     from inference_econ.report.compare import ComparisonPage
     from inference_econ.studies.compare import compare
@@ -97,6 +98,9 @@ def compare(
         result = compare(
             price=prices_of(price, choices["hardware"]), series=_series(listed), progress=progress, **common
         )
+    for curve in result.curves:
+        assert curve.frontier is not None
+        curve.frontier.metric(y)  # is refused here, with or without a picture
     show.emit(ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y), output, provenance.asked())
 
 

@@ -84,6 +84,10 @@ def test_speeds_and_sizes_at_a_cost(command: Command) -> None:
         assert one["costs"] == []
 
 
+def test_a_metric_that_points_do_not_have(refused: Command) -> None:
+    assert "y: got 'mfu', which is said of decode steps alone (--decode-only)" in refused(*SUBJECT, "--y", "mfu").err
+
+
 def test_columns_are_speeds_that_are_sold(command: Command) -> None:
     costs = record(command, *SUBJECT, "--decode-only", "--context", 0)["series"][0]["costs"]
     assert min(cost["tokens_per_second_per_user"] for cost in costs) >= 10
