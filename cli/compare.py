@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inference_econ.errors import InputError, of_option
+from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, market, options, prices, proposals, provenance, show
@@ -17,8 +18,11 @@ from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Settings
+    from inference_econ.search import Metric
 
 
+#: Lengths that may be compared.
+_LENGTHS = ("context", "isl", "osl")
 _EXAMPLES = """\b
 Examples:
   inference-econ compare llama_3_70b --on h100_sxm --on h200_sxm --weights fp8 --plot compare.svg
@@ -49,24 +53,42 @@ Examples:
     "(hardware.hbm_bytes_per_second=6.7 TB/s).",
 )
 @click.option("--speed", "speeds", multiple=True, type=POSITIVE, help="Column of the table [tokens/s per user].")
+@click.option(
+    "--cost",
+    "costs",
+    multiple=True,
+    type=POSITIVE,
+    help="Column of the fastest speed, and its GPUs, at so many $ per million output tokens.",
+)
 @options.option(
     "changes", help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE."
 )
 @options.domain
-@options.workload
+@options.option("context", multiple=True, help="Of decode steps: cached tokens, instead of --isl, --osl; repeatable.")
+@options.option("isl", multiple=True, help=f"Input tokens of a request; repeatable [default: {DEFAULT_ISL}].")
+@options.option("osl", multiple=True, help=f"Output tokens of a request; repeatable [default: {DEFAULT_OSL}].")
+@options.search
 @proposals.proposer
 @market.competing
 @counted.choices
+@options.metric
 @options.picture()
 @options.yes
 @options.output
 def compare(
-    price: prices.Prices, listed: tuple[str, ...], speeds: tuple[float, ...], output: options.Output, **choices: Any
+    price: prices.Prices,
+    listed: tuple[str, ...],
+    speeds: tuple[float, ...],
+    costs: tuple[float, ...],
+    y: Metric,
+    output: options.Output,
+    **choices: Any,
 ) -> None:
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
     Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
-    MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared.
+    MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared. Columns are costs
+    at some speeds, and speeds at some costs; --y is what the picture holds against speed.
     """
     from inference_econ.report.compare import ComparisonPage
     from inference_econ.studies.compare import compare
@@ -76,7 +98,10 @@ def compare(
         result = compare(
             price=prices_of(price, choices["hardware"]), series=_series(listed), progress=progress, **common
         )
-    show.emit(ComparisonPage(result, sorted(set(speeds))), output, provenance.asked())
+    for curve in result.curves:
+        assert curve.frontier is not None
+        curve.frontier.metric(y)  # is refused here, with or without a picture
+    show.emit(ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y), output, provenance.asked())
 
 
 def scenario_text(choices: options.Choices) -> str:
@@ -84,7 +109,7 @@ def scenario_text(choices: options.Choices) -> str:
     from inference_econ.inputs import spec_text
     from inference_econ.studies.compare import asked_scenario
 
-    own = ("price", "listed", "speeds", *provenance.SHOWN)
+    own = ("price", "listed", "speeds", "costs", "y", *provenance.SHOWN)
     common = settings({name: value for name, value in choices.items() if name not in own})
     models, hardware = common.pop("models"), common.pop("hardware")
     rates = prices_of(choices["price"], choices["hardware"])
@@ -95,9 +120,10 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
     from inference_econ.inputs import ANY_LAYOUT, checked_changes
 
+    choices = {**choices, **{name: choices[name] or None for name in _LENGTHS}}
     options.context_or_lengths(choices)
-    steps = counted.decode_steps(choices)
-    apart = (*WHAT_IFS, "any_layout", "together", "apart", *(() if steps else ("decode_only",)))
+    counted.decode_steps(choices)
+    apart = (*WHAT_IFS, "any_layout", "together", "apart", *(() if choices["decode_only"] else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }

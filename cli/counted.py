@@ -11,8 +11,8 @@ from . import options
 reused = options.options("cached", "shared_prefix")
 #: What services may be asked beside lengths, and the way to decode steps alone.
 choices = options.apply(options.option("decode_only"), reused, options.promises, options.scheduler)
-#: Options that mean something for services only: those of the table, and what is drawn.
-_SERVICES_ONLY = ("y", *counted_by("services"))
+#: Options that mean something for services only.
+_SERVICES_ONLY = counted_by("services")
 #: Options that mean something for decode steps alone only, and how they are typed.
 _DECODE_ONLY = {"every_plan": "--all", **{name: OPTIONS[name].spelled for name in counted_by("decode_steps")}}
 

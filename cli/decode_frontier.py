@@ -28,7 +28,7 @@ def run(choices: options.Choices, output: options.Output) -> None:
         front, started = answer(choices), options.among_startable(choices, answer)
     plans = front.plans() if choices["every_plan"] else None
     compared = replace(front, saving=saved_by(front, started))
-    show.emit(FrontierPage(compared, plans), output, provenance.asked())
+    show.emit(FrontierPage(compared, plans, choices["y"]), output, provenance.asked())
 
 
 def _traffic(choices: options.Choices) -> Traffic:

@@ -25,18 +25,12 @@ from .parameters import (
     Mix,
     Name,
     Number,
-    once,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
 Choices = Mapping[str, Any]
 DTYPES: tuple[str, ...] = get_args(Dtype)
-
-
-def _promise(kind: click.ParamType[float | str]) -> dict[str, Any]:
-    """What takes a promised time; twice it would be two promises of one latency."""
-    return {"type": kind, "multiple": True, "callback": once}
 
 
 #: What an option of each kind is to click.
@@ -46,7 +40,7 @@ _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "count": {"type": COUNT},
     "degree": {"type": DEGREE},
     "draft": {"type": click.IntRange(1, 64)},
-    "e2e": _promise(E2E),
+    "e2e": {"type": E2E},
     "engines": {"multiple": True, "metavar": "NAME[@VERSION]"},
     "file": {"type": click.Path()},
     "flag": {"is_flag": True},
@@ -65,8 +59,8 @@ _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "rent": {"type": click.Choice(["gpu", "node"])},
     "scv": {"type": Number(min=0, max=1000)},
     "switch": {},
-    "tpot": _promise(TPOT),
-    "ttft": _promise(TTFT),
+    "tpot": {"type": TPOT},
+    "ttft": {"type": TTFT},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},
 }
 

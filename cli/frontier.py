@@ -19,12 +19,7 @@ from .help import Command, example
 @proposals.proposer
 @market.competing
 @counted.choices
-@click.option(
-    "--y",
-    type=click.Choice(["cost", "blended", "throughput", "power"]),
-    help="Of services, against speed: $/M output tokens [default] or $/M of input and output, output tokens/s per GPU "
-    "or per MW.",
-)
+@options.metric
 @click.option(
     "--all",
     "every_plan",

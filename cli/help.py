@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -65,10 +66,23 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read what was typed, and refuse places to write that would lose something."""
+        typed = list(args)
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
+            self._refuse_repeated(ctx, typed)
             places.check(self.params, ctx.params)
         return rest
+
+    def _refuse_repeated(self, ctx: click.Context, typed: list[str]) -> None:
+        """Refuse options that are given twice and take one value: click would keep the last without a word."""
+        from .compare import compare
+
+        *_, given = self.make_parser(ctx).parse_args(typed)
+        for option, times in Counter(given).items():
+            if times > 1 and isinstance(option, click.Option) and not option.multiple:
+                compared = any(axis.name == option.name and axis.multiple for axis in compare.params)
+                other = "; 'compare' holds several side by side" if compared else ""
+                raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; what is too much work is refused with the option that makes it less."""

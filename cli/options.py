@@ -73,16 +73,25 @@ subject = apply(
 
 domain = option("domain")
 
-#: Lengths, search and pinned degrees of a frontier.
-workload = apply(
-    mean_lengths,
+#: Search and pinned degrees of a frontier; and lengths, too.
+search = apply(
     options("grid", "max_tokens_per_second"),
     largest,
     open_degrees,
     option("batch"),
     option("instance_gpus", "positive"),
 )
+workload = apply(mean_lengths, search)
 
+#: What pictures hold against speed.
+metric = click.option(
+    "--y",
+    type=click.Choice(["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]),
+    default="cost",
+    show_default=True,
+    help="Against speed: $/M output tokens, or of services $/M of input and output; output tokens/s per GPU or per MW, "
+    "J per output token, GPUs of an instance, or of decode steps alone their MFU.",
+)
 burstiness = option("arrival_scv")
 
 #: Times that users are promised.

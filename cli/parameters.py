@@ -323,17 +323,6 @@ class Confidence(click.ParamType[float]):
         return share
 
 
-def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
-    """The only value of an option that would otherwise take the last of several."""
-    del ctx
-    if len(values) > 1:
-        raise click.BadParameter(
-            f"given {len(values)} times; one SLO has one time and one percentile, for example p95:1000.",
-            param=param,
-        )
-    return values[0] if values else None
-
-
 PLACE = Place()
 PICTURE = Picture(PICTURES)
 CHART = Picture(CHARTS)

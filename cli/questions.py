@@ -21,7 +21,7 @@ from inference_econ.inputs.options import request_name
 from . import compare, provenance, show
 from .commands import served
 from .help import OPTIONS
-from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates, once
+from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates
 
 #: Options that say where an answer goes, or that name files of the machine that a command runs on.
 _LEFT_OUT = (
@@ -117,7 +117,7 @@ def _value(parameter: click.Parameter, value: Any) -> Any:
     """What a parameter takes in place of what is typed."""
     if isinstance(parameter, click.Option) and parameter.is_flag and not parameter.is_bool_flag:
         return parameter.flag_value if value else None
-    return [value] if parameter.callback is once else value
+    return value
 
 
 def _refused(error: click.UsageError) -> RefusedError:
@@ -206,7 +206,7 @@ def _spelled(parameter: click.Parameter) -> str:
 
 
 def _repeats(parameter: click.Parameter) -> bool:
-    return (parameter.multiple and parameter.callback is not once) or parameter.nargs == -1
+    return parameter.multiple or parameter.nargs == -1
 
 
 def _kind(kind: click.ParamType[Any]) -> Any:

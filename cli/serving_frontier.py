@@ -27,4 +27,4 @@ def run(choices: options.Choices, output: options.Output) -> None:
     with show.progress_bar(quiet=output.quiet):
         front, started = answer(choices), options.among_startable(choices, answer)
     compared = replace(front, saving=saved_by(front, started))
-    show.emit(ServingFrontierPage(compared, choices["y"] or "cost"), output, provenance.asked())
+    show.emit(ServingFrontierPage(compared, choices["y"]), output, provenance.asked())

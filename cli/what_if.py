@@ -26,15 +26,17 @@ _APART = (*WHAT_IFS, "any_layout")
         "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --plot tornado.svg",
         "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --speed 30 --input hbm_size --range 0.5,2",
         "inference-econ what-if deepseek_v3 h200_sxm --speed 20 --speed 40 --speed 60",
+        "inference-econ what-if paper/llama_3_70b paper/h100 --weights int8 --grid paper --context 0",
     ),
 )
 @options.subject
 @options.domain
-@options.plain_lengths
+@options.mean_lengths
+@options.option("decode_only")
 @counted.reused
 @options.latencies
 @options.scheduler
-@options.layout
+@options.search
 @proposals.proposer
 @click.option(
     "--speed",
@@ -67,7 +69,7 @@ def what_if(
 
     Inputs are those of chip, network, host, price, requests and model. At a speed, with the best layout at every value
     beside the layout that answers now; --tp, --dp, .. pin one. MODEL and HARDWARE as in 'frontier'; points are
-    services, prefill included.
+    services, prefill included, or with --decode-only decode steps alone.
     """
     from inference_econ.studies.what_if import what_if_of
 
@@ -80,7 +82,10 @@ def _settings(choices: options.Choices) -> Settings:
     """The question as settings; what is not given is as by default."""
     from inference_econ.inputs import Settings
 
+    counted.decode_steps(choices)
+    options.context_or_lengths(choices)
     price = prices.of_chip(prices.of_chips(choices["price"], (choices["hardware"],)), choices["hardware"])
     chosen = {**proposals.settings(choices), "price": price, "engine": options.one_engine(choices)}
-    named = {name: value for name, value in chosen.items() if name not in _APART and value is not None}
+    apart = _APART if choices["decode_only"] else (*_APART, "decode_only")
+    named = {name: value for name, value in chosen.items() if name not in apart and value is not None}
     return Settings.build({**named, "changes": options.what_ifs(choices)}, origin="command line")

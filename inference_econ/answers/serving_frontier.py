@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,15 @@ from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, b
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests, Traffic
-from inference_econ.search import Choosable, Saving
+from inference_econ.search import MEGAWATT, Choosable, Metric, Saving
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What is held against speed: dollars per million output tokens, or per million of input and output; tokens per second
-#: of an accelerator, or of a megawatt.
-Metric = Literal["cost", "blended", "throughput", "power"]
-METRICS: tuple[Metric, ...] = ("cost", "blended", "throughput", "power")
-_MEGAWATT = 1e6
 #: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
-_SLOWEST = 0.1
+SLOWEST = 0.1
+#: Halvings that find the speed of a cost between two points [1].
+_HALVINGS = 20
 Mask = npt.NDArray[np.bool_]
 
 
@@ -238,7 +235,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         return (
             None
             if watts is None
-            else _MEGAWATT / money.joules_per_token(watts, self.accelerators, self.output_tokens_per_second)
+            else MEGAWATT / money.joules_per_token(watts, self.accelerators, self.output_tokens_per_second)
         )
 
     def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
@@ -278,29 +275,17 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             layouts=candidate.keys(rows),
         )
 
-    def metric(self, name: Metric) -> Array:
-        """What is held against speed [USD per 1e6 tokens], [tokens/s] or [tokens/s/MW].
-
-        Raises
-        ------
-        InputError
-            If it is power and the hardware file has no watts, or no metric.
-        """
-        if name not in METRICS:
-            raise InputError(f"y: got {name!r}; allowed: {', '.join(METRICS)}")
-        if name == "cost":
-            return self.dollars
-        if name == "blended":
-            return self.dollars_per_million_tokens
-        if name == "throughput":
-            return self.tokens_per_second_per_accelerator
-        value = self.tokens_per_second_per_megawatt
-        if value is None:
-            hardware = self.candidates[0].setup.hardware.name
-            raise InputError(
-                f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'", option="set"
-            )
-        return value
+    def metrics(self) -> dict[Metric, Array | None]:
+        """What can be held against speed, shape (n,) each; None of what takes watts that the hardware file lacks."""
+        power = self.tokens_per_second_per_megawatt
+        return {
+            "cost": self.dollars,
+            "blended": self.dollars_per_million_tokens,
+            "throughput": self.tokens_per_second_per_accelerator,
+            "power": power,
+            "joules": None if power is None else MEGAWATT / power,
+            "gpus": self.accelerators,
+        }
 
     def columns(self) -> dict[str, Array | None]:
         """Every number of a point, by its name; see :class:`ServicePoint`."""
@@ -420,6 +405,29 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             self.candidates, which, rows, states, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, self.promises
         )
         return alone.point(0)
+
+    def fastest_at(self, dollars: float) -> ServicePoint | None:
+        """The fastest service at or below a cost, between batches that were calculated as well.
+
+        Parameters
+        ----------
+        dollars : float
+            [USD per 1e6 output tokens]
+
+        Returns
+        -------
+        ServicePoint or None
+            None where no service is as cheap.
+        """
+        cheap = np.flatnonzero(self.dollars <= dollars * (1.0 + 1e-9))
+        if not cheap.size or cheap[-1] == len(self) - 1:
+            return self.point(int(cheap[-1])) if cheap.size else None
+        slow, fast = self.tokens_per_second[cheap[-1] : cheap[-1] + 2]
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(slow * fast)
+            least = self._place(middle)
+            slow, fast = (middle, fast) if least is not None and least.dollars <= dollars else (slow, middle)
+        return self.cheapest(slow)
 
     def _least(self, tokens_per_second: float) -> tuple[float, Instances] | None:
         """The least cost of a speed [USD per 1e6 output tokens], and whose it is."""
@@ -582,7 +590,7 @@ def service_frontier(
     seen = [candidate.means(promised.given) for candidate in candidates]
     kept = [kept_states(times, promised) for times in seen]
     if ends and "tpot" not in promised.given:
-        usual = [mask & (each["tpot"] <= _SLOWEST) for mask, each in zip(kept, seen, strict=True)]
+        usual = [mask & (each["tpot"] <= SLOWEST) for mask, each in zip(kept, seen, strict=True)]
         kept = usual if any(mask.any() for mask in usual) else kept
     if not any(each.any() for each in kept):
         raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))

@@ -21,6 +21,9 @@ Ends = Mapping[str, Factors]
 STEP: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
     "dollars_per_million_output_tokens": ("tpot", 1),
+    "tokens_per_second_per_accelerator": ("tpot", -1),
+    "tokens_per_second_per_megawatt": ("tpot", -1),
+    "joules_per_output_token": ("tpot", 1),
     "step_seconds": ("tpot", 1),
     "milliseconds": ("tpot", 1),
 }
@@ -49,6 +52,7 @@ FULL: Follows = {
     "dollars_per_million_output_tokens": ("throughput", -1),
     "tokens_per_second_per_accelerator": ("throughput", 1),
     "tokens_per_second_per_megawatt": ("throughput", 1),
+    "joules_per_output_token": ("throughput", -1),
 }
 
 

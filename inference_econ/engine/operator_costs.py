@@ -11,7 +11,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import communication, operator_roofline
+from inference_econ.engine.step import collective_bytes, communication, operator_roofline
 from inference_econ.inputs import TensorLayout
 
 
@@ -27,6 +27,8 @@ class OperatorCosts:
         Occurrences that a token waits for [1].
     flop, moved_bytes : float
         Arithmetic [FLOP] and memory traffic [B] of one accelerator.
+    collective_bytes : float
+        Tensors of a group of ranks that its collectives reduce or exchange [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
         Time of each by itself, whatever hides behind what [s].
     achieved : float
@@ -41,6 +43,7 @@ class OperatorCosts:
     repeats: float
     flop: float
     moved_bytes: float
+    collective_bytes: float
     compute_seconds: float
     memory_seconds: float
     network_seconds: float
@@ -123,6 +126,7 @@ def _operator_costs(
         repeats,
         flop,
         moved,
+        float(np.ravel(collective_bytes(work, layout, operator))[0]),
         compute,
         memory_seconds,
         network_seconds,

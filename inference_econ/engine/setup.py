@@ -266,7 +266,7 @@ class Setup:
                 "or set it to 0",
                 option="redundant_experts",
             )
-        if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():
+        if activations is None and "bf16" not in chip.dense_flops_per_second:
             activations = "fp16"
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.

@@ -383,6 +383,15 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
     return total
 
 
+def collective_bytes(work: Work, layout: TensorLayout, operator: Operator) -> Array:
+    """Tensors that the collectives of a row reduce or exchange, all its occurrences, before an algorithm copies [B]."""
+    total = np.zeros(())
+    for collective in operator.collectives.get(layout, ()):
+        size = collective.bytes_per_token * work.tokens_sent(operator, collective)
+        total = total + operator.repeats * collective.repeats * np.where(collective.ranks > 1.0, size, 0.0)
+    return total
+
+
 def launch_seconds(setup: Setup, work: Work) -> Array | float:
     """Time to launch the kernels that a step waits for [s]."""
     assumed = setup.assumptions

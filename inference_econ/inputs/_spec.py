@@ -8,7 +8,9 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import reduce
-from operator import getitem
+from inspect import Parameter, Signature
+from operator import getitem, or_
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
@@ -18,10 +20,55 @@ from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 
 if typing.TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
     from pydantic_core import CoreSchema, ErrorDetails
+else:
+    ModelMetaclass = type(BaseModel)
 
 
-class Spec(BaseModel):
+class _Readable(ModelMetaclass):
+    """Classes whose signature says fields with plain types, as people write them, and their defaults."""
+
+    @property
+    def __signature__(self) -> Signature:
+        """What the class takes; constraints stand in the docstrings of fields."""
+        fields = typing.cast("type[BaseModel]", self).model_fields
+        return Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.KEYWORD_ONLY,
+                    default=Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
+                    annotation=_plain(field.annotation),
+                )
+                for name, field in fields.items()
+            ]
+        )
+
+    @__signature__.setter
+    def __signature__(self, generated: Signature) -> None:
+        """Leave out the signature that pydantic generates, which has all constraints in it."""
+
+
+def _plain(kind: Any) -> Any:
+    """A type without its constraints.
+
+    Examples
+    --------
+    >>> _plain(typing.Annotated[int | float, "> 0"] | None)
+    int | float | None
+    """
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is None or origin is typing.Literal:
+        return kind
+    if origin is typing.Annotated:
+        return _plain(inside[0])
+    if origin in (typing.Union, UnionType):
+        return reduce(or_, map(_plain, inside))
+    return origin[tuple(map(_plain, inside))]
+
+
+class Spec(BaseModel, metaclass=_Readable):
     """Base of all specifications: strict, frozen, unknown keys refused.
 
     Raises

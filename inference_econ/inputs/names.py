@@ -9,6 +9,7 @@ also that of the reader of measurements, which is more lenient: there, the usual
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -106,8 +107,15 @@ def _entry(data: Mapping[str, Value]) -> _Entry:
 
 @cache
 def _own_spellings(kind: Kind) -> dict[str, str]:
-    """Plain spelling to name: of names, of titles and of Hugging Face ids, with their owner or without."""
+    """Plain spelling to name: of names, of titles and of Hugging Face ids, with their owner or without.
+
+    The last part of a scenario's name is enough where it is that of a single one.
+    """
     table = {plain(name): name for name in reversed(names(kind))}
+    if kind == "scenarios":
+        ends = {name: name.rpartition("/")[2] for name in names(kind)}
+        times = Counter(ends.values())
+        return {plain(end): name for name, end in ends.items() if times[end] == 1} | table
     if kind not in ("models", "hardware"):
         return table
     for name, entry in _entries(kind).items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from inference_econ.errors import InputError
 from inference_econ.inputs._base import Date, SourcedSpec, Spec
 from inference_econ.inputs.asks import (
     RENAMED,
@@ -15,6 +16,8 @@ from inference_econ.inputs.asks import (
     PanelsAsk,
     Positive,
     Printed,
+    Series,
+    Settings,
     SquareRootAsk,
     ToyAsk,
 )
@@ -25,6 +28,7 @@ from inference_econ.inputs.step_asks import StepsAsk
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
+from inference_econ.inputs.what_if import checked_changes
 
 ColumnKey = Literal[
     "tokens_per_second_per_user",
@@ -86,12 +90,22 @@ class TableSpec(Spec):
 
     point: Literal["fastest", "preferred"]
     """Which point."""
+    cost: Positive | None = None
+    """Of the fastest: of the points that cost no more [USD per 1e6 tokens]."""
     exponent: Positive = 3
     """Exponent of the preference (eq. 45) [1]."""
     columns: Annotated[tuple[Column, ...], Field(min_length=1, strict=False)]
     """What is shown of it."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
     """Published cells by series and column, as text so that their digits count: expectations, never results."""
+
+    @model_validator(mode="after")
+    def _a_cost_is_of_the_fastest(self) -> Self:
+        if self.cost is not None and self.point != "fastest":
+            raise ValueError(
+                f"a cost is that of the fastest point; leave it out, or write point: fastest, not {self.point}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _printed_cells_have_a_column(self) -> Self:
@@ -150,6 +164,38 @@ class Scenario(SourcedSpec):
     figure: FigureSpec | None = None
     """Show it as a figure."""
 
+    def changed(self, changes: Iterable[str]) -> Scenario:
+        """The same question of all series with what-ifs, which its name and the title of its figure say.
+
+        Parameters
+        ----------
+        changes : iterable of str
+            ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``; none leaves it as it is.
+
+        Raises
+        ------
+        InputError
+            If one names no specification, or the question is not about models on hardware.
+        """
+        further = checked_changes(changes)
+        if not further:
+            return self
+        said = f"{self.name} with {', '.join(further)}"
+        figure = self.figure and self.figure.replace(title=f"{self.figure.title}\nwith {', '.join(further)}")
+        if isinstance(self.ask, PanelsAsk):
+            return self.replace(name=said, figure=figure)
+        common = getattr(self.ask, "common", None)
+        if not isinstance(common, Settings):
+            raise InputError(
+                f"--set changes models, hardware and assumptions of series, and {self.name!r} has none: it is of the "
+                f"kind {self.ask.kind!r}",
+                option="set",
+            )
+        named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
+        if hasattr(self.ask, "series"):
+            named["series"] = tuple(_changed(series, further) for series in self.ask.series)
+        return self.replace(name=said, figure=figure, ask=self.ask.replace(**named))
+
     @model_validator(mode="after")
     def _rows_exist(self) -> Self:
         labels = [series.label for series in getattr(self.ask, "series", ())]
@@ -178,3 +224,9 @@ class Scenario(SourcedSpec):
         if odd:
             raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
         return self
+
+
+def _changed(series: Series, further: Sequence[str]) -> Series:
+    """A series whose own what-ifs, which stand in the place of common ones, have further ones behind them."""
+    own = series.settings.changes
+    return series.replace(settings=series.settings.replace(changes=(*own, *further))) if own else series

@@ -33,8 +33,8 @@ from inference_econ.report.serving_frontier import COUNTED, MEANS
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
-from inference_econ.search import Point
-from inference_econ.studies.results import Curve, Result
+from inference_econ.search import Metric, Point
+from inference_econ.studies.results import AnyFrontier, Curve, Result
 from inference_econ.studies.speeds import common_speeds
 
 if TYPE_CHECKING:
@@ -53,23 +53,31 @@ class ComparisonPage(AnswerPage[Result]):
     Attributes
     ----------
     wanted_speeds : sequence of float
-        Columns of the table, ascending [tokens/s per user]; round ones if none is given.
+        Columns of the table, ascending [tokens/s per user]; round ones if neither speeds nor costs are given.
+    costs : sequence of float
+        Columns of speeds and sizes at these costs, ascending [USD per 1e6 output tokens].
+    y : str
+        What the picture holds against speed.
     """
 
     wanted_speeds: Sequence[float] = ()
+    costs: Sequence[float] = ()
+    y: Metric = "cost"
 
     @property
     def speeds(self) -> Sequence[float]:
         """Columns of the table [tokens/s per user]."""
-        return self.wanted_speeds or common_speeds([curve.tokens_per_second for curve in self.answer.curves])
+        if self.wanted_speeds or self.costs:
+            return self.wanted_speeds
+        return common_speeds([curve.tokens_per_second for curve in self.answer.curves])
 
     def tables(self) -> Sequence[Table]:
         """One row per series."""
-        return (comparison_table(self.answer, self.speeds),)
+        return (comparison_table(self.answer, self.speeds, self.costs),)
 
     def record(self) -> object:
         """Every series with its points."""
-        return comparison_record(self.answer, self.speeds)
+        return comparison_record(self.answer, self.speeds, self.costs)
 
     def frame(self) -> pd.DataFrame:
         """Every point of every series."""
@@ -77,7 +85,7 @@ class ComparisonPage(AnswerPage[Result]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers."""
-        return {"frontiers": charts.line_chart(comparison_chart(self.answer))}
+        return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
 
     def question(self) -> str:
         """Which series is the cheapest."""
@@ -86,7 +94,9 @@ class ComparisonPage(AnswerPage[Result]):
 
     def conclusion(self) -> Pieces:
         """What the series cost at a speed in the middle, the cheapest first."""
-        curves, speed = self.answer.curves, self.speeds[len(self.speeds) // 2]
+        curves = self.answer.curves
+        speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in curves])
+        speed = speeds[len(speeds) // 2]
         costs = {curve.label: cost for curve in curves if (cost := curve.dollars_at(speed)) is not None}
         pieces = [f"At {speed:g} tokens/s per user "]
         for index, (label, cost) in enumerate(sorted(costs.items(), key=lambda item: item[1])):
@@ -134,7 +144,10 @@ class Winner:
 
 
 def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
-    """Who is the cheapest at each speed that several series reach."""
+    """Who is the cheapest at each speed that several series reach; nobody where they serve different requests."""
+    fronts = (curve.frontier for curve in result.curves)
+    if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
+        return []
     found = []
     for speed in speeds:
         costs = {curve.label: likely for curve in result.curves if (likely := curve.likely_at(speed)) is not None}
@@ -147,8 +160,8 @@ def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
     return found
 
 
-def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
-    """One row per series: its cost at some speeds, and its preferred point.
+def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
+    """One row per series: its cost at some speeds, its speed and size at some costs, and its preferred point.
 
     Parameters
     ----------
@@ -156,23 +169,35 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
         From :func:`inference_econ.studies.compare.compare`.
     speeds : sequence of float
         [tokens/s per user]
+    costs : sequence of float
+        [USD per 1e6 output tokens]
     """
     curves = {curve.label: curve for curve in result.curves}
     fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     last = ("in flight", "TTFT ms") if services else ("batch",)
     columns = (
-        "series", *(f"$ at {speed:g}" for speed in speeds), "fastest", "best", "$", "GPUs", "layout", *last,
+        "series", *(f"$ at {speed:g}" for speed in speeds),
+        *(f"{what} at ${cost:g}" for cost in costs for what in ("tok/s", "GPUs")),
+        "fastest", "best", "$", "GPUs", "layout", *last,
     )  # fmt: skip
     rows, best = [], winners(result, speeds)
     for label in _labels(result):
         if label in curves:
             rivals = {winner.speed for winner in best if label in winner.rivals}
-            rows.append((label, *_row(curves[label], speeds, rivals)))
+            rows.append((label, *_row(curves[label], speeds, costs, rivals)))
         else:
-            rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in (*range(4), *last))))
+            rows.append(
+                (
+                    label,
+                    *("-" for _ in (*speeds, *costs, *costs)),
+                    "nothing fits",
+                    *("-" for _ in columns[-4 - len(last) :]),
+                )
+            )
     notes = [
         "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
+        + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else "")
         + (f" {COUNTED}" if services else ""),
         *_winners_note(best),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
@@ -203,13 +228,14 @@ def _labels(result: Result) -> list[str]:
     return [series.label for series in getattr(result.scenario.ask, "series", ())]
 
 
-def _row(curve: Curve, speeds: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
-    """A series: its cost at some speeds, marked where it may well be the cheapest, and its preferred point."""
-    costs = {speed: curve.dollars_at(speed) for speed in speeds}
+def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
+    """A series at some speeds, marked where it may well be the cheapest, at some costs, and at its preferred point."""
+    dollars_at = {speed: curve.dollars_at(speed) for speed in speeds}
     assert curve.frontier is not None
     best = curve.frontier.preferred()
     return (
-        *("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}" for speed, cost in costs.items()),
+        *("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}" for speed, cost in dollars_at.items()),
+        *(cell for point in map(curve.fastest_at, costs) for cell in _speed_cells(point)),
         amount(float(curve.tokens_per_second[-1])),
         amount(best.tokens_per_second_per_user),
         dollars(best.dollars_per_million_output_tokens),
@@ -219,6 +245,13 @@ def _row(curve: Curve, speeds: Sequence[float], rivals: Collection[float]) -> tu
     )
 
 
+def _speed_cells(point: ServicePoint | Point | None) -> tuple[str, str]:
+    """Speed and size of the fastest instance at a cost; dashes where nothing is as cheap."""
+    if point is None:
+        return "-", "-"
+    return amount(point.tokens_per_second_per_user), size(point.accelerators)
+
+
 def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
     """How full the preferred point is, and how long users of a service wait there."""
     if isinstance(best, ServicePoint):
@@ -226,25 +259,27 @@ def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
     return (size(best.batch),)
 
 
-def comparison_chart(result: Result) -> Plot:
-    """The frontiers to be drawn, where measured values lie, and measured servers like them."""
+def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
+    """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
     fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
     shown = bands.are_shown(len(fronts))
     lines = [
-        curve_line(label, front.axes(), front.ends() if shown else None, curve_details(front))
+        curve_line(
+            label, (front.tokens_per_second, front.metric(y)), front.ends() if shown else None, curve_details(front), y
+        )
         for label, front in fronts.items()
     ]
     drawn = [
         Drawn(label, front.setup, lengths)
         for label, front in fronts.items()
-        if shown and (lengths := measured_lengths(front)) is not None
+        if shown and y == "cost" and (lengths := measured_lengths(front)) is not None
     ]
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
-    title = picture_title(list(fronts.values()))
-    return speed_cost_chart(title, lines, [front.setup for front in fronts.values()])
+    title = picture_title(list(fronts.values()), y)
+    return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
 def _readable(label: str) -> str:
@@ -258,8 +293,8 @@ def _titled(part: str) -> str:
     return catalog.model(part).name if part in catalog.names("models") else part
 
 
-def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, object]:
-    """All series as plain data: points, costs at some speeds and the preferred point, or why nothing fits."""
+def comparison_record(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> dict[str, object]:
+    """All series as plain data: points, also those at some speeds and costs and the preferred one; why nothing fits."""
     curves = {curve.label: curve for curve in result.curves}
     series: list[dict[str, object]] = []
     for label in _labels(result):
@@ -270,9 +305,10 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         assert front is not None
         record = curve_record(front)
         record.pop("sources")
-        costs = [_cost_record(curves[label], speed) for speed in speeds]
+        record["costs"] = [_cost_record(curves[label], speed) for speed in speeds]
+        record["at_costs"] = [_speed_record(front, cost) for cost in costs]
         best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
-        series.append({"label": label, **record, "costs": costs, "preferred": best})
+        series.append({"label": label, **record, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {
         "title": curves_title(fronts),
@@ -291,6 +327,12 @@ def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
         return {**record, "dollars_low": low, "dollars_high": high}
     assert curve.frontier is not None
     return bounds.bounded(record, {"dollars": curve.frontier.ends()["dollars_per_million_output_tokens"]})
+
+
+def _speed_record(front: AnyFrontier, cost: float) -> dict[str, object]:
+    """The fastest point of a series at a cost; null where nothing is as cheap."""
+    point = front.fastest_at(cost)
+    return {"dollars": cost, "point": None if point is None else point.record()}
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:

@@ -12,9 +12,10 @@ from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
+from inference_econ.report.speed_cost import speed_question
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import scale_notes
-from inference_econ.search import Frontier
+from inference_econ.search import Frontier, Metric
 from inference_econ.studies.results import AnyFrontier, Curve
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ def curves_title(fronts: Sequence[AnyFrontier]) -> str:
     return decoding.frontiers_title([front for front in fronts if isinstance(front, Frontier)])
 
 
-def picture_title(fronts: Sequence[AnyFrontier]) -> str:
+def picture_title(fronts: Sequence[AnyFrontier], y: Metric = "cost") -> str:
     """The question that a picture of some frontiers of one kind answers, above their heading."""
     services = any(isinstance(front, ServiceFrontier) for front in fronts)
-    return f"What does {'serving' if services else 'decoding'} cost at each speed?\n{curves_title(fronts)}"
+    question = speed_question(y, f"What does {'serving' if services else 'decoding'} cost at each speed?")
+    return f"{question}\n{curves_title(fronts)}"
 
 
 def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:

@@ -234,12 +234,13 @@ def operator_table(explanation: Explanation) -> Table:
     """The operator table of a step: what each row does, and what bounds it."""
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
-        "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "network_seconds",
-        "launch_seconds", "bound", "achieved",
+        "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "collective_bytes",
+        "network_seconds", "launch_seconds", "bound", "achieved",
     )  # fmt: skip
     notes = [
         "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",
         "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
+        "Net MB: tensors of a group of ranks that all-reduces and exchanges carry, before an algorithm copies them.",
         "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
     ]
     notes += _mesh(explanation)
@@ -249,7 +250,7 @@ def operator_table(explanation: Explanation) -> Table:
             f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
             "see what the assumptions say of overlaps and of the host."
         )
-    least = ("achieved", "launch_seconds", "network_seconds", "ridge", "flop_per_byte", "repeats")
+    least = ("ridge", "achieved", "launch_seconds", "collective_bytes", "network_seconds", "flop_per_byte", "repeats")
     return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)
 
 

@@ -14,15 +14,22 @@ from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Column, Record, column, view
+from inference_econ.report.fields import Column, Record, column, field, view
 from inference_econ.report.heading import DECODE_STEPS, heading, subject_label
 from inference_econ.report.hovering import between, deployed, priced
+from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import costs_by_speed, curve_line, speed_cost_chart
+from inference_econ.report.speed_cost import (
+    costs_by_speed,
+    curve_line,
+    metric_column,
+    speed_cost_chart,
+    speed_question,
+)
 from inference_econ.report.startable import cannot_start, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Table, remarks, warnings
-from inference_econ.search import Frontier, PlanTable, Point
+from inference_econ.search import Frontier, Metric, PlanTable, Point
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,13 +52,16 @@ class FrontierPage(AnswerPage[Frontier]):
     ----------
     plans : PlanTable or None
         Every plan of its grid, dominated ones included, if they are wanted.
+    y : str
+        What is held against speed.
     """
 
     plans: PlanTable | None = None
+    y: Metric = "cost"
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
-        points = with_notes(frontier_table(self.answer), saving_note(self.answer.saving))
+        points = with_notes(frontier_table(self.answer, y=self.y), saving_note(self.answer.saving))
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> object:
@@ -65,13 +75,14 @@ class FrontierPage(AnswerPage[Frontier]):
 
     def blocks(self) -> Sequence[Block]:
         """The tables, and the frontier drawn with characters."""
-        speed, cost = self.answer.tokens_per_second.tolist(), self.answer.dollars.tolist()
-        return (*self.tables(), Sketch(speed, cost, "tokens/s per user", "$/M output tokens"))
+        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
+        height = field(AXES[self.y].field, "frontier_point").heading
+        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", height))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontier, with the step of a point that is clicked."""
-        chart = frontier_chart(self.answer)
-        panel = replace(chart, title="Cost of decode steps")
+        chart = frontier_chart(self.answer, self.y)
+        panel = replace(chart, title="Cost of decode steps" if self.y == "cost" else AXES[self.y].head)
         return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.answer))}
 
     def question(self) -> str:
@@ -87,7 +98,7 @@ class FrontierPage(AnswerPage[Frontier]):
         return [self.answer.setup]
 
 
-def frontier_table(front: Frontier, rows: int = 14) -> Table:
+def frontier_table(front: Frontier, rows: int = 14, y: Metric = "cost") -> Table:
     """A frontier for people: some points, evenly spaced in speed.
 
     Parameters
@@ -96,6 +107,13 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
         The frontier.
     rows : int
         Points to show at most [1].
+    y : str
+        What is held against speed.
+
+    Raises
+    ------
+    InputError
+        If it takes watts, and the hardware file has none.
     """
     speed = front.tokens_per_second
     wanted = np.linspace(speed[0], speed[-1], rows)
@@ -107,8 +125,9 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
         frontier_title(front),
         records,
         (
-            speeds_column(records, shown.index(best)), "dollars_per_million_output_tokens", "accelerators", "layout",
-            "batch", "mfu", "bandwidth_utilization", "limited_by",
+            speeds_column(records, shown.index(best)), "dollars_per_million_output_tokens",
+            *metric_column(front, y, shown), "accelerators", "layout", "batch", "mfu", "bandwidth_utilization",
+            "limited_by",
         ),
         kind="frontier_point",
         notes=frontier_notes(front, points),
@@ -139,25 +158,21 @@ def frontiers_title(fronts: Sequence[Frontier]) -> str:
     )
 
 
-def frontier_chart(front: Frontier) -> Plot:
-    """A frontier to be drawn: its preferred point, where measured values lie, and measured servers like it."""
+def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:
+    """A frontier to be drawn: its preferred point, where measured values lie, and of cost measured servers like it."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    best, lengths = front.preferred(), lengths_of(front)
+    best, lengths = front.preferred_index(), lengths_of(front)
+    speed, metric = front.tokens_per_second, front.metric(y)
     lines = [
-        curve_line("Pareto frontier of decode steps", front.axes(), front.ends(), point_details(front)),
-        Series(
-            "largest speed³ / cost",
-            [best.tokens_per_second_per_user],
-            [best.dollars_per_million_output_tokens],
-            points=True,
-        ),
+        curve_line("Pareto frontier of decode steps", (speed, metric), front.ends(), point_details(front), y),
+        Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] * AXES[y].factor)], points=True),
     ]
-    if lengths is not None:
+    if lengths is not None and y == "cost":
         drawn = [Drawn(lines[0].label, front.setup, lengths)]
         lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
-    title = f"What does decoding cost at each speed?\n{frontier_title(front)}"
-    return speed_cost_chart(title, lines, [front.setup])
+    question = speed_question(y, "What does decoding cost at each speed?")
+    return speed_cost_chart(f"{question}\n{frontier_title(front)}", lines, [front.setup], y)
 
 
 def point_details(front: Frontier) -> dict[str, list[float | str]]:

@@ -77,7 +77,7 @@ class ReproductionPage(Page):
 
 def scenario_names() -> list[str]:
     """Scenarios of the study, tables before figures, in the order of their numbers."""
-    names = [name for name in catalog.names("scenarios") if name.startswith("paper/")]
+    names = [name for name in catalog.names("scenarios") if name.startswith(("paper/table_", "paper/figure_"))]
     return sorted(names, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, WholeLayouts, bounds
+from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess
 from inference_econ.report.assess import AssessmentPage
@@ -130,6 +131,7 @@ def scenario_table(result: Result) -> Table:
         lines.append((curve.label, *(like(ours[column.key], printed.get(column.key)) for column in shown.columns)))
     notes = _matches(cells(result))
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
+    point += "" if shown.cost is None else f" at ${shown.cost:g} per million tokens"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
     notes += [f"{curves_title([*fronts.values()])}.", *warned(fronts)] if fronts else []
     why = assumed(fronts) if fronts else []
@@ -203,9 +205,22 @@ def cells(result: Result) -> list[Cell]:
     return compared
 
 
+def _index(curve: Curve, spec: TableSpec) -> int:
+    """Where the point of a table is on a curve."""
+    if spec.point == "preferred":
+        return curve.preferred_index(spec.exponent)
+    cheap = np.flatnonzero(curve.dollars <= (np.inf if spec.cost is None else spec.cost))
+    if not cheap.size:
+        raise NothingFitsError(
+            f"{curve.label}: nothing costs ${spec.cost:g} or less per million tokens; the least is "
+            f"${dollars(float(curve.dollars[0]))}"
+        )
+    return int(cheap[-1])
+
+
 def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
     """The quantities of one row: at the fastest or at the preferred point of a curve."""
-    index = len(curve.dollars) - 1 if spec.point == "fastest" else curve.preferred_index(spec.exponent)
+    index = _index(curve, spec)
     return {
         "tokens_per_second_per_user": float(curve.tokens_per_second[index]),
         "dollars_per_million_output_tokens": float(curve.dollars[index]),
@@ -232,7 +247,7 @@ def result_record(result: Result) -> dict[str, object]:
         record["rows"] = comparison_frame(result).to_dict("records")
     spec = result.scenario.table or _default_table(result.curves)
     if result.curves:
-        record["rows"] = [{"series": curve.label, **_bounded(curve, _row(curve, spec))} for curve in result.curves]
+        record["rows"] = [{"series": curve.label, **_row(curve, spec)} for curve in result.curves]
         record["assumptions"] = {
             curve.label: curve.frontier.setup.assumptions.name for curve in result.curves if curve.frontier is not None
         }
@@ -255,9 +270,13 @@ def result_record(result: Result) -> dict[str, object]:
     return record
 
 
-def _row(curve: Curve, spec: TableSpec) -> dict[str, float]:
+def _row(curve: Curve, spec: TableSpec) -> dict[str, object]:
+    """The columns of a table at its point, and how far off they may be there."""
     ours = values(curve, spec)
-    return {column.key: ours[column.key] for column in spec.columns}
+    shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
+    if curve.frontier is None or not _whole(curve):
+        return shown
+    return bounds.bounded(shown, curve.frontier.ends_at(_index(curve, spec)))
 
 
 def _lists(columns: Mapping[str, object]) -> dict[str, object]:

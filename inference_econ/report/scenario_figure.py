@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from inference_econ.report.assess import assessment_chart
 from inference_econ.report.figures import COLOURS, MARKERS, STYLE, chart_figure, charts_figure, plot_frontiers
+from inference_econ.report.offer_labels import Named, write_names
+from inference_econ.studies.offered import BesideSeries
 from inference_econ.studies.results import Result, SquareRootLaw
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def draw(result: Result) -> Figure:
                 plot_frontiers(axes, panel.curves, inner.title if inner is not None else panel.scenario.name)
                 _offers(axes, panel)
                 axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=8.5)
+            _name_offers(figure, list(zip(places, result.panels, strict=True)))
             return figure
         figure = Figure(figsize=(7.6, 5.2), layout="constrained")
         axes = figure.add_subplot()
@@ -65,23 +69,43 @@ def draw(result: Result) -> Figure:
             axes.set_xlim(spec.x)
         if spec is not None and spec.y is not None:
             axes.set_ylim(spec.y)
+        _name_offers(figure, [(axes, result)])
     return figure
 
 
 def _offers(axes: Axes, result: Result) -> None:
-    """What providers offered, in the colours of the series, with their names; a marker for each day."""
-    labels = [curve.label for curve in result.curves]
+    """What providers offered, in the colours of the series; a marker for each day."""
     days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
-    for index, beside in enumerate(sorted(result.offers, key=lambda beside: beside.tokens_per_second)):
-        offer, colour = beside.offer, COLOURS[labels.index(beside.series) % len(COLOURS)]
-        place = beside.tokens_per_second, offer.dollars_per_million_output_tokens
-        marker = MARKERS[days.index(offer.date) % len(MARKERS)]
+    for beside in result.offers:
+        marker = MARKERS[days.index(beside.offer.date) % len(MARKERS)]
+        place = beside.tokens_per_second, beside.offer.dollars_per_million_output_tokens
+        colour = _colour(result, beside)
         axes.plot(*place, marker, color=colour, markersize=5.5, markeredgecolor="black", markeredgewidth=0.6)
-        # Neighbours have their names on different sides.
-        side = (5, -10) if index % 2 else (5, 4)
-        axes.annotate(offer.provider, place, xytext=side, textcoords="offset points", fontsize=7.5, color=colour)
     for day, marker in zip(days, MARKERS, strict=False):
         axes.plot([], [], marker, color="white", markeredgecolor="black", label=f"offered on {day}")
+
+
+def _name_offers(figure: Figure, panels: Sequence[tuple[Axes, Result]]) -> None:
+    """Write the names of providers beside what they offered, once everything else has its place."""
+    if not any(result.offers for _, result in panels):
+        return
+    figure.draw_without_rendering()
+    for axes, result in panels:
+        points = [
+            Named(
+                beside.offer.provider,
+                (beside.tokens_per_second, beside.offer.dollars_per_million_output_tokens),
+                _colour(result, beside),
+            )
+            for beside in sorted(result.offers, key=lambda beside: beside.tokens_per_second)
+        ]
+        write_names(axes, points)
+
+
+def _colour(result: Result, beside: BesideSeries) -> str:
+    """The colour of the series that an offer is held against."""
+    labels = [curve.label for curve in result.curves]
+    return COLOURS[labels.index(beside.series) % len(COLOURS)]
 
 
 def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:

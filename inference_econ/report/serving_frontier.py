@@ -14,19 +14,26 @@ from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part, Start
 from inference_econ.answers.record import HEAD, facts, targets_record
 from inference_econ.answers.service_record import SERVED
-from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import Setup, key_degrees
-from inference_econ.report import bands, caveats, charts
+from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
 from inference_econ.report.fields import field, view
 from inference_econ.report.frontier import speeds_column
 from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
 from inference_econ.report.hovering import between, deployed, priced
+from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import costs_by_speed
+from inference_econ.report.speed_cost import (
+    costs_by_speed,
+    curve_line,
+    metric_column,
+    speed_cost_chart,
+    speed_question,
+)
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import (
     cannot_start,
@@ -44,6 +51,7 @@ from inference_econ.report.table import (
     remarks,
     warnings,
 )
+from inference_econ.search import Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,20 +60,6 @@ if TYPE_CHECKING:
     from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
 
-#: The fields of metrics.
-_COLUMNS: dict[Metric, str] = {
-    "cost": "dollars_per_million_output_tokens",
-    "blended": "dollars_per_million_tokens",
-    "throughput": "tokens_per_second_per_accelerator",
-    "power": "tokens_per_second_per_megawatt",
-}
-#: What they are called on an axis.
-_AXES: dict[Metric, str] = {
-    "cost": "US dollars per million output tokens",
-    "blended": "US dollars per million tokens",
-    "throughput": "output tokens per second per GPU",
-    "power": "thousand output tokens/s per MW",
-}
 #: What a point is, in words.
 COUNTED = "Prefill is counted; a queue is not: 'load' has it."
 #: The same at length.
@@ -103,13 +97,14 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
     def blocks(self) -> Sequence[Block]:
         """The table, and the frontier drawn with characters."""
         speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
-        height = field(_COLUMNS[self.y], "frontier_point").heading
+        height = field(AXES[self.y].field, "frontier_point").heading
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", height))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is held against speed with the step of a point that is clicked, and the time to first token."""
-        question = "What do services cost at each speed?" if self.y in _COSTS else "What do chips give at each speed?"
-        title = f"{question}\n{service_frontier_title(self.answer)}"
+        title = (
+            f"{speed_question(self.y, 'What do services cost at each speed?')}\n{service_frontier_title(self.answer)}"
+        )
         shown = service_frontier_charts(self.answer, self.y)
         return {"frontier": charts.frontier_chart(shown, title, _steps(self.answer))}
 
@@ -162,8 +157,8 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     points = front.points(shown)
     records = [point.record() for point in points]
     columns = (
-        speeds_column(records, shown.index(best)), *dict.fromkeys((_COLUMNS["cost"], _COLUMNS[y])), "ttft_seconds",
-        "tpot_seconds", "accelerators", "layout", "concurrency",
+        speeds_column(records, shown.index(best)), "dollars_per_million_output_tokens", *metric_column(front, y, shown),
+        "ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency",
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
@@ -230,49 +225,27 @@ def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     return front.to_frame()
 
 
-#: What is above the chart of a metric.
-_HEADS: dict[Metric, str] = {
-    "cost": "Cost of output tokens, prefill included",
-    "blended": "Cost of input and output tokens together",
-    "throughput": "Output tokens of a GPU",
-    "power": "Output tokens of a megawatt",
-}
-#: Metrics of which less is better.
-_COSTS = ("cost", "blended")
-
-
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     """What is held against speed, the time to first token of the same points, and measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    requests, factors = front.requests, front.ends()
+    requests, factor = front.requests, AXES[y].factor
     speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
-    unit = 1e3 if y == "power" else 1.0
-    band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
     details = point_details(front)
-    line = Series("Pareto frontier of services", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
-    preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
+    line = curve_line("Pareto frontier of services", (speed, metric), front.ends(), details, y)
+    preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
-    alike = [drawn] if measured_alike(front) else []
+    alike = [drawn] if measured_alike(front) and AXES[y].good else []
 
     def measured(_: Drawn, server: MeasuredServer) -> float:
-        return measured_metric(front, y, server) / unit
+        return measured_metric(front, y, server) * factor
 
     ttft = (1e3 * front.ttft_seconds).tolist()
     waits = Series("TTFT of its points", speed.tolist(), ttft, points=True, beside=line.label, details=details)
-    x_label, said = "tokens per second per user", bands.bands_label([front.setup])
+    head = f"{AXES[y].head}{', prefill included' if y == 'cost' else ''}"
     return [
-        Plot(
-            _HEADS[y],
-            x_label,
-            _AXES[y],
-            (line, preferred, *measured_lines(alike, measured)),
-            "y",
-            bands=said,
-            from_zero=True,
-            dollars="y" if y in _COSTS else "",
-        ),
-        Plot("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
+        speed_cost_chart(head, (line, preferred, *measured_lines(alike, measured)), [front.setup], y),
+        Plot("Time to first token", "tokens per second per user", "milliseconds", (waits,), "y", from_zero=True),
     ]
 
 
@@ -312,4 +285,4 @@ def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -
     """
     more = server.tokens_per_second_per_accelerator / float(front.tokens_per_second_per_accelerator[0])
     first = float(front.metric(y)[0])
-    return first / more if y in _COSTS else first * more
+    return first / more if AXES[y].good == "low" else first * more

@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.record import HEAD, facts, finite_or_none, targets_record
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.curves import curves_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
-from inference_econ.report.serving_frontier import service_frontier_title
 from inference_econ.report.table import Table, amount, dollars, layout_label, size, warnings
 from inference_econ.report.tornado import Tornado, TornadoBar
+from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
-        title = f"What moves cost and speed?\n{service_frontier_title(self.answer.front)}\n{_at(self.answer)}"
+        title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
@@ -71,13 +73,14 @@ class WhatIfPage(AnswerPage[WhatIf]):
 
 def effects_table(answer: WhatIf) -> Table:
     """One row per input, the one that moves cost most first."""
-    several, promised = len(answer.speeds) > 1, list(answer.front.promises.given)
+    several, front = len(answer.speeds) > 1, answer.front
+    promised = list(front.promises.given) if isinstance(front, ServiceFrontier) else []
     heads = tuple(f"$ at {speed:.4g}" for speed in answer.speeds) if several else ("$ at this speed",)
     held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
     rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
     rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in by_size(answer))
     return Table(
-        service_frontier_title(answer.front),
+        curves_title([answer.front]),
         ("input", "is", *heads, *held, *rooms),
         rows,
         (_at(answer), _counted(answer), *warnings(answer.front.setup)),
@@ -90,10 +93,18 @@ def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[st
     costs = [effect.cost(index) for index in range(len(answer.speeds))]
     rest: list[float] = []
     if not several:
-        steps = answer.front.requests.decode_steps
-        rest = [effect.cost_of_layout(), effect.speed, effect.held_speed, *(effect.room(p, steps) for p in promised)]
+        rooms = _rooms(answer, effect)
+        rest = [effect.cost_of_layout(), effect.speed, effect.held_speed, *(rooms[name] for name in promised)]
     each = effect.input
     return (each.label, quantity(each.value, each.unit), *map(_signed, (*costs, *rest)))
+
+
+def _rooms(answer: WhatIf, effect: Effect) -> dict[str, float]:
+    """Elasticities of the room to what users of services may be promised; decode steps alone promise nothing [1]."""
+    front = answer.front
+    if not isinstance(front, ServiceFrontier):
+        return {}
+    return {name: effect.room(name, front.requests.decode_steps) for name in ("ttft", "tpot", "e2e")}
 
 
 def by_size(answer: WhatIf) -> list[Effect]:
@@ -112,10 +123,11 @@ def _signed(elasticity: float) -> str:
 def _at(answer: WhatIf) -> str:
     """The answer that is varied, in words."""
     best = answer.best[0]
+    counted = "in flight" if isinstance(answer.front, ServiceFrontier) else "decoded together"
     return (
         f"At {amount(answer.speeds[0])} tokens/s per user: ${dollars(best.dollars)} per million output tokens, "
         f"{size(answer.accelerators)} GPUs, "
-        f"{layout_label(answer.layout)}, {best.concurrency:.3g} in flight."
+        f"{layout_label(answer.layout)}, {best.concurrency:.3g} {counted}."
     )
 
 
@@ -129,13 +141,15 @@ def _counted(answer: WhatIf) -> str:
 
 
 def _why(answer: WhatIf) -> tuple[str, ...]:
+    services = isinstance(answer.front, ServiceFrontier)
+    layout = "layout" if services else "size of instance, in its fastest layout at every value,"
     return (
         "The slope of the straight line through the logarithms of five values: layouts are whole, so that the "
         "difference at a single point may be that of a step. Counts of a model take the values that split over chips, "
         "the next possible ones where the range has none.",
-        "$ at this speed: the least cost of a layout at this speed or a higher one. Same layout: only the layout that "
-        "answers now. Speed at this $: the highest at the cost of the answer. As it runs: the same layout with as many "
-        "requests in flight; room: promise over mean.",
+        f"$ at this speed: the least cost of a layout at this speed or a higher one. Same layout: only the {layout} "
+        "that answers now. Speed at this $: the highest at the cost of the answer. As it runs: the same layout with as "
+        "many requests in flight; room: promise over mean.",
         "Between the batches of a layout, cost is a power of speed; between layouts nothing is interpolated.",
         f"Assumptions: {answer.front.setup.assumptions.name}.",
     )
@@ -210,7 +224,7 @@ def along_chart(answer: WhatIf) -> Plot:
     moved = {effect.input.label: [effect.cost(index) for index in range(len(speeds))] for effect in answer.effects}
     most = sorted(moved, key=lambda label: -max(map(_size, moved[label])))[:_MOST_LINES]
     lines = tuple(Series(label, speeds, moved[label]) for label in most)
-    title = f"What moves cost at each speed?\n{service_frontier_title(answer.front)}"
+    title = f"What moves cost at each speed?\n{curves_title([answer.front])}"
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
 
 
@@ -218,8 +232,7 @@ def what_if_record(answer: WhatIf) -> dict[str, object]:
     """The answer and what every input does, as plain data."""
     front = answer.front
     return {
-        **facts(front.setup, *HEAD, "weights", "activations", "kv", "isl", "osl", requests=front.requests),
-        "promises": targets_record(front.promises),
+        **_asked(front),
         "range": list(answer.span),
         "layout": dict(answer.layout),
         "answers": [
@@ -231,8 +244,16 @@ def what_if_record(answer: WhatIf) -> dict[str, object]:
     }
 
 
+def _asked(front: AnyFrontier) -> dict[str, object]:
+    """What is asked about: services with their requests and promises, or decode steps alone at a context."""
+    names = (*HEAD, "weights", "activations", "kv")
+    if not isinstance(front, ServiceFrontier):
+        return facts(front.setup, *names, "context")
+    asked = facts(front.setup, *names, "isl", "osl", requests=front.requests)
+    return {**asked, "promises": targets_record(front.promises)}
+
+
 def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
-    steps = answer.front.requests.decode_steps
     return {
         "input": effect.input.key,
         "numbers": dict(effect.input.numbers),
@@ -243,7 +264,7 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
             "tokens_per_second_at_same_cost": finite_or_none(effect.speed),
             "tokens_per_second_of_deployment": finite_or_none(effect.held_speed),
             "dollars_of_deployment": finite_or_none(effect.held_cost),
-            **{f"room_to_{p}": finite_or_none(effect.room(p, steps)) for p in ("ttft", "tpot", "e2e")},
+            **{f"room_to_{name}": finite_or_none(room) for name, room in _rooms(answer, effect).items()},
         },
         "dollars": [[finite_or_none(best.dollars) for best in row] for row in effect.best],
         "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],

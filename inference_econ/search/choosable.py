@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Generic, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from inference_econ.formulas import money
 from inference_econ.search.summary import FrontierSummary, summarise
 
 PointT = TypeVar("PointT")
+#: What is held against speed: dollars per million output tokens, or per million of input and output; tokens per second
+#: of an accelerator, or of a megawatt; joules per output token; chips of an instance; useful arithmetic over the peak.
+Metric = Literal["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
 #: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
 _LARGEST_EXPONENT = 100
 
@@ -27,6 +31,28 @@ class Choosable(ABC, Generic[PointT]):
     @abstractmethod
     def axes(self) -> tuple[Array, Array]:
         """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+
+    @abstractmethod
+    def metrics(self) -> Mapping[Metric, Array | None]:
+        """What can be held against speed, shape (n,) each; None of what takes watts that the hardware file lacks."""
+
+    def metric(self, name: Metric) -> Array:
+        """What is held against speed [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
+
+        Raises
+        ------
+        InputError
+            If it takes watts and the hardware file has none, or it is no metric of such points.
+        """
+        known = self.metrics()
+        if name not in known:
+            counted = "decode steps alone (--decode-only)" if name == "mfu" else "services"
+            other = f", which is said of {counted}" if name in METRICS else ""
+            raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(known)}", option="y")
+        values = known[name]
+        if values is None:
+            raise InputError("the hardware lists no watts; give them, for example --set hardware.watts='700 W'", "set")
+        return values
 
     @abstractmethod
     def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
@@ -83,6 +109,12 @@ class Choosable(ABC, Generic[PointT]):
             If no point is that fast.
         """
         return self.point(self.place(tokens_per_second))
+
+    def fastest_at(self, dollars: float) -> PointT | None:
+        """The fastest point at or below a cost [USD per 1e6 output tokens]; None where no point is as cheap."""
+        _, costs = self.axes()
+        cheap = np.flatnonzero(costs <= dollars * (1.0 + 1e-9))
+        return self.point(int(cheap[-1])) if cheap.size else None
 
     def place(self, tokens_per_second: float) -> int:
         """Where the cheapest point at or above a speed is; see :meth:`cheapest`."""

@@ -24,7 +24,7 @@ from inference_econ.engine import (
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
-from inference_econ.search.choosable import Choosable
+from inference_econ.search.choosable import Choosable, Metric
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
 from inference_econ.search.saving import Saving
@@ -32,6 +32,7 @@ from inference_econ.search.saving import Saving
 if TYPE_CHECKING:
     import pandas as pd
 
+MEGAWATT = 1e6
 #: Every so many sizes and batches make the coarse grid that finds a first frontier.
 _COARSE = 12
 
@@ -154,6 +155,19 @@ class Frontier(Shown, Choosable[Point]):
     def axes(self) -> tuple[Array, Array]:
         """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
         return self.tokens_per_second, self.dollars
+
+    def metrics(self) -> dict[Metric, Array | None]:
+        """What can be held against speed, shape (n,) each; None of what takes watts that the hardware file lacks."""
+        rate, watts = self.batch / self.seconds, self.setup.hardware.watts
+        joules = None if watts is None else money.joules_per_token(watts, self.accelerators, rate)
+        return {
+            "cost": self.dollars,
+            "throughput": rate / self.accelerators,
+            "power": None if joules is None else MEGAWATT / joules,
+            "joules": joules,
+            "gpus": self.accelerators,
+            "mfu": self.mfu,
+        }
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
         """Every point with its layout, the fastest last; or some of them, by position."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -18,7 +18,7 @@ Names = str | Sequence[str]
 #: A price of an accelerator [USD/h], or in words: a kind, or one of a node.
 Rate = float | str
 #: Settings that may be lists, beside models and hardware.
-_COMPARED = ("weights", "activations", "kv", "assumptions", "engine")
+_COMPARED = ("weights", "activations", "kv", "assumptions", "engine", "context", "isl", "osl")
 
 
 def compare(
@@ -45,7 +45,8 @@ def compare(
         Told the share of the work done.
     **settings
         Fields of :class:`inference_econ.inputs.asks.Settings`, for all series. Number formats (``weights``,
-        ``activations``, ``kv``), ``assumptions`` and ``engine`` may be lists, all of which are compared.
+        ``activations``, ``kv``), ``assumptions``, ``engine`` and lengths (``context``, ``isl``, ``osl``) may be lists,
+        all of which are compared.
 
     Returns
     -------
@@ -78,13 +79,13 @@ def asked_scenario(
 ) -> Scenario:
     """The scenario that :func:`compare` answers; see there."""
     compared = {"model": models, "hardware": hardware, **{name: settings.get(name, ()) for name in _COMPARED}}
-    axes = {name: [values] if isinstance(values, str) else list(values) for name, values in compared.items()}
+    axes = {name: _values(given) for name, given in compared.items()}
     common = {name: value for name, value in settings.items() if name not in _COMPARED}
     return comparison_scenario(axes, price, {} if series is None else series, common)
 
 
 def comparison_scenario(
-    axes: Mapping[str, Sequence[str]],
+    axes: Mapping[str, Sequence[Any]],
     price: Rate | Mapping[str, Rate] | None,
     series: Mapping[str, Settings],
     common: Mapping[str, object],
@@ -93,8 +94,8 @@ def comparison_scenario(
 
     Parameters
     ----------
-    axes : mapping of str to sequence of str
-        Values by field of the settings: with one it is common, with several it is compared.
+    axes : mapping of str to sequence
+        Names, formats or lengths [tokens] by field of the settings: with one it is common, with several it is compared.
     price : float or str, or mapping of str to these, optional
         For all hardware or by its name, as in :func:`compare`.
     series : mapping of str to Settings
@@ -141,9 +142,16 @@ def comparison_scenario(
     return Scenario.build(data, origin="comparison")
 
 
-def _title(axes: Mapping[str, Sequence[str]]) -> str:
+def _values(given: object) -> list[Any]:
+    """One value, several or none of an axis."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+
+
+def _title(axes: Mapping[str, Sequence[Any]]) -> str:
     """What all combinations have in common."""
-    return ", ".join(_short(values[0]) for values in axes.values() if len(values) == 1) or "Comparison"
+    return ", ".join(_short(name, values[0]) for name, values in axes.items() if len(values) == 1) or "Comparison"
 
 
 def _common_kind(chips: Sequence[str]) -> str | None:
@@ -151,7 +159,7 @@ def _common_kind(chips: Sequence[str]) -> str | None:
     return prices.common_kind(map(catalog.hardware, chips)) if len(chips) > 1 else None
 
 
-def _product(axes: Mapping[str, Sequence[str]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:
+def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:
     """Every combination of the axes that have several values, labelled by what differs."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined = []
@@ -160,7 +168,9 @@ def _product(axes: Mapping[str, Sequence[str]], rates: Mapping[str, Rate]) -> li
         chip = str(settings.get("hardware", axes["hardware"][0]))
         if chip in rates:
             settings["price"] = rates[chip]
-        label = ", ".join(map(_short, combination)) or f"{_short(axes['model'][0])} on {_short(chip)}"
+        label = ", ".join(map(_short, several, combination)) or " on ".join(
+            _short(name, axes[name][0]) for name in ("model", "hardware")
+        )
         combined.append(_series(label, settings))
     return combined
 
@@ -169,6 +179,8 @@ def _series(label: str, settings: Mapping[str, object]) -> dict[str, object]:
     return {"label": label, "settings": dict(settings)}
 
 
-def _short(name: str) -> str:
-    """A path as its last part."""
-    return PurePath(name).stem if name.endswith((".yaml", ".yml", ".json")) else name
+def _short(axis: str, value: str | float) -> str:
+    """A length with the name of its axis, a path as its last part."""
+    if not isinstance(value, str):
+        return f"{axis} {value:g}"
+    return PurePath(value).stem if value.endswith((".yaml", ".yml", ".json")) else value

@@ -17,7 +17,7 @@ from inference_econ.answers.token_parts import step_parts
 from inference_econ.formulas import pareto
 
 #: Chips, pipeline stages, chips that share attention, expert-parallel ranks [1]: what tells layouts apart.
-LayoutKey = tuple[float, float, float, float]
+LayoutKey = tuple[float, ...]
 
 
 class Best(NamedTuple):
@@ -49,6 +49,21 @@ class Held:
         """What users wait for, of ``ttft``, ``tpot`` and ``e2e``, with so many tokens after the first [1], [s]."""
         tpot = 1.0 / self.tokens_per_second
         return {"ttft": self.ttft_seconds, "tpot": tpot, "e2e": self.ttft_seconds + decode_steps * tpot}[promise]
+
+
+def fastest_between(speeds: Array, costs: Array, dollars: float) -> float:
+    """The highest speed at a cost of states, shape (n, k), and of what is between two of a row; NaN if there is none.
+
+    Parameters
+    ----------
+    speeds, costs : ndarray, shape (n, k)
+        Of a user [tokens/s], [USD per 1e6 output tokens].
+    dollars : float
+        [USD per 1e6 output tokens]
+    """
+    whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
+    best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
+    return float(max(best)) if max(best) > 0.0 else np.nan
 
 
 @dataclass(frozen=True)
@@ -112,10 +127,7 @@ class LayoutCurves:
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
-        speeds, costs = self._speeds, self._dollars
-        whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
-        best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
-        return float(max(best)) if max(best) > 0.0 else np.nan
+        return fastest_between(self._speeds, self._dollars, dollars)
 
     def held(self, layout: LayoutKey, concurrency: float) -> Held:
         """What users of a layout see with so many requests in flight of an instance that decodes, and what it costs."""

@@ -12,11 +12,11 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.likely import Likely
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.answers.sources import UsedSource
 from inference_econ.formulas import money
 from inference_econ.inputs import Scenario
-from inference_econ.search import Frontier
+from inference_econ.search import Frontier, Point
 from inference_econ.studies.exhibits import CellTable, Chart
 from inference_econ.studies.offered import BesideSeries
 
@@ -29,7 +29,7 @@ AnyFrontier = ServiceFrontier | Frontier
 COMPARISON = "Comparison"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Curve:
     """One labelled frontier of points, slowest first.
 
@@ -53,6 +53,12 @@ class Curve:
     frontier: AnyFrontier | None = None
     sources: tuple[UsedSource, ...] = ()
 
+    def __repr__(self) -> str:
+        """The label, how many points there are, and their ends: arrays and sources are long."""
+        points = f"{self.dollars.size} {'point' if self.dollars.size == 1 else 'points'}"
+        (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
+        return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
+
     def preferred_index(self, exponent: float) -> int:
         """The point that maximises speed^exponent / cost (eq. 45)."""
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
@@ -64,6 +70,10 @@ class Curve:
             return None if likely is None else likely.dollars
         as_fast = self.dollars[self.tokens_per_second >= tokens_per_second]
         return float(as_fast.min()) if as_fast.size else None
+
+    def fastest_at(self, dollars: float) -> ServicePoint | Point | None:
+        """The fastest point at a cost or below [USD per 1e6 tokens]; None where no point is as cheap."""
+        return None if self.frontier is None else self.frontier.fastest_at(dollars)
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
         """The same of services with where it probably is [USD per 1e6 tokens]; None where no point is as fast."""

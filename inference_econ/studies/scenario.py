@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -43,13 +43,21 @@ from inference_econ.studies.sweep.workers import alone
 from inference_econ.studies.toy import toy_curve
 
 
-def run(scenario: Scenario | catalog.Name, *, keep_going: bool = False, progress: Progress | None = None) -> Result:
+def run(
+    scenario: Scenario | catalog.Name,
+    *,
+    changes: Sequence[str] = (),
+    keep_going: bool = False,
+    progress: Progress | None = None,
+) -> Result:
     """Answer a scenario.
 
     Parameters
     ----------
     scenario : Scenario or str
         Or its name or path.
+    changes : sequence of str
+        What-ifs for all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
     keep_going : bool
         A series that fits nowhere goes into :attr:`Result.missing`, as long as one fits.
     progress : callable, optional
@@ -63,12 +71,13 @@ def run(scenario: Scenario | catalog.Name, *, keep_going: bool = False, progress
     Raises
     ------
     InputError
-        If a name or setting cannot be used.
+        If a name, setting or what-if cannot be used.
     NothingFitsError
         If a series has no feasible plan.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
-    return _ANSWERS[type(spec.ask)](_Run(spec, keep_going, progress), spec.ask)
+    asked = spec.changed(changes)
+    return _ANSWERS[type(asked.ask)](_Run(asked, tuple(changes), keep_going, progress), asked.ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class _Run:
     """A scenario that is being answered; see :func:`run` for the fields."""
 
     scenario: Scenario
+    changes: tuple[str, ...]
     keep_going: bool
     progress: Progress | None
 
@@ -172,7 +182,8 @@ class _Run:
 
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
-        panels = tuple(self._with_offers(run(_panel(name), progress=self.progress)) for name in ask.scenarios)
+        answers = (run(_panel(name), changes=self.changes, progress=self.progress) for name in ask.scenarios)
+        panels = tuple(map(self._with_offers, answers))
         self._check_offered({curve.label for panel in panels for curve in panel.curves})
         return Result(self.scenario, panels, tuple(dict.fromkeys(used for panel in panels for used in panel.sources)))
 

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.serving_frontier import SLOWEST
 
 #: Speeds that a table shows, times powers of ten [tokens/s].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST = 5
+#: Slower speeds are not sold, and shown only where nothing is faster [tokens/s].
+_SOLD = 1.0 / SLOWEST
 
 
 def common_speeds(frontiers: Sequence[Array]) -> list[float]:
-    """Round speeds from the slowest to the fastest point of some frontiers.
+    """Round speeds that somebody sells, from the slowest to the fastest point of some frontiers.
 
     Parameters
     ----------
@@ -31,8 +34,9 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     >>> common_speeds([np.array([14.0, 90.0]), np.array([20.0, 160.0])])
     [15.0, 30.0, 50.0, 70.0, 150.0]
     """
-    low = min(float(speeds[0]) for speeds in frontiers)
     high = max(float(speeds[-1]) for speeds in frontiers)
+    slowest = min(float(speeds[0]) for speeds in frontiers)
+    low = max(slowest, _SOLD) if high > _SOLD else slowest
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     between = [speed for decade in decades for digit in _ROUND if low <= (speed := digit * 10.0**decade) <= high]
     if not between:

@@ -17,14 +17,16 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Settings
+from inference_econ.studies.instance_curves import InstanceCurves
 from inference_econ.studies.layout_curves import Best, Held, LayoutCurves, LayoutKey
+from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios
 
 #: Other values of an input that are tried, and those that bisection tries of it [1].
 _VALUES, _BISECTED = 4, 12
-#: What each takes by itself, and for each layout [s].
-_QUESTION_SECONDS, _LAYOUT_SECONDS = 0.05, 2.5e-3
+#: What each takes by itself, and for each layout; on the study's grid [s].
+_QUESTION_SECONDS, _LAYOUT_SECONDS, _STUDY_SECONDS = 0.05, 2.5e-3, 1.0
 #: Inputs are varied from a fifth less to a quarter more: equal ratios down and up [1].
 SPAN = (0.8, 1.25)
 _WIDEST = (0.01, 100.0)
@@ -33,6 +35,8 @@ _SHARP = 1.01
 #: Costs are as good as equal within this logarithm, beyond what interpolation leaves; a step is more than this [1].
 _EQUAL, _STEEP = 0.005, 0.03
 
+#: What all layouts cost at every speed, of services or of decode steps alone.
+Curves = LayoutCurves | InstanceCurves
 #: What happens at a step: another layout is the cheapest; costs are flat from here on, or up to here; nothing is as
 #: fast from here on, or up to here.
 StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to"]
@@ -115,8 +119,8 @@ class WhatIf(Shown):
 
     Attributes
     ----------
-    front : ServiceFrontier
-        The frontier that the answer is on.
+    front : ServiceFrontier or Frontier
+        The frontier that the answer is on: of services, or of decode steps alone.
     speeds : tuple of float
         That costs are asked at; elasticities of the deployment are at the first [tokens/s].
     best : tuple of Best
@@ -133,7 +137,7 @@ class WhatIf(Shown):
 
     page = "report.what_if:WhatIfPage"
 
-    front: ServiceFrontier
+    front: AnyFrontier
     speeds: tuple[float, ...]
     best: tuple[Best, ...]
     layout: Mapping[str, float | str]
@@ -170,7 +174,7 @@ def what_if(
     progress: Progress | None = None,
     **settings: Any,
 ) -> WhatIf:
-    """What speed and cost of a service depend on: per cent per per cent of every input (``inference-econ what-if``).
+    """What speed and cost depend on: per cent per per cent of every input (``inference-econ what-if``).
 
     Parameters
     ----------
@@ -186,7 +190,9 @@ def what_if(
     progress : callable, optional
         Told the share of the work done, and what is being done.
     **settings
-        Everything else of the question: the fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..).
+        Everything else of the question: the fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..;
+        ``decode_only``, ``context`` or ``grid="paper"`` for decode steps alone, whose layouts are instances, each with
+        the fastest layout of its size).
 
     Returns
     -------
@@ -198,7 +204,7 @@ def what_if(
     Raises
     ------
     InputError
-        If a name or setting cannot be used, or decode steps alone are asked about.
+        If a name or setting cannot be used.
     NothingFitsError
         If nothing fits, or nothing is as fast.
 
@@ -221,28 +227,33 @@ def what_if_of(
     progress: Progress | None = None,
 ) -> WhatIf:
     """The same of a question in one piece; see :func:`what_if`."""
-    _check(settings, speeds, span)
-    market = _frontier(settings)
+    _check(speeds, span)
+    market = frontier_of(settings)
     at = tuple(speeds) or (market.preferred().tokens_per_second_per_user,)
     for speed in at:
         if speed > market.tokens_per_second[-1] * (1.0 + 1e-9):
             fastest = float(market.tokens_per_second[-1])
             raise NothingFitsError(f"nothing serves {speed:g} tokens/s per user: at most {fastest:.4g}")
-    practice = (market.candidate(market.place(at[0])).label,)
-    front = _frontier(settings, practice)
-    curves = LayoutCurves(front)
+    if isinstance(market, ServiceFrontier):
+        practice: tuple[str, ...] = (market.candidate(market.place(at[0])).label,)
+        curves = _curves(settings, practice)
+    else:
+        practice, curves = (), InstanceCurves(market)
+    front = curves.front
     best = tuple(curves.cheapest(speed) for speed in at)
     for speed, one in zip(at, best, strict=True):
         if one.layout is None:
             fastest = float(front.tokens_per_second[-1])
             raise NothingFitsError(
-                f"{practice[0]}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, not "
-                f"{speed:g}; ask for one speed at a time"
+                f"{', '.join(practice)}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, "
+                f"not {speed:g}; ask for one speed at a time"
             )
     assert best[0].layout is not None
-    asked, effects = _Asked(settings, practice, front.setup, at, best, span, _SHARP if inputs else math.inf), []
+    continuous = isinstance(curves, InstanceCurves) and curves.continuous
+    sharp = _SHARP if inputs else math.inf
+    asked, effects = _Asked(settings, practice, front.setup, at, best, span, sharp, continuous), []
     varied = chosen(settings, inputs)
-    _check_work(len(front.candidates[0]), len(varied), steps=bool(inputs))
+    _check_work(curves, len(varied), steps=bool(inputs))
     for index, each in enumerate(varied):
         if progress is not None:
             progress(index / len(varied), each.label)
@@ -256,19 +267,16 @@ class _Asked(NamedTuple):
     """A question with the answer that is held against others."""
 
     settings: Settings
-    practice: tuple[str]
+    practice: tuple[str, ...]
     setup: Setup
     speeds: tuple[float, ...]
     best: tuple[Best, ...]
     span: tuple[float, float]
     sharp: float
+    continuous: bool
 
 
-def _check(settings: Settings, speeds: Sequence[float], span: tuple[float, float]) -> None:
-    if settings.counts_decode_steps:
-        raise InputError("what-if is about services; leave decode_only and the study's grid out")
-    if settings.context is not None:
-        raise InputError("what-if is about services; give isl and osl instead of a context")
+def _check(speeds: Sequence[float], span: tuple[float, float]) -> None:
     low, high = span
     if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
         raise InputError(
@@ -280,23 +288,26 @@ def _check(settings: Settings, speeds: Sequence[float], span: tuple[float, float
             raise InputError(f"a speed must be a positive number of tokens/s, got {speed:g}")
 
 
-def _check_work(layouts: int, inputs: int, *, steps: bool) -> None:
+def _check_work(curves: Curves, inputs: int, *, steps: bool) -> None:
     values = inputs * (_VALUES + (_BISECTED if steps else 0))
-    work = f"{values} values of inputs with {layouts:,} layouts each"
-    _work.check(work, seconds=values * (layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS), smaller="max_instance_gpus")
+    if isinstance(curves, LayoutCurves):
+        layouts = len(curves.candidate)
+        each, work = layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS, f"with {layouts:,} layouts each"
+    else:
+        each, work = (_STUDY_SECONDS if curves.continuous else 2.0 * _QUESTION_SECONDS), "with a frontier each"
+    _work.check(f"{values} values of inputs {work}", seconds=values * each, smaller="max_instance_gpus")
 
 
-def _frontier(settings: Settings, practice: tuple[str, ...] = ()) -> ServiceFrontier:
+def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:
     front = frontier_of(settings, practice)
-    assert isinstance(front, ServiceFrontier)
-    return front
+    return LayoutCurves(front) if isinstance(front, ServiceFrontier) else InstanceCurves(front)
 
 
 def _effect(asked: _Asked, each: Input) -> Effect:
     """What an input does: the question at some of its values."""
-    tried: dict[float, LayoutCurves | None] = {}
+    tried: dict[float, Curves | None] = {}
 
-    def curves(ratio: float) -> LayoutCurves | None:
+    def curves(ratio: float) -> Curves | None:
         if ratio not in tried:
             tried[ratio] = _varied(asked, each, ratio)
         return tried[ratio]
@@ -304,6 +315,11 @@ def _effect(asked: _Asked, each: Input) -> Effect:
     def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> Best:
         known = curves(ratio)
         return Best() if known is None else known.cheapest(speed, layout)
+
+    def kind_at(ratio: float) -> Best:
+        """The answer of the first speed; of sizes that are no whole numbers all are one kind."""
+        best = at(ratio, asked.speeds[0])
+        return best._replace(layout=answer.layout) if asked.continuous and best.layout is not None else best
 
     values, answer = ratios(each, asked.setup, *asked.span), asked.best[0]
     sharp = math.inf if each.whole else asked.sharp
@@ -321,24 +337,22 @@ def _effect(asked: _Asked, each: Input) -> Effect:
                 kind,
                 each.value * low,
                 each.value * high,
-                _record(curves(high), after, answer.concurrency),
-                _record(curves(low), before, answer.concurrency),
+                _record(None if asked.continuous else curves(high), after, answer.concurrency),
+                _record(None if asked.continuous else curves(low), before, answer.concurrency),
             )
-            for kind, low, high, before, after in _steps(lambda ratio: at(ratio, asked.speeds[0]), values, sharp)
+            for kind, low, high, before, after in _steps(kind_at, values, sharp)
         ),
     )
 
 
-def _record(
-    curves: LayoutCurves | None, layout: LayoutKey | None, concurrency: float
-) -> Mapping[str, float | str] | None:
+def _record(curves: Curves | None, layout: LayoutKey | None, concurrency: float) -> Mapping[str, float | str] | None:
     return None if curves is None or layout is None else curves.record(layout, concurrency)
 
 
-def _varied(asked: _Asked, each: Input, ratio: float) -> LayoutCurves | None:
+def _varied(asked: _Asked, each: Input, ratio: float) -> Curves | None:
     """The answer with another value of an input; None where nothing fits then."""
     try:
-        return LayoutCurves(_frontier(each.scaled(asked.settings, ratio), asked.practice))
+        return _curves(each.scaled(asked.settings, ratio), asked.practice)
     except NothingFitsError:
         return None
 

@@ -164,8 +164,11 @@ def _of_host(setup: Setup) -> Iterator[_Kind]:
 
 def _of_requests(settings: Settings) -> Iterator[_Kind]:
     yield _Kind("price", "price", "USD/h", ("price",))
-    yield _Kind("isl", "input tokens", "", ("isl",))
-    yield _Kind("osl", "output tokens", "", ("osl",))
+    if settings.context is None:
+        yield _Kind("isl", "input tokens", "", ("isl",))
+        yield _Kind("osl", "output tokens", "", ("osl",))
+    else:
+        yield _Kind("context", "context", "", ("context",))
     if settings.cached:
         yield _Kind("cached", "cached tokens", "", ("cached",))
     if any(getattr(settings, name) for name in PROPOSERS) and isinstance(settings.acceptance, (int, float)):

@@ -336,3 +336,12 @@ def test_experts_that_cannot_be_placed_are_refused_with_the_nearest_that_can() -
         asking.explain("qwen3_235b_a22b", "h200_sxm", tp=4, dp=8, ep=12)
     with pytest.raises(InputError, match=r"experts.redundant is 4, but Llama 3.1 8B has no experts; leave"):
         asking.explain("llama_3_8b", "h100_sxm", changes=["assumptions.experts.redundant=4"])
+
+
+def test_what_collectives_carry_is_two_vectors_of_every_layer_and_token() -> None:
+    asked = {"weights": "fp8", "batch": 64, "context": 1000.0}
+    one, eight = (asking.explain("llama_3_8b", "h100_sxm", tp=tp, **asked) for tp in (1, 8))
+    assert all(row.collective_bytes == 0.0 for row in one.operators)
+    carried = {row.name: row.collective_bytes for row in eight.operators if row.collective_bytes}
+    # Hidden size 4096 in 16 bits, 32 layers, 64 tokens; behind attention and behind the feed-forward block.
+    assert carried == pytest.approx(dict.fromkeys(("attention output", "ff out"), 32 * 64 * 4096 * 2.0))

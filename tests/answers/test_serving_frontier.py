@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.market import market
-from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
+from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.page import csv_text
@@ -27,6 +27,7 @@ from inference_econ.report.serving_frontier import (
     service_frontier_table,
 )
 from inference_econ.report.table import dollars
+from inference_econ.search import METRICS
 from inference_econ.serving import Services
 from inference_econ.serving.steady import steady
 from tests import asking
@@ -115,6 +116,8 @@ def test_metrics_by_hand() -> None:
     np.testing.assert_allclose(front.dollars, 1e6 * 2.0 * chips / 3600.0 / (200.0 * rate))
     np.testing.assert_allclose(front.dollars_per_million_tokens, 1e6 * 2.0 * chips / 3600.0 / (1200.0 * rate))
     np.testing.assert_allclose(front.metric("power"), 200.0 * rate / chips / 700.0 * 1e6)
+    np.testing.assert_allclose(front.metric("joules"), 700.0 * chips / (200.0 * rate))
+    np.testing.assert_array_equal(front.metric("gpus"), chips)
     np.testing.assert_array_equal(front.metric("cost"), front.dollars)
     np.testing.assert_array_equal(front.metric("blended"), front.dollars_per_million_tokens)
     np.testing.assert_array_equal(front.metric("throughput"), front.tokens_per_second_per_accelerator)
@@ -146,8 +149,10 @@ def test_power_needs_watts() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, blended, throughput, power"):
+    with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, blended, throughput, power, joules, gpus"):
         front_of().metric("carbon")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"y: got 'mfu', which is said of decode steps alone \(--decode-only\)"):
+        front_of().metric("mfu")
     one = asking.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().requests.replace(osl="1"), price=2.0)
     with pytest.raises(InputError, match="osl must be more than 1 token for a speed, got 1"):
         frontier_of(one)
@@ -320,11 +325,33 @@ def test_what_nobody_sells_is_left_out_unless_it_is_promised() -> None:
 # Shown
 
 
-@pytest.mark.parametrize("y", METRICS)
+#: Those of services.
+OF_SERVICES = [name for name in METRICS if name != "mfu"]
+
+
+def test_the_fastest_at_a_cost_lies_between_batches() -> None:
+    front = front_of()
+    dollars = float(np.sqrt(front.dollars[2] * front.dollars[3]))
+    point = front.fastest_at(dollars)
+    assert point is not None
+    assert front.tokens_per_second[2] <= point.tokens_per_second_per_user < front.tokens_per_second[3]
+    assert point.dollars_per_million_output_tokens == pytest.approx(dollars, rel=1e-3)
+    assert front.fastest_at(1e6) == front.fastest()
+    assert front.fastest_at(1e-6) is None
+
+
+@pytest.mark.parametrize("y", OF_SERVICES)
 def test_the_table_has_evenly_spaced_points(y: str) -> None:
     front = front_of()
     table = service_frontier_table(front, y)  # type: ignore[arg-type]
-    heads = {"cost": "TTFT ms", "blended": "$/M tokens in+out", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
+    heads = {
+        "cost": "TTFT ms",
+        "blended": "$/M tokens in+out",
+        "throughput": "tok/s per GPU",
+        "power": "tok/s per MW",
+        "joules": "J/token",
+        "gpus": "TTFT ms",
+    }
     assert table.columns[:3] == ("tokens/s per user", "$/M output tokens", heads[y])
     assert 10 <= len(table.rows) <= 15
     speeds = [float(row[0].removesuffix(" *")) for row in table.rows]

@@ -52,6 +52,47 @@ def test_what_is_repeated_is_compared(command: Command, options: list[str], labe
     assert all(one["points"] for one in series)
 
 
+def test_lengths_that_are_repeated_are_compared(command: Command) -> None:
+    contexts = command(*SUBJECT, "--decode-only", "--context", 1000, "--context", 4000, "--format", "json")
+    lengths = command(*SUBJECT, "--isl", 500, "--isl", 1000, "--osl", 100)
+    series = json.loads(contexts.out)["series"]
+    assert [(one["label"], one["context"]) for one in series] == [("context 1000", 1000), ("context 4000", 4000)]
+    assert "isl 500 " in lengths.out and "isl 1000 " in lengths.out
+    # Nobody is the cheapest where requests differ.
+    assert "The cheapest" not in lengths.out
+
+
+def test_the_grid_of_the_study_counts_decode_steps(command: Command) -> None:
+    outcome = command(
+        "compare", "paper/llama_3_70b", "--on", "paper/h100", "--grid", "paper", "--no-pipeline", "--context", 0
+    )
+    assert outcome.out.startswith("Decode steps alone"), outcome.err
+
+
+def test_speeds_and_sizes_at_a_cost(command: Command) -> None:
+    asked = (*SUBJECT, "--on", "a100_sxm_80", "--decode-only", "--cost", 0.3, "--cost", 0.001)
+    table, series = command(*asked, "--y", "gpus", "--plot", "a.svg"), record(command, *asked)["series"]
+    assert table.code == 0, table.err
+    for words in ("tok/s at", "GPUs at", "$0.3", "of the fastest instance that costs no more"):
+        assert words in " ".join(table.out.split())
+    for one in series:
+        never, now = one["at_costs"]
+        assert never == {"dollars": 0.001, "point": None}
+        assert now["point"]["dollars_per_million_output_tokens"] <= 0.3
+        faster = [p for p in one["points"] if p["dollars_per_million_output_tokens"] <= 0.3]
+        assert now["point"]["tokens_per_second_per_user"] == faster[-1]["tokens_per_second_per_user"]
+        assert one["costs"] == []
+
+
+def test_a_metric_that_points_do_not_have(refused: Command) -> None:
+    assert "y: got 'mfu', which is said of decode steps alone (--decode-only)" in refused(*SUBJECT, "--y", "mfu").err
+
+
+def test_columns_are_speeds_that_are_sold(command: Command) -> None:
+    costs = record(command, *SUBJECT, "--decode-only", "--context", 0)["series"][0]["costs"]
+    assert min(cost["tokens_per_second_per_user"] for cost in costs) >= 10
+
+
 def test_proposers_side_by_side(command: Command) -> None:
     outcome = command(*SUBJECT, "--eagle", "--series", "n-grams: ngram=true, acceptance=0.2", "--format", "json")
     assert outcome.code == 0, outcome.err

@@ -102,7 +102,7 @@ def test_pipelines_can_be_left_out(command: Command) -> None:
 
 
 def test_limits_of_size_and_demand(command: Command) -> None:
-    assert max(point["accelerators"] for point in _points(command, "--max-instance-gpus", 2)) == 2
+    assert max(point["accelerators"] for point in _points(command)) == 4
     for point in _points(command, "--max-throughput", 500):
         assert point["batch"] * point["tokens_per_second_per_user"] <= 500 * (1 + 1e-12)
 

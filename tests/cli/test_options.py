@@ -68,10 +68,8 @@ PROMISES = [
     (["--e2e", "p95:1 s,p99:2 s"], r"'--e2e': 'p95:1 s,p99:2 s': one SLO has one percentile"),
     (["--tpot", "p95:soon"], r"'--tpot': 'soon' is not a quantity"),
     (["--ttft", "p95:0.5"], r"'--ttft': 0\.5 would be 0\.5 ms, as numbers without a unit are milliseconds"),
-    (
-        ["--ttft", "p95:1000", "--ttft", "p99:2000"],
-        r"'--ttft': given 2 times; one SLO has one time and one percentile, for example p95:1000",
-    ),
+    (["--ttft", "p95:1000", "--ttft", "p99:2000"], r"'--ttft': given 2 times; give it once"),
+    (["--weights", "fp8", "--weights", "bf16"], r"'--weights': given 2 times; give it once; 'compare' holds several"),
     (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
     *(
         (["--arrival-scv", value], rf"'--arrival-scv': {value}\.0 is not in the range 0<=x<=1000")

@@ -32,6 +32,34 @@ def test_a_published_table(command: Command, verb: str) -> None:
         assert cell in outcome.out
 
 
+def test_the_last_part_of_a_name_is_enough(command: Command) -> None:
+    assert command("table", "table_1").out == command("table", "paper/table_1").out
+
+
+def test_what_ifs_reach_all_series(command: Command, refused: Command, tmp_path: Path) -> None:
+    slow = ("--set", "hardware.hbm_bytes_per_second=1 TB/s")
+    title, _, _, *rows = command("table", "table_1", *slow).out.splitlines()
+    assert title.startswith("Table 1 with hardware.hbm_bytes_per_second=1 TB/s: the fastest point")
+    assert rows[0].split()[-2] == "600"
+    # What-ifs of a series stand in the place of common ones, and have further ones behind them.
+    (tmp_path / "mine.yaml").write_text(
+        SCENARIO.replace("{weights: fp8}", "{changes: [model.layers=16]}"), encoding="utf-8"
+    )
+    speeds = [
+        [
+            row["tokens_per_second_per_user"]
+            for row in json.loads(command("run", "mine.yaml", *more, "--json").out)["rows"]
+        ]
+        for more in ((), slow)
+    ]
+    assert all(after < before for before, after in zip(*speeds, strict=True))
+    assert command("figure", "mine.yaml", *slow, "-o", "a.svg").code == 0
+    assert "with hardware.hbm_bytes_per_second=1 TB/s" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "write hardware.FIELD=VALUE" in refused("table", "table_1", "--set", "watts=3").err
+    said = refused("run", "kv_runahead", *slow).err
+    assert "--set changes models, hardware and assumptions of series, and 'KV-Runahead" in said
+
+
 def test_quiet_leaves_the_remarks_out(command: Command) -> None:
     assert "printed cells match" not in command("table", "paper/table_1", "--quiet").out
 

@@ -69,7 +69,7 @@ def test_a_draft_model_speeds_services_up(command: Command) -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *(("--y", "power"), ("--cached", "100"), ("--shared-prefix", "100"), ("--slots", "8")),
+        *(("--cached", "100"), ("--shared-prefix", "100"), ("--slots", "8")),
         *(("--token-budget", "512"), ("--ttft", "500"), ("--tpot", "30")),
     ],
 )
@@ -152,6 +152,7 @@ def test_power_of_a_chip_without_watts(refused: Command) -> None:
         (["--pp", "2", "--no-pipeline"], r"pp=2 contradicts 'no pipeline': leave one of them out"),
         (["--tp", "4"], r"tp=4, dp=1, pp=1: 4 accelerators are needed, and at most 2 are allowed"),
         (["--y", "carbon"], r"'carbon' is not one of 'cost', 'blended', 'throughput', 'power'"),
+        (["--y", "mfu"], r"y: got 'mfu', which is said of decode steps alone \(--decode-only\); allowed: cost"),
         (["--osl", "1"], r"osl must be more than 1 token for a speed, got 1"),
         (["--isl", "0"], r"isl: 0.0 is no length: from 1 to 1e\+09 tokens are possible, got 0"),
         (["--plot", "a.txt"], r"a\.txt: a picture's name must end in"),

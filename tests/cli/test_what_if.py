@@ -41,6 +41,18 @@ def test_any_layout_and_speculation(command: Command) -> None:
     assert answer["inputs"][0]["numbers"] == {"acceptance": 0.7}
 
 
+def test_decode_steps_alone(command: Command, refused: Command) -> None:
+    outcome = command(*ASKED, "--decode-only", "--context", 500, "--plot", "tornado.svg")
+    assert outcome.code == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert said.startswith("Decode steps alone, no prefill: Llama 3.1 8B") and "decoded together" in said
+    answer = record(command, *ASKED, "--decode-only", "--context", 500)
+    assert (answer["context"], "isl" in answer, "promises" in answer) == (500, False, False)
+    assert "room_to_ttft" not in answer["inputs"][0]["elasticities"]
+    assert "--context is said of decode steps alone; add --decode-only" in refused(*ASKED, "--context", 5).err
+    assert "--slots is said of services, and --grid paper" in refused(*ASKED, "--grid", "paper", "--slots", 5).err
+
+
 def test_bad_input(refused: Command) -> None:
     asked = ("what-if", "llama_3_8b", "h100_sxm")
     assert "'2' is no pair of positive ratios; write for example 0.8,1.25" in refused(*asked, "--range", "2").err

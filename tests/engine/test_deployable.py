@@ -217,6 +217,8 @@ def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
 def test_sixteen_bit_activations_are_of_the_kind_of_the_weights() -> None:
     # A V100 has no bf16 unit, so that fp16 weights must bring fp16 activations along.
     assert explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").setup.precision.activations == "fp16"
+    narrow = ie.Setup.of("llama_3_8b", "v100_sxm2_32", weights="int8").precision
+    assert (narrow.activations, narrow.kv, narrow.embeddings) == ("fp16", "fp16", "fp16")
 
 
 @pytest.mark.parametrize("model", ["llama_3_70b", "deepseek_v3", "gpt_oss_120b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import re
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+import inference_econ as ie
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import Assumptions, Block, HardwareSpec, ModelSpec, Source, Traffic, catalog
+from inference_econ.inputs import Assumptions, Block, HardwareSpec, Length, ModelSpec, Source, Traffic, catalog
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.assumptions import field_names
 
@@ -649,3 +651,13 @@ def test_specs_survive_copies_and_pickling(tmp_path: Path) -> None:
         assert pickle.loads(pickle.dumps(spec)) == spec
         assert copy.deepcopy(spec) == spec.model_copy() == spec.replace() == spec
         assert type(spec).model_validate(spec.model_dump(exclude_unset=True)) == spec
+
+
+def test_signatures_say_fields_with_plain_types() -> None:
+    number = "int | float | None = None"
+    wanted = f"(*, isl: {number}, osl: {number}, context: {number}, max_tokens_per_second: {number})"
+    assert str(inspect.signature(ie.Traffic)) == wanted
+    ie.Traffic(isl=1, osl=2)  # which makes pydantic build the class
+    assert str(inspect.signature(ie.Traffic)) == wanted
+    parameter = inspect.signature(ie.Requests).parameters["isl"]
+    assert (parameter.default, parameter.annotation) == (inspect.Parameter.empty, Length)

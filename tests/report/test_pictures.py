@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
+from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import bands
@@ -17,6 +17,7 @@ from inference_econ.report.charts.plot import Plot
 from inference_econ.report.compare import ComparisonPage, comparison_chart
 from inference_econ.report.frontier import frontier_chart
 from inference_econ.report.serving_frontier import ServingFrontierPage, measured_metric, service_frontier_charts
+from inference_econ.search import METRICS
 from inference_econ.studies.compare import compare
 from tests import asking
 
@@ -74,9 +75,13 @@ def test_there_is_no_band_where_nobody_knows_errors() -> None:
     assert len(chart.lines) == 2
 
 
-@pytest.mark.parametrize("y", METRICS)
+#: Metrics that measured servers have, too.
+MEASURED_METRICS = [name for name in METRICS if name not in ("gpus", "mfu")]
+
+
+@pytest.mark.parametrize("y", MEASURED_METRICS)
 def test_services_are_held_against_measured_servers_in_every_metric(services: ServiceFrontier, y: str) -> None:
-    metric = next(name for name in METRICS if name == y)
+    metric = next(name for name in MEASURED_METRICS if name == y)
     cost, waits = service_frontier_charts(services, metric)
     assert cost.lines[0].band is not None
     assert MEASURED in labels(cost)
@@ -92,8 +97,28 @@ def test_a_server_as_fast_as_a_point_has_its_metric(services: ServiceFrontier) -
 
     last = len(services) - 1
     server = MeasuredServer("", "", 1.0, float(services.tokens_per_second_per_accelerator[last]))
-    for metric in METRICS:
+    for metric in MEASURED_METRICS:
         assert measured_metric(services, metric, server) == pytest.approx(float(services.metric(metric)[last]))
+
+
+def test_decode_steps_are_held_against_their_speed_in_every_metric() -> None:
+    asked = ie.Traffic(isl=1000, osl=200)
+    front = asking.frontier("llama_3_8b", "h100_sxm", asked, max_accelerators=2)
+    points = front.points()
+    by_hand = {
+        "cost": [point.dollars_per_million_output_tokens for point in points],
+        "throughput": [p.batch * p.tokens_per_second_per_user / p.accelerators for p in points],
+        "power": [p.batch * p.tokens_per_second_per_user / p.accelerators / 0.7 for p in points],
+        "joules": [700.0 * p.accelerators / p.batch / p.tokens_per_second_per_user for p in points],
+        "gpus": [point.accelerators for point in points],
+        "mfu": [100.0 * point.mfu for point in points],
+    }
+    for name in METRICS:
+        if name != "blended":
+            line = frontier_chart(front, name).lines[0]
+            np.testing.assert_allclose(line.y, by_hand[name], err_msg=name)
+    with pytest.raises(ie.InputError, match="y: got 'blended', which is said of services; allowed: cost, throughput"):
+        front.metric("blended")
 
 
 def test_a_comparison_has_titles_in_the_place_of_names() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
+from inference_econ.errors import NothingFitsError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_table
@@ -52,3 +54,23 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     # A picture of panels is not needed for their data.
     bare = Result(result.scenario.replace(figure=None), panels)
     assert csv_text(result_frame(bare)) == csv_text(result_frame(result))
+
+
+def test_a_table_at_a_cost_shows_the_fastest_point_that_costs_no_more() -> None:
+    result = run("paper/table_4")
+    spec = result.scenario.table
+    assert spec is not None
+
+    def at(cost: float) -> Result:
+        table = spec.replace(cost=cost, printed={})
+        sources = {name.replace("printed", "cost"): source for name, source in result.scenario.sources.items()}
+        return replace(result, scenario=result.scenario.replace(table=table, sources=sources))
+
+    table = scenario_table(at(1.0))
+    assert table.title == "Table 4: the fastest point at $1 per million tokens of each series"
+    for row, curve in zip(table.rows, result.curves, strict=True):
+        assert float(row[1]) == pytest.approx(curve.tokens_per_second[curve.dollars <= 1.0].max(), abs=0.6)
+    with pytest.raises(NothingFitsError, match=r"H100 SXM: nothing costs \$0.01 or less per million tokens; the least"):
+        scenario_table(at(0.01))
+    with pytest.raises(SpecError, match="a cost is that of the fastest point; leave it out, or write point: fastest"):
+        spec.replace(cost=1.0, point="preferred")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from inference_econ.inputs import catalog
 from inference_econ.report import figures, scenario_figure
@@ -54,7 +55,8 @@ def test_curves_can_be_told_apart() -> None:
 
 def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each_day() -> None:
     result = run("paper/figure_1")
-    (axes,) = scenario_figure.draw(result).axes
+    figure = scenario_figure.draw(result)
+    (axes,) = figure.axes
     single = [line for line in axes.lines if np.size(line.get_xdata()) == 1]
     points = {(np.asarray(line.get_xdata()).item(), np.asarray(line.get_ydata()).item()): line for line in single}
     assert set(points) == {
@@ -64,6 +66,14 @@ def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each
     assert points[158, 0.9].get_marker() != points[64.516, 0.4].get_marker()
     names = [text.get_text() for text in axes.texts]
     assert sorted(names) == sorted(beside.offer.provider for beside in result.offers)
+    # No name lies on another one, on a curve or on a point.
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in axes.texts]
+    assert not any(one.overlaps(other) for index, one in enumerate(boxes) for other in boxes[:index])
+    for line in axes.lines:
+        path = line.get_path().transformed(axes.transData)
+        assert not any(path.intersects_bbox(box, filled=False) for box in boxes if np.size(line.get_xdata()) > 1)
+    assert not any(box.contains(*axes.transData.transform(place)) for box in boxes for place in points)
     labels = axes.get_legend_handles_labels()[1]
     assert labels[-2:] == ["offered on 2024-08-01", "offered on 2025-06-27"]
 

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import inference_econ as ie
@@ -17,6 +18,7 @@ from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.service import milliseconds
 from inference_econ.report.table import dollars, layout_label
+from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking
 
@@ -262,3 +264,9 @@ def test_progress_names_the_series() -> None:
     told: list[str] = []
     ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], progress=lambda _, what: told.append(what), **SMALL)
     assert told == ["h100_sxm", "h200_sxm"]
+
+
+def test_curves_are_shown_by_their_ends() -> None:
+    curve = Curve("a", np.array([10.0, 20.0]), np.array([0.5, 2.0]), np.ones(2), np.ones(2))
+    assert repr(curve) == "Curve('a': 2 points, 10 tokens/s at $0.5 to 20 at $2)"
+    assert curve.fastest_at(1.0) is None

@@ -148,6 +148,7 @@ def test_promises_leave_out_what_breaks_them() -> None:
     answer = what_if("llama_3_8b", "h100_sxm", **settings)
     effect = answer.effects[0]
     # Longer prompts are read later: less room to the promise.
+    assert isinstance(answer.front, ServiceFrontier)
     assert effect.room("ttft", answer.front.requests.decode_steps) < -0.1
     free = what_if("llama_3_8b", "h100_sxm", **{**settings, "ttft": None})
     assert answer.best[0].dollars >= free.best[0].dollars
@@ -205,8 +206,8 @@ def test_slopes_leave_out_what_is_not_known() -> None:
         ({"span": (1.1, 1.2)}, r"the range must begin below 1 and end above it, .* got 1.1 to 1.2"),
         ({"span": (0.001, 2.0)}, r"within 0.01 and 100, got 0.001 to 2"),
         ({"speeds": -3}, "a speed must be a positive number of tokens/s, got -3"),
-        ({"decode_only": True}, "what-if is about services; leave decode_only and the study's grid out"),
-        ({"context": 100}, "what-if is about services; give isl and osl instead of a context"),
+        ({"decode_only": True, "ttft": 0.5}, "ttft is said of services, and decode_only: true counts decode steps"),
+        ({"context": 100}, "context is said of decode steps alone, and this counts services; add decode_only: true"),
         ({"hidden": 3}, "unknown key 'hidden'"),
     ],
 )
@@ -214,6 +215,37 @@ def test_what_cannot_be_asked(settings: dict[str, Any], message: str) -> None:
     asked = {"model": "llama_3_8b", "hardware": "h100_sxm", **settings}
     with pytest.raises(ie.InputError, match=message):
         what_if(asked.pop("model"), asked.pop("hardware"), **asked)
+
+
+def test_decode_steps_alone_are_varied_in_whole_instances() -> None:
+    settings: dict[str, Any] = {"decode_only": True, "context": 1000, "speeds": 40, "weights": "fp8"}
+    inputs = ["price", "hbm_bandwidth", "context", "layers"]
+    answer = what_if("llama_3_70b", "h100_sxm", inputs=inputs, **settings)
+    effects = _effects(answer)
+    assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
+    assert effects["hbm_bandwidth"].cost() < -0.5 < 0.0 < effects["context"].cost() < effects["layers"].cost()
+    # The least cost of a speed is that of the frontier, but for what lies between two of its batches.
+    asked = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", decode_only=True, context=1000)
+    front = frontier_of(asked)
+    cheapest = front.cheapest(40.0)
+    assert answer.best[0].dollars == pytest.approx(cheapest.dollars_per_million_output_tokens, rel=0.05)
+    assert answer.accelerators == cheapest.accelerators == answer.layout["tp"]
+    # A wall: with too little memory for the weights on the instance that answers, another size does.
+    (memory,) = what_if("llama_3_70b", "h100_sxm", inputs=["hbm_size"], span=(0.1, 1.5), **settings).effects
+    assert any(step.kind == "layout" for step in memory.steps)
+
+
+def test_the_model_of_the_study_is_varied_on_its_grid() -> None:
+    settings: dict[str, Any] = {"grid": "paper", "context": 0, "weights": "int8", "pipeline": False, "speeds": 60}
+    inputs = ["price", "hbm_bandwidth"]
+    answer = what_if("paper/llama_3_70b", "paper/h100", inputs=inputs, max_instance_gpus=16, **settings)
+    effects = _effects(answer)
+    assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
+    assert -1.5 < effects["hbm_bandwidth"].cost() < -0.5
+    assert effects["hbm_bandwidth"].held_speed > 0.3
+    # Sizes are no whole numbers: no value of an input is where one takes over from another.
+    assert not any(effect.steps for effect in effects.values())
+    assert "context" not in {each.key for each in inputs_of(Settings(model="llama_3_8b", hardware="h100_sxm"))}
 
 
 def test_a_speed_that_nothing_has() -> None:
