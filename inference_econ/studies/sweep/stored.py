@@ -276,7 +276,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def in_memory(scenario: Scenario, contents: Sequence[bytes]) -> Sweep:
+def in_memory(scenario: Scenario, contents: Sequence[bytes], missing: int = 0) -> Sweep:
     """A sweep whose parts are held.
 
     Parameters
@@ -285,6 +285,8 @@ def in_memory(scenario: Scenario, contents: Sequence[bytes]) -> Sweep:
         What was asked.
     contents : sequence of bytes
         Parts as Parquet files, in order.
+    missing : int
+        Combinations of parts that were not answered [1].
     """
     import io
 
@@ -292,4 +294,4 @@ def in_memory(scenario: Scenario, contents: Sequence[bytes]) -> Sweep:
     from pyarrow import parquet
 
     tables = [parquet.read_table(io.BytesIO(content)).replace_schema_metadata(None) for content in contents]
-    return Sweep(scenario, pa.concat_tables(tables))
+    return Sweep(scenario, pa.concat_tables(tables), missing)
