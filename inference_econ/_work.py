@@ -34,10 +34,13 @@ class Waiting:
         Told how long it takes.
     stopped : str
         How much there was when it was stopped; empty if it was not.
+    told_seconds : float
+        What has been told of, where a question has several parts: less needs no further word [s].
     """
 
     tell: Callable[[str], None]
     stopped: str = ""
+    told_seconds: float = _TOLD
 
 
 _waiting: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
@@ -132,7 +135,8 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     if seconds > _allowed.get():
         raise TooMuchError(f"{work} take about {in_words(seconds)}", smaller, seconds)
     waiting = _waiting.get()
-    if waiting is not None and seconds > _TOLD:
+    if waiting is not None and seconds > waiting.told_seconds:
+        waiting.told_seconds = seconds
         waiting.tell(f"{work} take about {in_words(seconds)}")
 
 
