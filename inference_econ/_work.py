@@ -111,6 +111,12 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
         _allowed.reset(before)
 
 
+def at_most(seconds: float) -> float:
+    """What work may take that nobody can estimate: a usual time, unless a block allows more or less [s]."""
+    allowed = _allowed.get()
+    return seconds if allowed == _SECONDS else allowed
+
+
 def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None:
     """Refuse work that would take too long or too much memory; to be called before it begins.
 
