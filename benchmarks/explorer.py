@@ -139,7 +139,7 @@ async def _heavy(address: str, users: int, questions: int, own: str) -> list[tup
         ) as client:
             for question in range(questions):
                 start = time.monotonic()
-                asked = {**SUBJECTS[-1], "any_layout": True, "isl": 1000 + 10 * number + question, "osl": 500}
+                asked = {**SUBJECTS[1], "isl": 1000 + 10 * number + question, "osl": 500}
                 reply = await client.post("/api/v1/frontier", json=asked)
                 answers.append((reply.status_code, time.monotonic() - start))
         return answers
