@@ -46,7 +46,7 @@ def built(folder: Path, commit: str = "HEAD") -> Mapping[str, bytes]:
 
 
 def _repacked(content: bytes, seconds: int) -> bytes:
-    """An sdist whose files are nobody's and of one time [s], in the order of their names: setuptools leaves both open."""
+    """An sdist whose files are nobody's, of one time [s] and in the order of their names; setuptools leaves it open."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(content)) as tar,
