@@ -103,7 +103,7 @@ def sbom() -> dict[str, Any]:
 
 
 def _licence(distribution: metadata.Distribution) -> dict[str, Any]:
-    said = distribution.metadata.get("License-Expression")
+    said = distribution.metadata.json.get("license_expression")
     return {"licenses": [{"expression": said}]} if said else {}
 
 

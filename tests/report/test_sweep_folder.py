@@ -77,7 +77,7 @@ def test_an_interrupt_leaves_what_is_answered(whole: Path, begun: Path) -> None:
         if share < 1.0:
             raise KeyboardInterrupt
 
-    with _work.waited_for(str) as waiting:
+    with _work.waited_for(lambda _: None) as waiting:
         assert ie.sweep(study(), begun, progress=interrupted).missing == 1
     assert waiting.stopped == f"11 of 12 combinations in {begun}; the same command goes on"
     with pytest.raises(KeyboardInterrupt):  # who calls from Python wants the interrupt

@@ -259,7 +259,7 @@ def _sampled(
         done = len(steps) * points
         _work.stop(f"{done:,} of {plan.samples:,} points" if done else "")
         plan = Design(plan.shares[: len(steps) * rows], done)
-    return plan, *(np.concatenate(parts) for parts in zip(*steps, strict=True))
+    return plan, np.concatenate([costs for costs, _ in steps]), np.concatenate([fastest for _, fastest in steps])
 
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:

@@ -81,7 +81,7 @@ def test_an_interrupt_leaves_the_points_that_are_done() -> None:
         assert isinstance(scenario.ask, UncertaintyAsk)
         return answer(scenario, scenario.ask, progress=progress)
 
-    with _work.waited_for(str) as waiting:
+    with _work.waited_for(lambda _: None) as waiting:
         part = asked(interrupted)
     assert waiting.stopped == "16 of 32 points"
     assert (part.plan.samples, len(part.costs), part.frontiers) == (16, 16 * 3, 2 * 16 + 3)
