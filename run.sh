@@ -5,20 +5,20 @@
 #   sh run.sh test        every check and test; with a PATH its tests alone
 #   sh run.sh check       ruff, types and the walls of the house (a minute)
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
-#   sh run.sh validate    predictions against every measured server, into docs/validation.md
+#   sh run.sh validate    predictions against every measured server, into docs/evidence/validation.md
 #   sh run.sh measurements  tables of measured servers from the published ones, into scenarios/measured/servers (seconds)
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh levels      levels of measured servers over every profile, into scenarios/assumptions/levels/ (2 minutes; --judge
-#                         for rows that they have not seen, into docs/levels.md, 5 minutes more)
+#                         for rows that they have not seen, into docs/evidence/levels.md, 5 minutes more)
 #   sh run.sh priors      frontiers of models of every size, into scenarios/assumptions/priors/frontiers.csv (10 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
-#   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/closed_loop.md
+#   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/evidence/closed_loop.md
 #                         (15 minutes)
-#   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
+#   sh run.sh launchable  which default answers can be typed into an engine, into docs/evidence/startable_answers.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh error-correlations  whether errors of predictions go together (2 minutes)
 #   sh run.sh error-spreads       how far intervals of 80 % reach by engine, and how many deployments they hold (a minute)
-#   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
+#   sh run.sh contradictions  random setups asked twice, into docs/evidence/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
 #   sh run.sh sweep-kills a sweep killed a hundred times at random moments, which loses and repeats no row (10 minutes;
 #                         --kills for fewer)
@@ -26,7 +26,7 @@
 #   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
 #   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
 #   sh run.sh pages FOLDER  every page in every form, to be compared before and after a change of structure (2 minutes)
-#   sh run.sh sturdiness  attacks with their counts, into docs/sturdiness.md (10 minutes)
+#   sh run.sh sturdiness  attacks with their counts, into docs/evidence/sturdiness.md (10 minutes)
 #   sh run.sh release     wheel and sdist of the last commit, built twice and compared, with sums and an SBOM, into dist/
 #   sh run.sh audit       known weaknesses of every package that is installed (an environment of its own; asks pypi.org)
 #   sh run.sh benchmark   speed against the naive way
@@ -112,7 +112,7 @@ priors)
     ;;
 validate)
     set_up . package
-    .venv/bin/inference-econ validate --report docs/validation.md
+    .venv/bin/inference-econ validate --report docs/evidence/validation.md
     ;;
 profiles)
     set_up . package

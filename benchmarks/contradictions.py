@@ -1,4 +1,4 @@
-"""How often the model contradicts itself: ``sh run.sh contradictions`` writes ``docs/contradictions.md``.
+"""How often the model contradicts itself: ``sh run.sh contradictions`` writes ``docs/evidence/contradictions.md``.
 
 Random setups and layouts (:mod:`benchmarks.random_setups`) are asked twice, with something that cannot make a step
 slower, or quicker (:mod:`benchmarks.comparisons`). ``--cases`` bounds the time: 1,500 take four minutes.
@@ -19,7 +19,7 @@ from rich.progress import track
 from benchmarks.comparisons import EXCEPTIONS, KINDS, Comparison
 from benchmarks.random_setups import CHIPS, MODELS, PLANS, PRESETS, Case, drawn
 
-PAGE = Path(__file__).parent.parent / "docs" / "contradictions.md"
+PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "contradictions.md"
 _CASES, _SEED = 1500, 1
 #: Of as many comparisons at commit 211d765, which knew none of the fixes, with what are exceptions now: how many, and
 #: the worst ratio.

@@ -4,7 +4,7 @@ Every shipped row that was fitted is predicted under the profile of its engine a
 generation and engine, of those with enough runs: how many deployments are held by an interval of 80 % that is made
 from the others and from all engines of the generation, how wide it is, and by how much its own distances are off those
 of all engines. The variance of these logarithms, less what comes of few runs, is what ``BASE_GROUPS`` of
-``inference_econ/calibration/spread.py`` rests on (docs/confidence.md).
+``inference_econ/calibration/spread.py`` rests on (docs/howto/confidence.md).
 """
 
 from __future__ import annotations

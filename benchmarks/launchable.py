@@ -1,4 +1,4 @@
-"""Default answers that can be typed into an engine: ``sh run.sh launchable`` writes ``docs/launchable.md``.
+"""Default answers that can be typed into an engine, which ``sh run.sh launchable`` writes into docs/evidence.
 
 Every point of ``frontier`` and every choice of ``recommend``, of twelve models on eight chips, is written as
 options of the engines that are said to start it, by rules of this file's own; what cannot be written is not counted.
@@ -31,7 +31,7 @@ CHIPS = ("a100_sxm_80", "l40s", "h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "
 REQUESTS = Requests.build({"isl": 2000, "osl": 500}, origin="the table")
 #: Requests per second, and the promise that recommended fleets keep [1/s], [s].
 RATE, TARGETS = 20.0, Targets(tpot_seconds=0.05)
-PAGE = Path(__file__).parent.parent / "docs" / "launchable.md"
+PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "startable_answers.md"
 
 HEAD = """# Default answers that can be started
 

@@ -1,7 +1,7 @@
 """Closed forms of streams of requests beside the same streams played one by one: ``sh run.sh closed-loop``.
 
 Percentiles of TTFT, TPOT and request latency over a grid of servers, lengths, spreads of lengths and loads. Writes how
-many agree into docs/closed_loop.md.
+many agree into docs/evidence/closed_loop.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SPREADS = ("fixed", "uniform", "lognormal 0.5", "lognormal 0.8", "lognormal 1.2"
 FILLED = (0.1, 0.4, 0.6, 0.8, 0.95)
 #: What is compared, by the name in a trace, and how closely [1].
 QUANTITIES, CLOSE = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}, 0.1
-DOCUMENT, BEGIN, END = Path("docs/closed_loop.md"), "<!-- streams -->", "<!-- end of streams -->"
+DOCUMENT, BEGIN, END = Path("docs/evidence/closed_loop.md"), "<!-- streams -->", "<!-- end of streams -->"
 _SEED = 1
 
 

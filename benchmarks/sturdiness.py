@@ -1,4 +1,4 @@
-"""Attacks of a hostile and of a careless user, counted: ``sh run.sh sturdiness`` writes ``docs/sturdiness.md``.
+"""Attacks of a hostile and of a careless user, counted: ``sh run.sh sturdiness`` writes ``docs/evidence/sturdiness.md``.
 
 Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted from
 ``.fuzz/state.json``, which ``sh run.sh fuzz`` keeps. It exits with 1 where an attack finds something.
@@ -33,7 +33,7 @@ from inference_econ.inputs import catalog
 from inference_econ.report.files import write_text
 
 ROOT = Path(__file__).parent.parent
-PAGE, FUZZED = ROOT / "docs" / "sturdiness.md", ROOT / ".fuzz" / "state.json"
+PAGE, FUZZED = ROOT / "docs" / "evidence" / "sturdiness.md", ROOT / ".fuzz" / "state.json"
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1")
 #: Has a command of root heed who may write where.
 HEEDING = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")

@@ -3,8 +3,8 @@
 A command stands behind ``    $ `` in an indented block, and what it prints below it, up to the next command or the
 end of the block; a backslash at the end of its line goes on in the next. Python stands behind ``    >>> `` and goes on
 behind ``    ... ``; one document is one session. A line ``    ...`` stands for what was cut out: as many lines as are
-above and below it are kept. ``python -m benchmarks.transcripts README.md docs/confidence.md`` writes what is printed
-now, and the pictures that a document shows; without names, all documents that have commands.
+above and below it are kept. ``python -m benchmarks.transcripts README.md docs/start.md`` writes what is printed now,
+and the pictures that a document shows; without names, all documents that have commands.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     speeds and TTFTs are those that --percentile of the requests see. Without --ttft neither promises one.
 
     With a request rate (or --gpus, or --budget), the best fleet of x prefill and y decode instances, xPyD, that
-    keeps the promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who proposes
+    meets the SLOs. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who proposes
     tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
     from inference_econ.answers.disaggregated.answer import disaggregate

@@ -35,7 +35,7 @@ from .help import Command, example
 @options.yes
 @options.output
 def frontier(output: options.Output, **choices: Any) -> None:
-    """Tokens/s per user against $ per million output tokens: what nothing beats in both.
+    """Tokens/s per user against $ per million output tokens: the Pareto frontier.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
     Degrees that are given need not be on the grid. As soon as one of --tp, --pp and --dp is given, the others are 1;

@@ -328,7 +328,7 @@ def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) ->
     del ctx
     if len(values) > 1:
         raise click.BadParameter(
-            f"given {len(values)} times; one promise has one time and one percentile, for example p95:1000.",
+            f"given {len(values)} times; one SLO has one time and one percentile, for example p95:1000.",
             param=param,
         )
     return values[0] if values else None

@@ -21,19 +21,23 @@ from .parameters import COUNT, Counts
 @click.option("--prompt", type=Counts(), default=f"{DEFAULT_ISL}", show_default=True, help="Prompt tokens.")
 @click.option("--ranks", type=Counts(), default="2,4,8", show_default=True, help="GPUs that share a prompt.")
 @click.option("--tp", type=COUNT, help="GPUs of one process of 'context' and 'chain' [the fewest that hold the model].")
+@click.option("--batch", type=COUNT, default=1, show_default=True, help="Prompts of one length that are read together.")
+@options.option("cached", help="Tokens before each prompt that every process has in its cache, as of a shared prefix.")
 @options.picture("Write a picture of the speed-ups over the prompt, by way: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
 def prefill(
-    prompt: tuple[int, ...], ranks: tuple[int, ...], tp: int | None, output: options.Output, **choices: Any
+    prompt: tuple[int, ...], ranks: tuple[int, ...], tp: int | None, batch: int, output: options.Output, **choices: Any
 ) -> None:
     """Time to the first token of one prompt on several GPUs: tensor, sequence and context parallel, or a chain.
 
-    Nothing else runs. 'context' and 'chain' cut the prompt: each process holds the whole model. In a chain each process
-    hands the cache of all tokens so far to the next (KV-Runahead). MODEL and HARDWARE as in 'frontier'.
+    And the dollars of the GPUs until then. Nothing else runs. 'context' and 'chain' cut the prompt: each process holds
+    the whole model. In a chain each process hands the cache of all tokens so far to the next (KV-Runahead). MODEL and
+    HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.prefill import prefill
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        ways = prefill(options.setup(choices), prompt, ranks, tp=tp, progress=progress)
+        cached = choices["cached"] or 0
+        ways = prefill(options.setup(choices), prompt, ranks, tp=tp, batch=batch, cached=cached, progress=progress)
     show.answer(ways, output)

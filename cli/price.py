@@ -34,7 +34,7 @@ from .parameters import COUNT
 def price(api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.
 
-    The cheapest deployment that keeps the promises is priced; its idle time too. Without promises it is as fast as
+    The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
     offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """

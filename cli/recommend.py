@@ -39,7 +39,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 
     With --gpus or --budget the other way round: the most traffic that so many chips, or so much money per hour, carry
-    within the promises, aggregated and disaggregated.
+    within the SLOs, aggregated and disaggregated.
     """
     from inference_econ.answers.recommend import recommend
 

@@ -13,13 +13,13 @@ from .help import Command, example
 @click.command(
     "speculate-check",
     cls=Command,
-    epilog=example("inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 200000"),
+    epilog=example("inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 2000000"),
 )
 @click.argument("file", type=click.Path(), required=False)
 @click.option("--vocabulary", type=click.IntRange(2, 10_000), help="Tokens of random distributions [20].")
 @click.option("--draft-length", type=click.IntRange(1, 64), default=4, show_default=True, help="Proposals per round.")
 @click.option(
-    "--rounds", type=click.IntRange(2, 100_000_000), default=100_000, show_default=True, help="Rounds to draw."
+    "--rounds", type=click.IntRange(2, 100_000_000), default=1_000_000, show_default=True, help="Rounds to draw."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random numbers.")
 @options.yes

@@ -94,7 +94,7 @@ _EXAMPLES = example(
 @click.option(
     "--levels/--no-levels",
     default=True,
-    help="With, or without, the levels of measured servers over fitted profiles (docs/levels.md).",
+    help="With, or without, the levels of measured servers over fitted profiles (docs/evidence/levels.md).",
 )
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")

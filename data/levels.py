@@ -1,7 +1,7 @@
 """Levels of measured servers over every fitted profile, again: scenarios/assumptions/levels; two minutes.
 
 Run it after profiles or measurements change (data/profiles.sh does). With ``--judge`` rows are predicted again
-with levels that have not seen them, into docs/levels.md: five minutes more.
+with levels that have not seen them, into docs/evidence/levels.md: five minutes more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from inference_econ.inputs import yaml_text
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "scenarios" / "assumptions" / "levels"
-PAGE = ROOT / "docs" / "levels.md"
+PAGE = ROOT / "docs" / "evidence" / "levels.md"
 MARK = "<!-- What follows is written by `sh run.sh levels --judge`. -->\n"
 REFERENCE = "aiconfigurator"
 

@@ -13,7 +13,7 @@ fit() {
     .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --yes --quiet -o "scenarios/assumptions/profiles/$name.yaml"
 }
 
-# Dense products, experts and attention have curves of kernels timed alone (docs/kernels.md): of the first two, how much of
+# Dense products, experts and attention have curves of kernels timed alone (docs/model/kernels.md): of the first two, how much of
 # them servers reach. The shares of attention that are set count on chips without such curves, and for indexers and states.
 kernels=chip.product_efficiency,experts.kernel_efficiency
 memory=experts.popularity_scv
@@ -22,7 +22,7 @@ generation=host.launch,serving.prefill_factor,chip.product_efficiency,experts.ke
 generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
 engine=host.launch,serving.prefill_factor,host.graph_launch,host.sequence_overhead,host.request_overhead,experts.kernel_efficiency
 
-# Servers whose batch is known; of these, not two series that say something else than their names (docs/validation.md).
+# Servers whose batch is known; of these, not two series that say something else than their names (docs/evidence/validation.md).
 servers() {
     name=$1 where=$2
     shift 2
@@ -34,7 +34,7 @@ servers() {
 }
 
 # What is set before the fit: asynchronous scheduling, experts that are not evenly popular, kernels as the engine of a row
-# counts them (docs/launches.md), or vLLM where no engine is named.
+# counts them (docs/model/kernel_launches.md), or vLLM where no engine is named.
 known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 90 \
     --set assumptions.experts.spread=random --set assumptions.host.engine=vllm \
@@ -44,7 +44,7 @@ servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$ker
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
     --set "assumptions.host.warm_up=0.3 s" --set "assumptions.host.transfer_warm_up=4.5 s"
 # Set before the fit as well: what prefill workers of an engine take to hand a cache over, and to connect in the first
-# round. Mean TTFTs weigh too little in a fit to tell them (docs/disaggregation.md has what rows say).
+# round. Mean TTFTs weigh too little in a fit to tell them (docs/model/disaggregation.md has what rows say).
 pools() {
     case $1 in
         sglang) echo "--set assumptions.host.handover=15ms --set assumptions.host.transfer_warm_up=1s" ;;
@@ -64,7 +64,7 @@ generations hopper "h200_sxm|h100_sxm" "" &
 hopper=$!
 generations blackwell "b200|gb200_nvl72" per_family.blackwell.
 wait "$hopper"
-# Engines have kernels of their own: those that were counted (docs/launches.md).
+# Engines have kernels of their own: those that were counted (docs/model/kernel_launches.md).
 engines() {
     for one in vllm sglang trtllm; do
         servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 50 \

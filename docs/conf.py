@@ -16,8 +16,10 @@ project = "inference_econ"
 author = "the authors of inference_econ"
 version = release = installed("inference-econ")
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_click", "equations", "sessions", "fields", "public"]
-exclude_patterns = ["_build", "extensions", "prices.md"]  # the table of prices is included by a page with a title
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_click"]
+extensions += ["equations", "sessions", "fields", "public", "commands"]  # those of the folder of that name
+# The table of prices is included by a page with a title.
+exclude_patterns = ["_build", "extensions", "reference/price_table.md"]
 html_theme = "furo"
 html_title = "inference_econ"
 html_static_path = ["static"]

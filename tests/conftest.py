@@ -15,7 +15,7 @@ from tests.reading import fixture_rows
 # Machines may be busy: how long an example takes is no property of the code. Whether a change is good must not depend
 # on luck, so that the same examples are drawn every time; --hypothesis-profile random looks for others.
 settings.register_profile("random", deadline=None)
-settings.register_profile("same", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("same")
 
 

@@ -69,8 +69,8 @@ class Explanation(Recorded):
     in_machines_seconds : float or None
         The same step if only the eight chips of a machine shared the fast link [s]; None where no more of them do, or
         nothing joins machines.
-    streamed_bytes : float
-        Weights that each accelerator reads per step from the memory of its host [B].
+    streamed_bytes, paged_bytes : float
+        Weights, and cache, that each accelerator reads per step from the memory of its host [B].
     beside_seconds : float or None
         The same step without what is unusual about it: with a cache where none is kept; with all sequences at the mean
         of mixed contexts [s].
@@ -89,6 +89,7 @@ class Explanation(Recorded):
     prompt: float | None = None
     in_machines_seconds: float | None = None
     streamed_bytes: float = 0.0
+    paged_bytes: float = 0.0
     beside_seconds: float | None = None
 
     @property
@@ -103,9 +104,9 @@ class Explanation(Recorded):
 
     @property
     def streamed_seconds(self) -> float:
-        """Time in which the link to the host delivers a step's weights [s]."""
-        link = self.setup.hardware.host_link_bytes_per_second_one_way
-        return self.streamed_bytes / link if link and self.streamed_bytes else 0.0
+        """Time in which the link to the host delivers what a step reads over it [s]."""
+        streamed = self.streamed_bytes + self.paged_bytes
+        return streamed / self.setup.host_bytes_per_second if streamed else 0.0
 
     @property
     def tokens_per_second(self) -> float:
@@ -210,9 +211,24 @@ def explain(
     held = served.memory_of_one_accelerator(deployment)
     machines = _in_machines(served, deployment, cut)
     streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
-    from_host = float(np.ravel(streamed)[0])
+    paged = memory.paged_bytes(needed, deployment, served.assumptions)
+    weights, caches = (float(np.ravel(read)[0]) for read in (streamed, paged))
     beside = _beside(served, deployment, cut)
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, from_host, beside)
+    return Explanation(
+        served,
+        layout,
+        batch,
+        costs,
+        needed,
+        dollars,
+        rows,
+        held,
+        prompt,
+        in_machines_seconds=machines,
+        streamed_bytes=weights,
+        paged_bytes=caches,
+        beside_seconds=beside,
+    )
 
 
 def stepped(
@@ -349,10 +365,12 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
     if code in (memory.WEIGHTS, memory.CACHE) and available <= 0:
         message += f". {no_room(setup, needed, accelerators)}"
     elif code in (memory.WEIGHTS, memory.CACHE):
-        smallest = int(np.ceil((weights + cache) / (available / accelerators)))
+        smallest = int(np.ceil(accelerators * needed.filled))
+        paged = float(np.ravel(np.minimum(needed.paged_bytes, needed.host_bytes))[0])
         message += (
-            f": {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV "
-            f"cache > {available / 1e9:.1f} GB; at least {smallest} accelerators would do"
+            f": {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache"
+            f"{f' (beside {paged / 1e9:.1f} GB on the hosts)' if paged else ''} > {available / 1e9:.1f} GB; "
+            f"at least {smallest} accelerators would do"
             f"{_fewer_copies(setup, deployment, weights, available - cache)}"
         )
     return message
@@ -417,6 +435,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "kv_bytes": cache,
         "available_bytes": available,
         "streamed_bytes": explanation.streamed_bytes,
+        "paged_bytes": explanation.paged_bytes,
         "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
         "bytes_per_accelerator": dict(explanation.held),
     }

@@ -167,7 +167,7 @@ def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
     """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule."""
     rates, kept = promised_rates(layouts, targets), ""
     if targets.given:
-        kept = " that keeps the promises" if rates.any() else ", as none keeps the promises"
+        kept = " that meets the SLOs" if rates.any() else ", as none meets the SLOs"
     if not rates.any():
         rates = promised_rates(layouts, Targets())
     best = int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)))

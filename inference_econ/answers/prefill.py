@@ -14,8 +14,7 @@ from inference_econ.answers.deployments import deployments
 from inference_econ.answers.prompt_processes import Processes, Way
 from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
-from inference_econ.engine.prefill import prefill as read_prompt
-from inference_econ.engine.shared_prompt import moved_bytes
+from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import DEFAULT_ISL, Free
 
@@ -30,8 +29,8 @@ WAYS: Mapping[str, str] = {
 }
 #: Chips that are tried where none are named [1].
 RANKS = (2, 4, 8)
-#: More chips, and longer prompts, than can be meant [1], [tokens].
-_MOST_RANKS, _MOST_TOKENS = 1024, 10_000_000
+#: More chips, longer prompts and more of them than can be meant [1], [tokens], [1].
+_MOST_RANKS, _MOST_TOKENS, _MOST_PROMPTS = 1024, 10_000_000, 1024
 #: What one part of a prompt takes to time, and how many the tables of the search hold [s], [1].
 _PART_SECONDS, _TABLE = 8e-3, 80
 
@@ -72,9 +71,11 @@ class PrefillWays(RecordedRows):
     process_chips : int
         Chips that hold the model between them, which are a process of context parallelism and of chains [1].
     alone : mapping of int to Way
-        Each prompt on one process.
+        Each prompt on one process, of those that it holds.
     rows : sequence of SharedPrompt
         By prompt, then by chips.
+    batch, cached : float
+        Prompts that are read together [1], and tokens before each that are in all caches [tokens].
     """
 
     page = "report.prefill:PrefillPage"
@@ -83,15 +84,25 @@ class PrefillWays(RecordedRows):
     process_chips: int
     alone: Mapping[int, Way]
     rows: Sequence[SharedPrompt]
+    batch: int = 1
+    cached: float = 0
 
-    def speed_up(self, row: SharedPrompt, name: str) -> float:
-        """Time on one process over that of a way [1]."""
-        return self.alone[row.prompt].seconds / row.ways[name].seconds
+    def speed_up(self, row: SharedPrompt, name: str) -> float | None:
+        """Time on one process over that of a way [1]; None where one process does not hold the prompt."""
+        alone = self.alone.get(row.prompt)
+        return None if alone is None else alone.seconds / row.ways[name].seconds
+
+    def dollars(self, way: Way, chips: int) -> float | None:
+        """Return the cost of a prompt on some chips until its first token [USD]; None without a price."""
+        if self.setup.price is None:
+            return None
+        return way.seconds * chips * self.setup.dollars_per_accelerator_hour / 3600.0 / self.batch
 
     def subjects(self) -> tuple[Instances]:
         """The largest deployment, for what is said of errors."""
         ranks = max(row.ranks for row in self.rows)
-        return (Instances(self.setup, [float(ranks)], [1.0], max(self.alone)),)
+        longest = max(row.prompt for row in self.rows)
+        return (Instances(self.setup, [float(ranks)], [1.0], float(longest + self.cached)),)
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -108,9 +119,11 @@ def prefill(
     ranks: Sequence[int] = RANKS,
     *,
     tp: int | None = None,
+    batch: int = 1,
+    cached: float = 0,
     progress: Progress | None = None,
 ) -> PrefillWays:
-    """Compare ways to read one prompt on several chips, by its time to the first token.
+    """Compare ways to read one prompt, or a few, on several chips, by the time to the first token and its dollars.
 
     Parameters
     ----------
@@ -123,6 +136,10 @@ def prefill(
     tp : int, optional
         Chips of a process of context parallelism and of chains, which cut its matrices among them [1]; by default the
         fewest, of powers of two, that hold the model and the longest prompt.
+    batch : int
+        Prompts of one length that are read together; all have their first token at the end [1].
+    cached : float
+        Tokens before each prompt that every process has in its cache, a prefix that prompts share [tokens].
     progress : callable, optional
         Told the share of the work done, and what is being done.
 
@@ -144,27 +161,32 @@ def prefill(
     >>> ways.rows[0].fastest, ways.process_chips
     ('ring', 1)
     """
-    _check(prompts, ranks)
+    _check(prompts, ranks, batch, cached)
     if setup.assumptions.attention.cache == "recomputed":
         raise InputError(
             "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
         )
     alone = replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
     _check_work(prompts, ranks)
-    processes = _processes(alone, max(prompts), tp)
+    processes = _processes(alone, prompts, tp, batch, cached)
     size, count = int(processes.process.accelerators[0]), len(prompts) * len(ranks)
     rows: list[SharedPrompt] = []
     for prompt in prompts:
         for number in ranks:
             if progress is not None:
                 progress(len(rows) / count, f"{prompt} tokens on {number} chips")
-            rows.append(_shared(alone, processes, prompt, number))
+            rows.append(_shared(processes, prompt, number))
     if not any(row.ways for row in rows):
         raise NothingFitsError(f"{setup.model.name}: {next(iter(rows[-1].missing.values()))}")
-    return PrefillWays(alone, size, {prompt: processes.alone(prompt) for prompt in prompts}, rows)
+    held = {prompt: processes.alone(prompt) for prompt in prompts if prompt <= processes.longest}
+    return PrefillWays(alone, size, held, rows, batch, cached)
 
 
-def _check(prompts: Sequence[int], ranks: Sequence[int]) -> None:
+def _check(prompts: Sequence[int], ranks: Sequence[int], batch: int, cached: float) -> None:
+    if not 1 <= batch <= _MOST_PROMPTS:
+        raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
+    if not 0 <= cached <= _MOST_TOKENS:
+        raise InputError(f"cached must be from 0 to {_MOST_TOKENS:,} tokens, got {cached:g}", option="cached")
     for name, values, most in (("prompts", prompts, _MOST_TOKENS), ("ranks", ranks, _MOST_RANKS)):
         if not values:
             raise InputError(f"{name}: name at least one number")
@@ -180,54 +202,66 @@ def _check_work(prompts: Sequence[int], ranks: Sequence[int]) -> None:
     _work.check(f"{parts:,} parts of prompts", seconds=parts * _PART_SECONDS, smaller="ranks")
 
 
-def _processes(setup: Setup, longest: int, tp: int | None) -> Processes:
-    """The smallest process that holds the model and the longest prompt.
+def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int, cached: float) -> Processes:
+    """The smallest process that holds the model and the longest prompt that any holds.
 
     Raises
     ------
     NothingFitsError
-        If there is none, or that which is named does not.
+        If none holds the shortest prompt, or that which is named does not.
     """
     free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
-    sizes, problem = [tp] if tp is not None else [2**power for power in range(11)], None
-    for size in sizes:
-        process, problem = _fastest(setup, size, longest)
-        if process is not None:
-            return Processes(setup, free, process, float(longest))
-    raise NothingFitsError(f"no process of {sizes[-1]} x {setup.hardware.name} holds {setup.model.name}: {problem}")
+    sizes = [tp] if tp is not None else [2**power for power in range(11)]
+    for longest in sorted(set(prompts), reverse=True):
+        problems: dict[str, int] = {}
+        for size in sizes:
+            process, problem = _fastest(setup, size, longest, batch, cached)
+            if process is not None:
+                return Processes(setup, free, process, float(longest), float(cached), float(batch))
+            problems[problem] = size
+    # What does not divide says less than what the largest process that does would lack.
+    reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
+    chips, several = f"{problems[reason]} x {setup.hardware.name}", f"{batch} x " if batch > 1 else ""
+    raise NothingFitsError(
+        f"no process of {chips} holds {setup.model.name} and {several}{min(prompts):,} tokens: {reason}"
+    )
 
 
-def _fastest(setup: Setup, size: int, prompt: int) -> tuple[Plans | None, str]:
+def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:
     """Some chips that cut all matrices, with experts where they are fastest; or why they cannot."""
-    candidates = replace(deployments(setup, Pins(tp=size, dp=1, pp=1)), new_tokens=prompt, prefill=True)
-    codes = np.broadcast_to(_with_room(setup, prompt).reasons(candidates, "1d"), candidates.shape)
+    candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
+    reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
+    codes = np.broadcast_to(_with_room(setup, prompt, batch, cached).reasons(reading, "1d"), reading.shape)
     possible = np.nonzero(codes == memory.FITS)[0]
     if not possible.size:
         return None, memory.REASONS[int(codes[-1])]
     fitting = candidates.at((possible,))
-    return fitting.row(int(np.argmin(read_prompt(setup, fitting, prompt).seconds))), ""
+    return fitting.row(int(np.argmin(reading_seconds(setup, fitting, prompt, cached, batch)))), ""
 
 
-def _with_room(setup: Setup, prompt: int) -> Setup:
-    """The same question, with room for the activations of a whole prompt where room is left for those of steps."""
+def _with_room(setup: Setup, prompt: int, batch: float, cached: float) -> Setup:
+    """The same question, with room for the activations of whole prompts where room is left for those of steps."""
     tokens = setup.assumptions.capacity.workspace_tokens
-    changes = {"capacity.workspace_tokens": max(tokens, prompt) if tokens else 0}
-    return replace(setup, assumptions=setup.assumptions.changed(changes))
+    changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
+    return replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
 
 
-def _shared(setup: Setup, processes: Processes, prompt: int, ranks: int) -> SharedPrompt:
+def _shared(processes: Processes, prompt: int, ranks: int) -> SharedPrompt:
     """All ways to share a prompt among some chips."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
+    setup, together = processes.setup, (processes.prompts, processes.cached)
     for name, stream in (("tensor", "whole"), ("sequence", "by_tokens")):
         cut = replace(setup, assumptions=setup.assumptions.changed({"layout.residual_stream": stream}))
-        plan, problem = _fastest(cut, ranks, prompt)
+        plan, problem = _fastest(cut, ranks, prompt, *together)
         if plan is None:
             missing[name] = problem
         else:
-            ways[name] = _cut(cut, processes.free, plan, prompt)
+            ways[name] = _cut(cut, processes, plan, prompt)
     size = int(processes.process.accelerators[0])
     problem = _not_divided(setup, ranks, size)
+    if prompt > processes.longest:
+        problem = f"a process of {size} does not hold it ({_fastest(setup, size, prompt, *together)[1]}); raise --tp"
     for name in ("gathered", "ring", "even", "chain"):
         if problem:
             missing[name] = problem
@@ -244,12 +278,14 @@ _SHARING = {
 }
 
 
-def _cut(setup: Setup, free: Setup, plan: Plans, prompt: int) -> Way:
+def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
     """A prompt on chips that cut all matrices."""
-    stream = setup.assumptions.layout.residual_stream
+    stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
     unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
-    seconds, without = (float(read_prompt(each, plan, prompt).seconds[0]) for each in (setup, unlinked))
-    return Way(seconds, seconds - without, moved_bytes(setup, plan, prompt, 0.0))
+    seconds, without = (
+        float(reading_seconds(each, plan, prompt, processes.cached, prompts)[0]) for each in (setup, unlinked)
+    )
+    return Way(seconds, seconds - without, prompts * moved_bytes(setup, plan, prompt, processes.cached))
 
 
 def _not_divided(setup: Setup, ranks: int, size: int) -> str:
@@ -263,16 +299,19 @@ def _not_divided(setup: Setup, ranks: int, size: int) -> str:
 
 def prefill_record(ways: PrefillWays) -> dict[str, object]:
     """The same as plain data."""
+    size = ways.process_chips
     return {
         **facts(ways.setup, *HEAD, "weights", "formats"),
-        "process_gpus": ways.process_chips,
-        "alone": [{"prompt": prompt, **_way(way)} for prompt, way in ways.alone.items()],
+        "prompts": ways.batch,
+        "cached": ways.cached,
+        "process_gpus": size,
+        "alone": [{"prompt": prompt, **_way(ways, way, size)} for prompt, way in ways.alone.items()],
         "rows": [
             {
                 "prompt": row.prompt,
                 "gpus": row.ranks,
                 "fastest": row.fastest if row.ways else None,
-                "ways": {name: _way(way) for name, way in row.ways.items()},
+                "ways": {name: _way(ways, way, row.ranks) for name, way in row.ways.items()},
                 "missing": dict(row.missing),
             }
             for row in ways.rows
@@ -283,15 +322,22 @@ def prefill_record(ways: PrefillWays) -> dict[str, object]:
 def way_records(ways: PrefillWays) -> list[Mapping[str, Any]]:
     """Return one record per prompt, number of chips and way."""
     return [
-        {"prompt": row.prompt, "gpus": row.ranks, "way": name, **_way(way), "speed_up": ways.speed_up(row, name)}
+        {
+            "prompt": row.prompt,
+            "gpus": row.ranks,
+            "way": name,
+            **_way(ways, way, row.ranks),
+            "speed_up": ways.speed_up(row, name),
+        }
         for row in ways.rows
         for name, way in row.ways.items()
     ]
 
 
-def _way(way: Way) -> dict[str, object]:
+def _way(ways: PrefillWays, way: Way, chips: int) -> dict[str, object]:
     return {
         "ttft_seconds": way.seconds,
+        "dollars_per_prompt": ways.dollars(way, chips),
         "linked_seconds": way.linked_seconds,
         "moved_bytes": way.moved_bytes,
         "parts": list(way.parts),

@@ -289,7 +289,7 @@ def price(
         cheapest, usual = priced(targets), None
     else:
         cheapest, usual = priced_as_usual(candidates[0].setup.model, priced)
-    kept = " at this speed" if usual else " within the promises" if cheapest.targets.given else ""
+    kept = " at this speed" if usual else " within the SLOs" if cheapest.targets.given else ""
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
         f"the cheapest per token{kept}, each instance at {100 * FILLED:g} % of what it carries"

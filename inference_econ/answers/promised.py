@@ -55,7 +55,7 @@ def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], 
         least = [" and ".join(every)]
     return (
         f"nothing keeps a mean {said}, not even without a queue: {setup.model.name} ({setup.precision.weights}) on "
-        f"{setup.hardware.name}; relax the promise to {' or to '.join(least)} at least"
+        f"{setup.hardware.name}; relax the SLO to {' or to '.join(least)} at least"
     )
 
 

@@ -55,6 +55,8 @@ class Processes:
         One process, shape (1,).
     longest : float
         Prompt that is asked for at most [tokens].
+    cached, prompts : float
+        Tokens before each prompt that every process has in its cache [tokens], and prompts that are read together [1].
     known : dict
         Parts that were timed: with links or without, tokens, and those before.
     """
@@ -63,13 +65,14 @@ class Processes:
     free: Setup
     process: Plans
     longest: float
+    cached: float = 0.0
+    prompts: float = 1.0
     known: dict[tuple[bool, float, float], PromptPart] = field(default_factory=dict, repr=False)
 
     def alone(self, tokens: float) -> Way:
         """The whole prompt on one process."""
         seconds, unlinked = (self._whole(linked, tokens, 0.0) for linked in (True, False))
-        moved = engine.moved_bytes(self.setup, self.process, tokens, 0.0)
-        return Way(seconds, seconds - unlinked, moved)
+        return Way(seconds, seconds - unlinked, self._moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
         """Equal parts: every layer gathers the cache of all before its attention."""
@@ -83,7 +86,9 @@ class Processes:
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
             )
         )
-        each = self._part(True, *self._balanced_part(tokens, processes)).attention / processes
+        # What is cached before the prompt is attended to once, and hides no hop.
+        of_prompt = 1.0 / (1.0 + self.cached / (tokens / self._masked))
+        each = of_prompt * self._part(True, *self._balanced_part(tokens, processes)).attention / processes
         return self._balanced(tokens, processes, (processes - 1) * max(hop - each, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
@@ -92,7 +97,7 @@ class Processes:
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed
         passed = (processes - 1) * self._sent_bytes(tokens)
-        inside = processes * engine.moved_bytes(self.setup, self.process, *part)
+        inside = processes * self._moved_bytes(*part)
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
@@ -101,8 +106,12 @@ class Processes:
         Each process has tokens from both ends of the prompt; where masked scores are computed, all have the same.
         """
         own = tokens / processes
-        skipped = self.setup.assumptions.attention.masked_scores == "skipped"
-        return own, (tokens - own) / (2.0 if skipped else 1.0)
+        return own, (tokens - own) / self._masked
+
+    @property
+    def _masked(self) -> float:
+        """Scores of a prompt over those that are computed, where masked ones may be skipped [1]."""
+        return 2.0 if self.setup.assumptions.attention.masked_scores == "skipped" else 1.0
 
     def even(self, tokens: int, processes: int) -> Way:
         """A chain with equal parts."""
@@ -129,7 +138,7 @@ class Processes:
             self._chained([self._part(linked, n, c) for n, c in zip(parts, before, strict=True)], links)
             for linked, links in ((True, hand_over), (False, np.zeros(len(parts))))
         )
-        inside = sum(engine.moved_bytes(self.setup, self.process, n, c) for n, c in zip(parts, before, strict=True))
+        inside = sum(self._moved_bytes(n, c) for n, c in zip(parts, before, strict=True))
         passed = sum(self._sent_bytes(float(cached)) for cached in before[1:])
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
@@ -184,7 +193,8 @@ class Processes:
         # One chip has no links of its own to wait for.
         key = (linked or self.process.accelerators[0] == 1.0, float(tokens), float(cached))
         if key not in self.known:
-            self.known[key] = engine.part_of_prompt(self.setup if key[0] else self.free, self.process, *key[1:])
+            setup = self.setup if key[0] else self.free
+            self.known[key] = engine.part_of_prompt(setup, self.process, key[1], self.cached + key[2], self.prompts)
         return self.known[key]
 
     def _whole(self, linked: bool, tokens: float, cached: float) -> float:
@@ -192,7 +202,12 @@ class Processes:
         return (part.before + part.after) * self.setup.model.layers + part.end
 
     def _cache_bytes(self, tokens: float) -> float:
-        return engine.layer_cache_bytes(self.setup, self.process, tokens)
+        """Cache of some tokens of all prompts in one layer, on one chip of a process [B]."""
+        return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
+
+    def _moved_bytes(self, tokens: float, before: float) -> float:
+        """Traffic inside of a process that reads a part of all prompts [B]."""
+        return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def _sent_bytes(self, tokens: float) -> float:
         """Cache of some tokens over all layers and chips of a process [B]."""

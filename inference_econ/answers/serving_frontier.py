@@ -604,16 +604,19 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
 
     Pools have to be cheaper by :data:`NOTICED`.
     """
-    places, seconds, chips = [], [], []
+    places: list[tuple[int, int, int]] = []
+    times, costs, handicaps = [], [], []
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
         rows, columns = np.nonzero(mask)
-        places += list(zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True))
+        places += zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True)
         seen = candidate.seen
-        seconds.append(seen.tpot_seconds[mask])
-        chips.append(
-            seen.accelerators[mask] / seen.requests_per_second[mask] * (1.0 + NOTICED * (candidate.pools is not None))
-        )
-    best = pareto.undominated(np.concatenate(seconds), np.concatenate(chips))[::-1]
+        times.append(seen.tpot_seconds[mask])
+        costs.append(seen.accelerators[mask] / seen.requests_per_second[mask])
+        handicaps.append(np.full(rows.size, 1.0 + NOTICED * (candidate.pools is not None)))
+    seconds, chips = np.concatenate(times), np.concatenate(costs)
+    noticed = pareto.undominated(seconds, chips * np.concatenate(handicaps))
+    # Pools that are cheap enough to be noticed beat what is slower and dearer, by however little.
+    best = noticed[pareto.undominated(seconds[noticed], chips[noticed])][::-1]
     return [places[index] for index in best.tolist()]
 
 

@@ -2,7 +2,7 @@
 
 What counts is the median of the errors, and how far their quantiles are from it: those of the rows, of which misfits
 are left out; stretched, as groups of rows are few; and, the fewer groups there are, the nearer to those of the base,
-which was fitted to more engines or chips. docs/confidence.md derives each of them.
+which was fitted to more engines or chips. docs/howto/confidence.md derives each of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MISFIT, _TELLING, _NOISE = 6.0, 5, 0.05
 _NORMAL = 1.4826
 #: Groups whose distances are as uncertain as those of a profile differ from its base's. The logarithm of a distance to
 #: the quantiles of 10 and 90 % of n normal errors has a variance of 0.9 / n; those of engines on a generation of chips
-#: have one of 0.23 around the generation's (docs/confidence.md) [1].
+#: have one of 0.23 around the generation's (docs/howto/confidence.md) [1].
 BASE_GROUPS = 4.0
 #: Share of an interval that coverage is counted of, and distances that are as good as none [1].
 _LEVEL, _LEAST = 0.8, 1e-3

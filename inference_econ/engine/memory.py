@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ from inference_econ.inputs import (
     ModelSpec,
     Precision,
     TensorLayout,
+    TierSpec,
+    catalog,
 )
 
 #: Reasons by code; 0 means that a plan fits.
@@ -66,6 +69,10 @@ class Memory:
         Activations of the largest step, taken from the usable memory before [B].
     prefix_bytes : ndarray, broadcastable to (...)
         Of the cache, a prefix that sequences have in common: it does not grow with their number [B].
+    pageable_bytes : ndarray, broadcastable to (...)
+        Further cache, which may lie in the memory of the hosts [B].
+    host_bytes : ndarray, broadcastable to (...)
+        Memory of the hosts that it may fill [B].
     """
 
     weight_bytes: Array
@@ -73,16 +80,33 @@ class Memory:
     available_bytes: Array
     workspace_bytes: Array
     prefix_bytes: Array = field(default_factory=lambda: np.zeros(()))
+    pageable_bytes: Array = field(default_factory=lambda: np.zeros(()))
+    host_bytes: Array = field(default_factory=lambda: np.zeros(()))
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
         """True if weights and cache fit, broadcastable to (...)."""
-        return np.asarray(self.available_bytes >= self.kv_bytes + self.weight_bytes)
+        beside = self.available_bytes >= self.kv_bytes + self.weight_bytes
+        return np.asarray(beside & (self.paged_bytes <= self.host_bytes))
+
+    @property
+    def paged_bytes(self) -> Array:
+        """Cache in the memory of hosts: what may lie there and has no room beside the weights [B]."""
+        beyond = self.weight_bytes + self.kv_bytes + self.pageable_bytes - self.available_bytes
+        return np.asarray(np.clip(beyond, 0.0, self.pageable_bytes))
+
+    @property
+    def filled(self) -> float:
+        """Weights and cache over what they may fill, with the memory of hosts and without, of the only plan [1]."""
+        least = self.weight_bytes + self.kv_bytes
+        most = (least + self.pageable_bytes) / (self.available_bytes + self.host_bytes)
+        return float(np.max(np.maximum(least / self.available_bytes, most)))
 
     def of_one_plan(self) -> tuple[float, float, float]:
-        """Weights, cache and available memory of the only plan [B]."""
+        """Weights and cache in the memory of the accelerators, and what they may fill, of the only plan [B]."""
+        cached = self.kv_bytes + self.pageable_bytes - np.minimum(self.paged_bytes, self.host_bytes)
         weights, cache, available = (
-            float(np.ravel(value)[0]) for value in (self.weight_bytes, self.kv_bytes, self.available_bytes)
+            float(np.ravel(value)[0]) for value in (self.weight_bytes, cached, self.available_bytes)
         )
         return weights, cache, available
 
@@ -285,18 +309,42 @@ def need(
     """
     weights = _held_weights(model, precision, plans, assumptions).values()
     own = own_tokens(context, shared_prefix, assumptions.capacity)
-    cache = held_cache(model, precision, plans, own, assumptions).values()
+    cache = held_cache(model, precision, plans, own, assumptions)
+    share, sequences = assumptions.capacity.host_cache, _counted(plans, assumptions)
     prefix = np.asarray(held_prefix(model, precision, plans, context - own, assumptions))
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights)),
-        sum(cache) * _counted(plans, assumptions) + prefix,
+        np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix),
         plans.accelerators
         * (hbm_bytes * assumptions.capacity.usable_memory - reserved_bytes(plans, assumptions.capacity))
         - workspace,
         workspace,
         prefix,
+        np.asarray(share * cache["kv_cache"] * sequences),
+        _host_bytes(model, precision, plans, assumptions),
     )
+
+
+def _host_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+    """Memory of the hosts of an instance that weights leave free [B]; 0 where none is used for caches."""
+    assumed = assumptions.capacity
+    if not assumed.host_cache:
+        return np.zeros(())
+    weights = streamed_bytes(model, precision, plans, assumptions) * plans.stage
+    return np.asarray(plans.accelerators * host_memory(assumed.host_memory).bytes_per_accelerator - weights)
+
+
+@lru_cache(maxsize=8)
+def host_memory(name: str) -> TierSpec:
+    """The memory of hosts by name or path; see :func:`inference_econ.inputs.catalog.tier` for errors."""
+    return catalog.tier(name)
+
+
+def paged_bytes(needed: Memory, plans: Plans, assumptions: Assumptions) -> Array:
+    """Cache that each accelerator reads from the memory of its host while a step passes all stages [B]."""
+    at_once = plans.micro_batch / plans.batch if assumptions.capacity.kv == "batch" else 1.0
+    return np.asarray(needed.paged_bytes * at_once / plans.stage)
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
@@ -346,6 +394,9 @@ def of_one_accelerator(
         **{name: held * sequences for name, held in cache.items()},
         "shared_prefix": held_prefix(model, precision, plan, context - own, assumptions),
     }
+    if assumptions.capacity.host_cache:
+        needed = need(model, precision, plan, context, hbm_bytes, assumptions, shared_prefix)
+        shared["kv_cache"] = shared["kv_cache"] - needed.paged_bytes
     parts = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
     parts["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
     parts["reserved"] = float(np.ravel(reserved_bytes(plan, assumptions.capacity))[0])

@@ -70,7 +70,9 @@ class Proposer:
             precision = replace(precision, embeddings=own.embeddings)
         # The host schedules a round once; a proposer is small enough to lie with the chips.
         assumed = target.assumptions.changed(
-            {"host.step_overhead": 0.0, "host.sequence_overhead": 0.0, "capacity.host_weights": 0.0}
+            dict.fromkeys(
+                ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache"), 0.0
+            )
         )
         helper = Setup(model, target.hardware, precision, target.context, assumed, shared_prefix=target.shared_prefix)
         helper = replace(helper, levels=target.levels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
@@ -177,12 +178,13 @@ class Setup:
                 option="rent",
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_chip(self.hardware))
-        if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
-            raise InputError(
-                f"capacity.host_weights is {self.assumptions.capacity.host_weights:g}, but {self.hardware.name} lists "
-                "no link to the memory of its host; set hardware.host_link_bytes_per_second_one_way, or host_weights "
-                "to 0"
-            )
+        for name in ("host_weights", "host_cache"):
+            share = getattr(self.assumptions.capacity, name)
+            if share and self.hardware.host_link_bytes_per_second_one_way is None:
+                raise InputError(
+                    f"capacity.{name} is {share:g}, but {self.hardware.name} lists no link to the memory of its host; "
+                    f"set hardware.host_link_bytes_per_second_one_way, or {name} to 0"
+                )
 
     @classmethod
     def of(
@@ -580,6 +582,13 @@ class Setup:
         return self.hardware.hbm_bytes_per_second * share
 
     @property
+    def host_bytes_per_second(self) -> float:
+        """Return the sustained bandwidth from the memory of the host, per accelerator [B/s]; 0 if there is no link."""
+        link = self.hardware.host_link_bytes_per_second_one_way or 0.0
+        tier = memory.host_memory(self.assumptions.capacity.host_memory)
+        return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
+
+    @property
     def peaks(self) -> Mapping[str, float]:
         """Dense peak of every maths unit of the chip [FLOP/s]."""
         return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
@@ -610,10 +619,11 @@ class Setup:
 
     def _mixed_memory(self, plans: Plans) -> Memory:
         parts = [setup.memory(plans) for setup in self._apart()]
-        cache = np.average(
-            [np.broadcast_to(part.kv_bytes, plans.shape) for part in parts], axis=0, weights=self._counts
+        cache, pageable = (
+            np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=self._counts)
+            for of_parts in zip(*((part.kv_bytes, part.pageable_bytes) for part in parts), strict=True)
         )
-        return replace(parts[-1], kv_bytes=cache)
+        return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable)
 
     def _kept_tokens(self, plans: Plans) -> float:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""

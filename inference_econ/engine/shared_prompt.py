@@ -16,7 +16,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.kinds import mixer
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.engine.operators.work import Work, after_layers
-from inference_econ.engine.prefill import prefill
+from inference_econ.engine.prefill import group_steps, prefill
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import communication, operator_roofline
 
@@ -41,7 +41,32 @@ class PromptPart:
     end: float
 
 
-def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float) -> PromptPart:
+def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float = 0.0, prompts: float = 1.0) -> Array:
+    """Time to read some prompts together.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how; its context does not count.
+    process : Plans
+        Deployments of one group of attention ranks, shape (...).
+    tokens, cached : float
+        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+    prompts : float
+        How many of them there are [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s].
+    """
+    if prompts == 1.0:
+        return prefill(setup, process, tokens, cached).seconds
+    number = np.full(np.shape(process.pp), float(prompts))
+    return group_steps(setup, process, tokens, cached, number, number)
+
+
+def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
     """Time of a part of a prompt on one process, in its pieces.
 
     Parameters
@@ -52,14 +77,16 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float) -
         The process, shape (1,): a model on some chips that cut its matrices.
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
+    prompts : float
+        Prompts of which all processes read the same part together [1].
 
     Returns
     -------
     PromptPart
-        (before + after) x layers + end is the time of :func:`inference_econ.engine.prefill.prefill`; the rows of the
-        operator table say how it divides.
+        (before + after) x layers + end is the time of :func:`reading_seconds`; the rows of the operator table say how
+        it divides.
     """
-    reading = replace(process, batch=process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
+    reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     after = replace(setup, context=cached)
     work, layers = after.work(reading), setup.model.layers
     table = OperatorTable(
@@ -67,7 +94,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float) -
     )
     ahead = [row for block in setup.model.blocks for row in takewhile(_needs_no_cache, mixer(table, block))]
     everything = _seconds(after, work, work.operators)
-    factor = float(prefill(setup, process, tokens, cached).seconds[0]) / everything
+    factor = float(reading_seconds(setup, process, tokens, cached, prompts)[0]) / everything
     before, attention, end = (
         factor * _seconds(after, work, rows)
         for rows in (ahead, (row for row in work.operators if row.kind == "scores"), after_layers(table))

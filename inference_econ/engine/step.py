@@ -31,7 +31,7 @@ PARTS = (
     "pipeline",
     "launches",
     "host",
-    "host_weights",
+    "host_memory",
 )
 #: A further part where servers like it were measured: what these take more, or less, than all others say.
 MEASURED = "measured"
@@ -103,7 +103,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     work = setup.work(plans) if work is None else work
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
-    totals = [np.maximum(alone + seconds, host) for seconds in exchanged]
+    totals = [np.maximum(alone + seconds - hidden_seconds(setup, work, seconds), host) for seconds in exchanged]
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
@@ -172,13 +172,13 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     """
     work = setup.work(plans)
     host = host_seconds(setup, work)
-    costs = _not_before(host, _evaluate(setup, work, layout, plans.shape))
+    costs = _not_before(host, _hidden(setup, work, _evaluate(setup, work, layout, plans.shape)))
     possible = takes_turns(setup, plans)
     if possible is not None:
         half = _evaluate(setup, setup.work(halved(setup, plans)), layout, plans.shape)
         turns = _in_turns(half, _exchange_processors(setup, work))
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
-    costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
+    costs = _not_before(streamed_seconds(setup, plans), costs, "host_memory")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     if setup.levels is not None and not plans.prefill:
         beyond = setup.measured_factor(plans, prefill=False) - 1.0
@@ -187,7 +187,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """A step that ends no earlier than the host has launched its kernels, or has delivered weights."""
+    """A step that ends no earlier than the host has launched its kernels, or has delivered what it holds."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -321,6 +321,55 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
     return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
 
 
+def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
+    """What of the communication of a step passes behind other work of it [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        How: ``network.hidden`` and ``chip.prefetched_bytes``, without which nothing does.
+    work : Work
+        The operator table of the step.
+    exchanged : ndarray, shape (...)
+        Communication [s].
+
+    Returns
+    -------
+    ndarray or float, shape (...)
+        At most the communication, and at most the work [s].
+
+    Notes
+    -----
+    Sections 2.2 (1) and 3.4 of Erdil (2025), which assumes that neither happens. Weights that are read ahead are at
+    most what a chip holds of a layer, and shorten a step by no more than memory takes longer than arithmetic.
+    """
+    share, ahead = setup.assumptions.network.hidden, setup.assumptions.chip.prefetched_bytes
+    if not (share or ahead):
+        return 0.0
+    rooflines = _rooflines(setup, work)
+    hidden = share * np.minimum(exchanged, sum(roofline.seconds for roofline in rooflines))
+    if ahead:
+        reads, memory_seconds, compute = (
+            sum(getattr(roofline, name) for roofline in rooflines) for name in ("weights", "memory", "compute")
+        )
+        of_a_layer = sum(row.weight_bytes * row.repeats for row in work.operators) / work.layers
+        sooner = np.minimum(reads * np.minimum(ahead / of_a_layer, 1.0), np.maximum(memory_seconds - compute, 0.0))
+        hidden = np.maximum(hidden, np.minimum(exchanged, sooner))
+    return np.asarray(hidden)
+
+
+def _hidden(setup: Setup, work: Work, costs: StepCosts) -> StepCosts:
+    """A step without the communication that passes behind other work: each part of it by the same share."""
+    exchanged = np.sum([costs.parts[name] for name in _EXCHANGED], axis=0)
+    hidden = hidden_seconds(setup, work, exchanged)
+    if not np.any(hidden):
+        return costs
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = np.where(exchanged > 0.0, 1.0 - hidden / exchanged, 1.0)
+    parts = {name: part * left if name in _EXCHANGED else part for name, part in costs.parts.items()}
+    return replace(costs, parts=parts, seconds=costs.seconds - hidden)
+
+
 def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
     """Seconds of the collectives of some rows [s]."""
     total = np.zeros(())
@@ -361,17 +410,21 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
-    """Time to read the weights of a step that lie in the memory of the host, behind everything else [s].
+    """Time to read what a step needs from the memory of the host, weights and caches, behind everything else [s].
 
     Notes
     -----
-    The weights of a layer arrive while layers before it work, so that a step takes the longer of both: the sum over
-    layers of the longer one is at most that of the longest layer more.
+    What a layer reads arrives while layers before it work, so that a step takes the longer of both: the sum over
+    layers of the longer one is at most that of the longest layer more. What prompts write out passes behind reading
+    them, the other way over the link.
     """
-    link = setup.hardware.host_link_bytes_per_second_one_way
-    if not setup.assumptions.capacity.host_weights or link is None:
+    assumed, rate = setup.assumptions.capacity, setup.host_bytes_per_second
+    if not rate or not (assumed.host_weights or assumed.host_cache):
         return 0.0
-    return memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions) / link
+    streamed = memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions)
+    if assumed.host_cache:
+        streamed = streamed + memory.paged_bytes(setup.memory(plans), plans, setup.assumptions)
+    return streamed / rate
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:

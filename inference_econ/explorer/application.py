@@ -182,8 +182,10 @@ def application(
 
 def _drawing(_: Request) -> Response:
     """What draws charts in a browser, which keeps it for a day."""
+    from inference_econ.report import charts
+
     headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}
-    return Response(page.drawing(), media_type="text/javascript; charset=utf-8", headers=headers)
+    return Response(charts.javascript(), media_type="text/javascript; charset=utf-8", headers=headers)
 
 
 def _response(answer: Reply, headers: Mapping[str, str]) -> Response:

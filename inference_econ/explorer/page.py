@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
@@ -61,14 +60,6 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
     spare = [dict.fromkeys(OF_SERIES, "")] * (MOST_SERIES - len(shown.series))
     controls = {**shown.shared, "series": [*shown.series, *spare], "shown": len(shown.series)}
     return view.templates().get_template("page.html.j2").render(**offered, state=controls)
-
-
-@functools.cache
-def drawing() -> str:
-    """The script that draws charts."""
-    from inference_econ.report import charts
-
-    return charts.javascript()
 
 
 def choices(questions: Iterable[Question]) -> Mapping[str, Any]:

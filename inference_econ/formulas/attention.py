@@ -232,7 +232,7 @@ def padded_share(
     Notes
     -----
     Time is linear in a + a0, as that of grouped products is in their tokens
-    (:func:`inference_econ.formulas.grouped_matmul.padded_share`). How well it describes kernels: docs/kernels.md.
+    (:func:`inference_econ.formulas.grouped_matmul.padded_share`). How well it describes kernels: docs/model/kernels.md.
 
     Examples
     --------

@@ -116,6 +116,90 @@ def transfer_seconds_per_byte(
     return np.maximum(inside, between) if overlap else inside + between
 
 
+def reduced_bytes(
+    batch: npt.ArrayLike,
+    layers: npt.ArrayLike,
+    *,
+    hidden_size: float,
+    intermediate_size: float,
+    query_heads: float,
+    kv_heads: float,
+    head_dim: float,
+    bytes_per_element: float,
+    input_matrices: float = 1.0,
+) -> Array:
+    """Bytes that a forward pass all-reduces if every product of a layer is summed over chips.
+
+    Parameters
+    ----------
+    batch, layers : array_like, shape (...)
+        Tokens of the pass [1] and layers [1].
+    hidden_size, intermediate_size : float
+        Widths of the residual stream, and between the matrices of the feed-forward block [1].
+    query_heads, kv_heads, head_dim : float
+        Heads of attention, and their width [1].
+    bytes_per_element : float
+        Width of what is summed [B].
+    input_matrices : float
+        Matrices into the feed-forward block: 1, or 2 with a gate (SwiGLU) [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [B].
+
+    Notes
+    -----
+    Eqs. (25) and (43) of Erdil (2025), ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads: the outputs of
+    queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid for 2-D
+    layouts: 1-D ones sum only what joins the residual stream, 2 d.
+
+    Examples
+    --------
+    Llama 3 70B with one sequence, and without its gate as printed:
+
+    >>> sizes = {"hidden_size": 8192, "intermediate_size": 28672, "query_heads": 64, "kv_heads": 8, "head_dim": 128}
+    >>> float(reduced_bytes(1, 80, **sizes, bytes_per_element=2, input_matrices=2) / 1e6)
+    13.4348...
+    >>> float(reduced_bytes(1, 80, **sizes, bytes_per_element=2) / 1e6)
+    8.8473...
+    """
+    outputs = (query_heads + 2.0 * kv_heads) * head_dim + 2.0 * hidden_size + input_matrices * intermediate_size
+    return np.asarray(np.multiply(batch, layers) * outputs * bytes_per_element)
+
+
+def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_second: float) -> Array:
+    """Further time of an all-reduce that its bytes take inside a domain.
+
+    Parameters
+    ----------
+    size : array_like, shape (...)
+        Tensor that is summed [B].
+    ranks : array_like, shape (...)
+        Chips that share it [1].
+    bytes_per_second : float
+        All-reduce algorithm bandwidth of each: half of the link one way, and half of that again under LL [B/s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s].
+
+    Notes
+    -----
+    Eq. (24) of Erdil (2025): X (R - 1) / (R B).
+
+    Examples
+    --------
+    Two bytes, a width of 10,000 and a batch of 100 on the eight chips of a DGX H100 under LL, "about 16 us":
+
+    >>> float(ring_reduce_seconds(2 * 10_000 * 100, 8, 112e9).round(7))
+    1.56e-05
+    """
+    size, number = np.asarray(size, dtype=float), np.asarray(ranks, dtype=float)
+    return np.asarray(size * (number - 1.0) / (number * bytes_per_second))
+
+
 def transfer_seconds_per_byte_floor(
     ranks: tuple[Array, Array],
     domains: tuple[Array, Array],

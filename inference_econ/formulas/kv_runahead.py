@@ -241,6 +241,35 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     return np.asarray(paths.max(axis=-1) + second[..., -1])
 
 
+def gathered_over_handed(partition: ArrayLike) -> Array:
+    """Bytes that all-gathers move, over those that a chain hands on.
+
+    Parameters
+    ----------
+    partition : array_like, shape (..., processes)
+        Tokens of each process of the chain, at least two of them, in the order of the prompt [tokens].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [1].
+
+    Notes
+    -----
+    A ring all-gather of C tokens over p processes moves (p - 1) C tokens' keys and values in every layer, and a chain
+    those before each part: with equal parts (p - 1) C / 2, half as much for any number of processes. Section 8.1 of a
+    summary of Cho et al. (2024) has O(C d) for the one and O(C d / p) for the other.
+
+    Examples
+    --------
+    >>> float(gathered_over_handed([4, 4, 4, 4])), round(float(gathered_over_handed([5, 3, 2, 1])), 3)
+    (2.0, 1.435)
+    """
+    tokens = np.asarray(partition, dtype=float)
+    handed = (np.cumsum(tokens, axis=-1) - tokens).sum(axis=-1)
+    return np.asarray((tokens.shape[-1] - 1) * tokens.sum(axis=-1) / handed)
+
+
 def even_partition(context: float, processes: int) -> Array:
     """Equal parts of a prompt.
 

@@ -82,6 +82,39 @@ def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_seco
     return np.minimum(np.multiply(flop_per_byte, bytes_per_second), flops_per_second)
 
 
+def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, bytes_per_element: float) -> Array:
+    """Arithmetic intensity of a product of matrices, each of which is moved once.
+
+    Parameters
+    ----------
+    rows, inner, columns : array_like, shape (...)
+        Of a product of rows x inner with inner x columns [1].
+    bytes_per_element : float
+        Width of an element of all three matrices [B].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [FLOP/B].
+
+    Notes
+    -----
+    2 m k n / (p (m k + k n + m n)), which is 2 over p times the sum of 1 / m, 1 / k and 1 / n: the least side decides.
+    Zhao (2026): a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p, and is
+    bound by arithmetic; in decode n is the batch b, and it is about 2 b / p; a query times n keys is a product with
+    one row, which stays below 2 / p however long the context. Valid for kernels that keep what they reuse on the chip.
+
+    Examples
+    --------
+    Prompt of 4,096 tokens, decode of one and of 64 sequences, and a query over 100,000 keys, in 16 bits:
+
+    >>> product_intensity([4096, 1, 64, 1], 8192, [8192, 8192, 8192, 100_000], 2.0).round().astype(int).tolist()
+    [2048, 1, 63, 1]
+    """
+    sides = (1.0 / np.asarray(side, dtype=float) for side in (rows, inner, columns))
+    return np.asarray(2.0 / (bytes_per_element * sum(sides)))
+
+
 def critical_batch(
     bytes_per_parameter: float, bytes_per_second: float, flops_per_second: float, sparsity: float = 1.0
 ) -> float:
@@ -175,6 +208,114 @@ def toy_latency(
     return np.asarray(np.multiply(layers, network.reductions) * reduction + device / size)
 
 
+def toy_accelerator_seconds(
+    parameters: ArrayLike,
+    layers: ArrayLike,
+    accelerators: ArrayLike,
+    batch: ArrayLike,
+    *,
+    bytes_per_parameter: float,
+    bytes_per_second: float,
+    flops_per_second: float,
+    network: ToyNetwork = _STUDY,
+) -> Array:
+    """Time of accelerators that a token of :func:`toy_latency` takes up.
+
+    Parameters
+    ----------
+    parameters, layers : array_like, shape (...)
+        Parameters [1] and layers [1] of a dense model.
+    accelerators : array_like, shape (...)
+        Instance size N [1].
+    batch : array_like, shape (...)
+        Requests decoded together [1].
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second, flops_per_second : float
+        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
+    network : ToyNetwork
+        All-reduces per layer [1] and what each takes [s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Accelerator-seconds per token [s].
+
+    Notes
+    -----
+    Eq. (4) of Erdil (2025), N / b times the latency: (N / b) L R t + max(p P / (b B), 2 P / C). Reads and arithmetic of
+    a token cost the same on any number of accelerators, and the network costs more the larger the instance.
+
+    Examples
+    --------
+    >>> rates = {"bytes_per_parameter": 2.0, "bytes_per_second": 3.3e12, "flops_per_second": 1e15}
+    >>> toy_accelerator_seconds(70.55e9, 80, [1, 16], 64, **rates).round(5)
+    array([0.00067, 0.00115])
+    """
+    step = toy_latency(
+        parameters,
+        layers,
+        accelerators,
+        batch,
+        bytes_per_parameter=bytes_per_parameter,
+        bytes_per_second=bytes_per_second,
+        flops_per_second=flops_per_second,
+        network=network,
+    )
+    return np.asarray(np.divide(accelerators, batch) * step)
+
+
+def toy_critical_latency(
+    parameters: ArrayLike,
+    layers: ArrayLike,
+    accelerators: ArrayLike,
+    *,
+    bytes_per_parameter: float,
+    bytes_per_second: float,
+    network: ToyNetwork = _STUDY,
+) -> Array:
+    """Latency of :func:`toy_latency` up to the critical batch.
+
+    Parameters
+    ----------
+    parameters, layers : array_like, shape (...)
+        Parameters [1] and layers [1] of a dense model.
+    accelerators : array_like, shape (...)
+        Instance size N [1].
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second : float
+        Memory bandwidth of one accelerator [B/s].
+    network : ToyNetwork
+        All-reduces per layer [1] and what each takes [s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s].
+
+    Notes
+    -----
+    Eq. (9) of Erdil (2025): the same for all batches up to :func:`critical_batch`, where reading the weights still
+    hides the arithmetic.
+
+    Examples
+    --------
+    >>> float(toy_critical_latency(70.55e9, 80, 26, bytes_per_parameter=2, bytes_per_second=3.3e12).round(5))
+    0.00427
+    """
+    return toy_latency(
+        parameters,
+        layers,
+        accelerators,
+        0.0,
+        bytes_per_parameter=bytes_per_parameter,
+        bytes_per_second=bytes_per_second,
+        flops_per_second=np.inf,
+        network=network,
+    )
+
+
 class ToyOptimum(NamedTuple):
     """The instance size that decodes fastest, and its speed."""
 
@@ -228,6 +369,73 @@ def toy_minimum_latency(
     size = np.maximum(read / hops, 1.0) ** (2.0 / 3.0)
     spread = 3.0 * hops ** (2.0 / 3.0) * read ** (1.0 / 3.0) - 2.0 * hops
     return ToyOptimum(size, np.where(size > 1.0, spread, read))
+
+
+class FastestCost(NamedTuple):
+    """What a token costs where it is decoded fastest, at the critical batch [accelerator-seconds]."""
+
+    exact: Array
+    """Of the best instance, N* / b* times its latency [s]."""
+    by_reads: Array
+    """Of a large one: three times what reading the weights costs [s]."""
+    by_arithmetic: Array
+    """The same by what arithmetic costs, which at the critical batch is as much [s]."""
+
+
+def toy_cost_at_minimum_latency(
+    parameters: ArrayLike,
+    layers: ArrayLike,
+    *,
+    bytes_per_parameter: float,
+    bytes_per_second: float,
+    flops_per_second: float,
+    reductions: float = 4.0,
+    hop_seconds: float = 1e-6,
+) -> FastestCost:
+    """Accelerator time of a token at the smallest latency of :func:`toy_minimum_latency`.
+
+    Parameters
+    ----------
+    parameters, layers : array_like, shape (...)
+        Parameters [1] and layers [1] of a dense model.
+    bytes_per_parameter : float
+        Stored width of a weight [B].
+    bytes_per_second, flops_per_second : float
+        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
+    reductions : float
+        All-reduces per layer [1].
+    hop_seconds : float
+        Time between neighbours [s].
+
+    Returns
+    -------
+    FastestCost
+        Each of shape (...) [s].
+
+    Notes
+    -----
+    Eqs. (15), (16) and (17) of Erdil (2025): the fastest tokens cost about three times the cheapest, 2 P / C. The exact
+    one is less by a share of 2 / (3 sqrt(N*)).
+
+    Examples
+    --------
+    >>> rates = {"bytes_per_parameter": 2, "bytes_per_second": 3.3e12, "flops_per_second": 1e15}
+    >>> cost = toy_cost_at_minimum_latency(70.55e9, 80, **rates)
+    >>> [round(1e6 * float(seconds)) for seconds in cost], round(float(cost.exact) / (2 * 70.55e9 / 1e15), 2)
+    ([368, 423, 423], 2.61)
+    """
+    best = toy_minimum_latency(
+        parameters,
+        layers,
+        bytes_per_parameter=bytes_per_parameter,
+        bytes_per_second=bytes_per_second,
+        reductions=reductions,
+        hop_seconds=hop_seconds,
+    )
+    batch = critical_batch(bytes_per_parameter, bytes_per_second, flops_per_second)
+    reads = 3.0 * np.multiply(parameters, bytes_per_parameter) / (bytes_per_second * batch)
+    arithmetic = 6.0 * np.asarray(parameters, dtype=float) / flops_per_second
+    return FastestCost(best.accelerators / batch * best.seconds, np.asarray(reads), arithmetic)
 
 
 def toy_asymptotic_latency(

@@ -13,8 +13,6 @@ from . import spellings as spellings
 from . import starting as starting
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
-from .asks import DECODE_STEPS_ONLY as DECODE_STEPS_ONLY
-from .asks import SERVICES_ONLY as SERVICES_ONLY
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName
@@ -70,6 +68,9 @@ from .collectives import Mesh as Mesh
 from .collectives import NcclTree as NcclTree
 from .collectives import ProtocolConstants as ProtocolConstants
 from .collectives import ProtocolName as ProtocolName
+from .counted import check_counted as check_counted
+from .counted import check_of_one_kind as check_of_one_kind
+from .counted import with_defaults as with_defaults
 from .defaults import DEFAULT_ISL as DEFAULT_ISL
 from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
@@ -161,8 +162,6 @@ from .recorded_offers import recorded_offers as recorded_offers
 from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .repository import is_repository as is_repository
 from .scaling import scaled as scaled
-from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
-from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
 from .scenario import OfferedPoints as OfferedPoints
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec

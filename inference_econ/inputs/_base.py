@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -12,7 +12,7 @@ from inference_econ.errors import UnitError
 from inference_econ.inputs._spec import Spec as Spec
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.source import Source
-from inference_econ.inputs.units import EXAMPLES, looks_like_quantity, parse_quantity
+from inference_econ.inputs.units import EXAMPLES, LEAST, looks_like_quantity, parse_quantity
 
 #: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
 _SMALLEST, _LARGEST = 1e-15, 1e24
@@ -20,7 +20,9 @@ _SMALLEST, _LARGEST = 1e-15, 1e24
 _MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
 
 
-def _quantity(unit: str) -> BeforeValidator:
+def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
+    """Read a quantity in a unit; one below the least that there can be lost its unit, and is refused."""
+
     def read(value: object) -> float:
         try:
             number = parse_quantity(value, unit)
@@ -28,6 +30,9 @@ def _quantity(unit: str) -> BeforeValidator:
             raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
         if number and not _SMALLEST <= abs(number) <= _LARGEST:
             problem = f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}"
+            raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+        if 0.0 < number < least:
+            problem = f"{value!r} is {number:g} {unit}, less than there is; write for example {EXAMPLES[unit]!r}"
             raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
         return number
 
@@ -43,10 +48,12 @@ def _no_slip(share: float) -> float:
 
 
 Bytes = Annotated[float, _quantity("B"), Field(gt=0)]
-BytesPerSecond = Annotated[float, _quantity("B/s"), Field(gt=0)]
-FlopsPerSecond = Annotated[float, _quantity("FLOP/s"), Field(gt=0)]
+#: Bytes of the whole memory of a chip.
+Memory = Annotated[float, _quantity("B", LEAST["memory"]), Field(gt=0)]
+BytesPerSecond = Annotated[float, _quantity("B/s", LEAST["B/s"]), Field(gt=0)]
+FlopsPerSecond = Annotated[float, _quantity("FLOP/s", LEAST["FLOP/s"]), Field(gt=0)]
 Seconds = Annotated[float, _quantity("s"), Field(ge=0)]
-Watts = Annotated[float, _quantity("W"), Field(gt=0)]
+Watts = Annotated[float, _quantity("W", LEAST["W"]), Field(gt=0)]
 DollarsPerHour = Annotated[float, _quantity("USD/h"), Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidator(_no_slip)]
 #: A dimension or head count; the scaled variants of the published study are fractional.
@@ -61,6 +68,10 @@ class SourcedSpec(Spec):
     ``sources`` maps a field, or a dotted path to one, to a :class:`Source`; an entry
     covers everything below its field, and the most specific entry counts.
     """
+
+    written: ClassVar[Mapping[str, str]] = {
+        "sources": "write 'sources: {FIELD: {ref: mine, where: where from, kind: assumed}}' for all numbers below FIELD"
+    }
 
     name: str = Field(min_length=1)
     """What a reader calls it."""

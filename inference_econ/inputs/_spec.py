@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
@@ -32,6 +36,8 @@ class Spec(BaseModel):
     #: Where fields are that were elsewhere once, so that who uses the old name is told the new one, or several with
     #: " or " between them.
     moved: ClassVar[Mapping[str, str]] = {}
+    #: What to write where a field is missing that is always written in one way.
+    written: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -94,17 +100,34 @@ class Spec(BaseModel):
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
         """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
         details = error.errors(include_url=False)
+        found = [*details, *cls._behind_kinds(document, details)]
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
-            for detail in details
-            if not _is_echo(detail, details)
+            for detail in found
+            if not _is_echo(detail, found)
         }
         unsourced = cls._further_mistakes(document.data)
         if unsourced and details[0]["type"] == "sources":
             mistakes = {}  # the same again, without a line
         for location, problem in unsourced:
             mistakes.setdefault(location, f"{document.where(location)}: {problem}")
-        return SpecError(sorted(set(mistakes.values()), key=_by_line))
+        return SpecError(sorted(set(mistakes.values()), key=by_line))
+
+    @classmethod
+    def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
+        """Mistakes below a kind that there is not: those that the kind most like it would have."""
+        for detail in details:
+            likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
+            if likely is None:
+                continue
+            location, inside = _in_document(document.data, detail["loc"]), len(detail["loc"])
+            data = deepcopy(document.data)
+            reduce(getitem, location, data)["kind"] = likely  # type: ignore[arg-type]
+            try:
+                cls.model_validate(data)
+            except ValidationError as error:
+                below = error.errors(include_url=False)
+                yield from (other for other in below if other["loc"][:inside] == detail["loc"] != other["loc"])
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
@@ -125,7 +148,8 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if kind == "sources":
         return f"{where}: {context['problem']}"
     if kind == "missing":
-        return f"{where}: {path} is missing"
+        remedy = cls.written.get(str(location[-1]), "")
+        return f"{where}: {path} is missing{remedy and f'; {remedy}'}"
     if kind == "extra_forbidden":
         name = str(location[-1])
         moved = cls.moved.get(name)
@@ -140,7 +164,9 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if kind == "literal_error":
         return f"{where}: {path}: got {given!r}; allowed: {context['expected']}"
     if kind == "union_tag_invalid":
-        return f"{where}: {path}.kind: got {context['tag']!r}; allowed: {context['expected_tags']}"
+        likely = _likely_kind(cls, detail)
+        hint = "" if likely is None else f"did you mean {likely!r}? "
+        return f"{where}: {path}.kind: got {context['tag']!r}; {hint}allowed: {context['expected_tags']}"
     if kind == "union_tag_not_found":
         return f"{where}: {path} needs a 'kind'"
     message = detail["msg"].removeprefix("Value error, ")
@@ -199,6 +225,17 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
     return sorted({name for candidate in classes for name in candidate.model_fields})
 
 
+def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str | None:
+    """The kind that is spelt most like the one given, else the one with most of the other keys, if it has any."""
+    kinds: list[str] = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
+    spelt: list[str] = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
+    if spelt:
+        return spelt[0]
+    keys = set(detail["input"]) - {"kind"}
+    shared = {kind: len(keys & {*_fields_at(cls, (*detail["loc"], kind, ""))}) for kind in kinds}
+    return max(shared, key=shared.__getitem__) if any(shared.values()) else None
+
+
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -218,7 +255,8 @@ def _names(moved: str) -> str:
     return " or ".join(map(repr, moved.split(" or ")))
 
 
-def _by_line(text: str) -> tuple[str, int, str]:
+def by_line(text: str) -> tuple[str, int, str]:
+    """Key by which mistakes are sorted: file, line, words."""
     origin, _, rest = text.partition(":")
     line, _, _ = rest.partition(":")
     return (origin, int(line) if line.isdigit() else 0, text)

@@ -338,6 +338,8 @@ class AssessAsk(Spec):
     """Or: sequences served at the same time [1]."""
     throughput: Positive | None = None
     """Or: output tokens of the deployment [tokens/s]."""
+    presets: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names or paths of further presets, each of which gets its verdict."""
 
     @model_validator(mode="after")
     def _measured_once(self) -> Self:

@@ -39,6 +39,9 @@ class ChipAssumptions(Spec):
     """Sustained share of the memory bandwidth [1]."""
     narrow_math_efficiency: Fraction = 1.0
     """Factor on the share of arithmetic for each halving of the format from 16 bits on [1]."""
+    prefetched_bytes: HeldBytes = 0
+    """Weights that each chip reads ahead while ranks wait for collectives, once per layer, for example into its L2
+    cache (50 MB of an H100); 0: reads and network take turns [B]."""
     products: dict[Dtype, DenseKernel] = Field(default_factory=dict)
     """What kernels of dense products reach, by the format of the weights, or the name of a file in
     ``assumptions/products``. For formats that are not in it, and for attention, the shares above count."""
@@ -121,6 +124,9 @@ class NetworkAssumptions(Spec):
     latency_factor: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)] = 1.0
     """Time of collectives that does not grow with their bytes, waiting included, over that of ``collectives`` and
     ``collective_overhead``: for what-ifs [1]."""
+    hidden: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+    """Share of collectives and hand-offs that passes behind memory reads and arithmetic of the same step, as far as
+    these take so long; 0: they take turns (the study's "conservative assumption") [1]."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
     two_batch_overlap: Literal["never", "with_exchanges", "when_faster"]
@@ -335,6 +341,11 @@ class CapacityAssumptions(Spec):
     host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
     """Share of the layers' weights that lies in the memory of the host, and is read over its link in every step, behind
     the step's other work [1]."""
+    host_cache: Annotated[int | float, Field(ge=0, le=0.99, allow_inf_nan=False)] = 0
+    """Share of the caches of decoding sequences that may lie in the memory of the host: what does not fit beside the
+    weights lies there, and is read over its link in every step, behind the step's other work [1]."""
+    host_memory: str = "dram"
+    """The memory of the host: a tier of ``scenarios/assumptions/tiers``, or a path to one."""
 
 
 class ServingAssumptions(Spec):

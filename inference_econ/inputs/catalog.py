@@ -394,7 +394,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             _graft_files(document)
             if levelled:
                 _graft_levels(document, name)
-        return cls.from_document(document)
+        return _validated(cls, kind, document)
     with of_option("set"):
         if kind == "assumptions":
             _forget_calibration(document)
@@ -405,7 +405,16 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             _apply(document, change, _SINGULAR[kind])
         if kind == "assumptions":
             _graft_files(document)
+        return _validated(cls, kind, document)
+
+
+def _validated(cls: type[SpecT], kind: Kind, document: Document) -> SpecT:
+    """What a document says; names in a scenario are looked up with everything else in it."""
+    if kind != "scenarios":
         return cls.from_document(document)
+    from inference_econ.inputs.scenario_file import scenario_of
+
+    return cast("SpecT", scenario_of(document, meaning))
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:

@@ -42,10 +42,12 @@ class FrontierReading(Spec):
     """Instead: the fastest point at most so many times as expensive as the cheapest [1]."""
     share_of_fastest: Annotated[float, Field(gt=0, le=1)] | None = None
     """Instead: the cheapest point with at least so much of the largest speed [1]."""
+    speed: Positive | None = None
+    """Instead: the cheapest point at least so fast [tokens/s]."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        places = ("at", "cost", "times_cheapest", "share_of_fastest")
+        places = ("at", "cost", "times_cheapest", "share_of_fastest", "speed")
         given = [name for name in places if name in self.model_fields_set]
         if len(given) > 1:
             raise ValueError(f"give one of {', '.join(places)}, got {' and '.join(given)}")
@@ -174,9 +176,10 @@ class ChainReading(Spec):
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
     """What differs from the settings of the basis: hardware that is named gives both rates of arithmetic."""
-    read: Literal["speedup", "over_single", "largest_loss", "share_best"]
-    """Time with all-gathers, or on a single process, over that of the chain; time with the processes that the rule
-    picks over the least, where it is largest; share of the cases in which it picks what is as fast as any."""
+    read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
+    """Time with all-gathers, or on a single process, over that of the chain; bytes of all-gathers over those of the
+    chain; share of the prompt that its first process has; time with the processes that the rule picks over the least,
+    where it is largest; share of the cases in which it picks what is as fast as any."""
     processes: Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, strict=False)]
     """Of the chain, or those that the rule chooses from: one, two and many [1]."""
     prompts: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
@@ -195,7 +198,7 @@ class ChainReading(Spec):
     @model_validator(mode="after")
     def _cases_fit_what_is_read(self) -> Self:
         sizes = len(self.processes), len(self.prompts), len(self.links)
-        of_one = self.read in ("speedup", "over_single")
+        of_one = self.read not in ("largest_loss", "share_best")
         if of_one and sizes != (1, 1, 1):
             raise ValueError(f"{self.read} is that of one number of processes, one prompt and one link")
         if not of_one and len(self.processes) != _CHOICES:

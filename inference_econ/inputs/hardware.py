@@ -7,11 +7,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import (
-    Bytes,
     BytesPerSecond,
     Count,
     DollarsPerHour,
     FlopsPerSecond,
+    Memory,
     SourcedSpec,
     Spec,
     Watts,
@@ -76,7 +76,7 @@ class HardwareSpec(SourcedSpec):
     """Dense peak of every maths unit the chip has [FLOP/s]; a format without a unit is absent."""
     two_to_four_sparsity: bool = False
     """The vendor's headline numbers include 2:4 sparsity, so that each halving of the width must double the peak."""
-    hbm_bytes: Bytes
+    hbm_bytes: Memory
     """Main memory that a program can use [B]."""
     hbm_bytes_per_second: BytesPerSecond
     """Main memory bandwidth [B/s]."""

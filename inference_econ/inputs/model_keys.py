@@ -1,4 +1,4 @@
-"""Short keys that change all layers of a model: ``model.layers``, ``model.kv_heads``, ``model.attention``."""
+"""Short keys that change all layers of a model: ``model.layers``, ``model.kv_heads``, ``model.parallel``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "expert_size": ("feed_forward", "intermediate_size", "experts"),
 }
 #: All short keys.
-SHORT_KEYS = ("layers", *_FIELDS, "attention")
+SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
 #: Sizes of latent attention over the width of a head [1], and KV heads of grouped queries in its place [1]: those of
 #: DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 of heads of 128), and of most models with grouped queries.
 _RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
@@ -39,8 +39,8 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
         A model as a file holds it.
     key : str
         One of :data:`SHORT_KEYS`.
-    value : int or str
-        Layers, heads or experts [1], or a kind of attention.
+    value : int, str or bool
+        Layers, heads or experts [1], a kind of attention, or whether attention and feed-forward block run side by side.
     origin : str
         What to call it in messages.
 
@@ -57,6 +57,11 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     blocks = _blocks(data, origin)
     if key == "attention":
         yield from _attention(blocks, value, origin)
+        return
+    if key == "parallel":
+        if not isinstance(value, bool):
+            raise InputError(f"{origin}: true or false is needed, got {value!r}")
+        yield from ((("blocks", str(at), "parallel"), value) for at in range(len(blocks)))
         return
     number = _whole(value, origin)
     if key == "layers":

@@ -84,9 +84,9 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("e2e", "e2e",
             "Promise: time to the last token, in milliseconds, or for example '10 s', 'p99:10 s'.",
             counted="services", number=True),
-        Option("percentile", "percentile", "Of the promises that do not say: mean, p1 to p99.9 [p90].", default="p90"),
+        Option("percentile", "percentile", "Of the SLOs that do not say: mean, p1 to p99.9 [p90].", default="p90"),
         Option("confidence", "confidence",
-            "Keep each promise with this probability, for example 80: plan with the errors of predictions."),
+            "Meet each SLO with this probability, for example 80: plan with the errors of predictions."),
         Option("any_speed", "flag", "Promise nothing: the cheapest tokens, however slow."),
     ),
     "Model, chip and price": (

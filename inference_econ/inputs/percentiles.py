@@ -97,7 +97,7 @@ def promise(text: str) -> Promise:
         return Promise(None, text)
     which = percentile(head)
     if ":" in time:
-        raise InputError(f"{text!r}: one promise has one percentile; {_EXAMPLE}")
+        raise InputError(f"{text!r}: one SLO has one percentile; {_EXAMPLE}")
     if not time:
         raise InputError(f"{text!r} names no time; {_EXAMPLE}")
     return Promise(which, time)

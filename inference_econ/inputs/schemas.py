@@ -42,7 +42,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """Every field of assumptions by group, with its values in some presets: ``docs/assumptions.md``.
+    """Every field of assumptions by group, with its values in some presets: ``docs/reference/assumptions.md``.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def reference_page() -> str:
         "",
         "Everything that two honest people could set differently, by group, as files under `scenarios/assumptions`",
         "have it. Set one with `--set assumptions.GROUP.FIELD=VALUE`, or in a file of your own that extends a preset",
-        "(`extends: deployable`). `inference-econ assumptions NAME` shows a preset with its sources. This page is",
-        "made of the descriptions of the fields: `inference-econ schema assumptions --page -o docs/assumptions.md`.",
+        "(`extends: deployable`). `inference-econ assumptions NAME` shows a preset with its sources. This page is made",
+        "of the fields' descriptions: `inference-econ schema assumptions --page -o docs/reference/assumptions.md`.",
     ]
     for group, spec in GROUPS.items():
         lines += ["", f"## {group}", "", (spec.__doc__ or "").strip(), ""]

@@ -125,6 +125,8 @@ class Chain(Spec):
     """How many [1]."""
     link: BytesPerSecond | None = None
     """From one to the next, one way [B/s]; absent for a single process."""
+    section: str = ""
+    """Where it was published: how far ours are off is said of each section."""
     printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
     """What was published."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from inference_econ.inputs._base import Bytes, BytesPerSecond, Fraction, Seconds, SourcedSpec
+from inference_econ.inputs._base import BytesPerSecond, Fraction, Memory, Seconds, SourcedSpec
 
 
 class TierSpec(SourcedSpec):
     """One kind of memory of the hosts, by accelerator. All of it is read over the link to the host."""
 
-    bytes_per_accelerator: Bytes
+    bytes_per_accelerator: Memory
     """Capacity for caches [B]."""
     read_bytes_per_second: BytesPerSecond | None = None
     """What the memory itself delivers to each accelerator [B/s]; absent if the link to the host is slower."""

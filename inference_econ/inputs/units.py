@@ -21,6 +21,9 @@ EXAMPLES = {
     "USD/h": "2.10 USD/h",
 }
 
+#: What no chip, memory or link is below, in base units: a smaller number lost its unit or the prefix of it. Much larger
+#: ones may be meant, in a what-if of something that costs no time.
+LEAST = {"memory": 1e6, "B/s": 1e6, "FLOP/s": 1e9, "W": 1.0}
 #: From here on, numbers have commas [1].
 _LONG = 1e4
 #: Beyond, how far a prediction is off says nothing more; of the logarithm [1].

@@ -71,9 +71,9 @@ class AgainstPage(Page):
         kept = [held.kept for held in self.held if held.kept is not None]
         said = f"{sum(inside)} of {len(inside)} numbers lie in their intervals, which hold 80 % of measured values"
         if not kept:
-            return f"{said}; nothing was promised."
-        broken = f"{kept.count(False)} of {len(kept)} promises were broken"
-        return f"{said}; {'all promises were kept' if all(kept) else broken}."
+            return f"{said}; there was no SLO."
+        broken = f"{kept.count(False)} of {len(kept)} SLOs were broken"
+        return f"{said}; {'all SLOs were met' if all(kept) else broken}."
 
     def record(self) -> object:
         """All of it."""

@@ -178,7 +178,7 @@ def assessment_record(assessment: Assessment) -> dict[str, object]:
             calibration=calibration_record(*assessment.subjects()),
         ),
         "dollars_per_accelerator_hour": assessment.setup.dollars_per_accelerator_hour,
-        "verdict": _verdict_record(assessment),
+        "verdict": verdict_record(assessment),
         "measured": asdict(assessment.measured),
         "frontiers": {name: _gap_record(gap, fits=assessment.predicted is not None) for name, gap in gaps.items()},
         "predicted": _point_record(assessment.predicted, assessment.same_size),
@@ -216,8 +216,8 @@ def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     }
 
 
-def _verdict_record(assessment: Assessment) -> dict[str, object]:
-    """Beside the prediction and the frontier, and what that rests on."""
+def verdict_record(assessment: Assessment) -> dict[str, object]:
+    """The verdict as plain data: beside the prediction and the frontier, and what that rests on."""
     predicted, likely = assessment.predicted, assessment.likely_seconds
     return {
         "compared_with": "decode steps" if assessment.requests is None else "services",

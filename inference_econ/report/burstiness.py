@@ -23,7 +23,7 @@ def promises_note(compared: Burstiness, targets: Targets) -> str:
     if not targets.given:
         return burstiness_note(compared, targets)
     broken = targets.broken(compared.other)
-    verdict = "keeps its promises" if broken is None else f"breaks its promise of the {broken.upper()}"
+    verdict = "meets its SLOs" if broken is None else f"breaks its SLO of the {broken.upper()}"
     return (
         f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} the "
         f"first fleet {verdict}: {_instead(compared.assumed, compared.other, targets)}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.deviations import known_errors, outside_of
@@ -82,13 +83,13 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
     """What a reader must not miss, in short: servers like these that do worse, what is unlike them, doubtful prices."""
-    said: dict[str, list[str]] = {}
-    setups = []
-    for instances in subjects:
-        setups.append(instances.setup)
-        for text in (*_worse(instances), *_unlike(instances)):
-            said.setdefault(text, []).append(instances.label)
-    return [*_labelled(said), *_left_out(setups), *generation_remarks(setups), *price_remarks(setups)]
+    worse: dict[str, list[str]] = {}
+    shown = list(subjects)
+    for instances in shown:
+        for text in _worse(instances):
+            worse.setdefault(text, []).append(instances.label)
+    setups = [instances.setup for instances in shown]
+    return [*_labelled(worse), *_unlike(shown), *_left_out(setups), *generation_remarks(setups), *price_remarks(setups)]
 
 
 def _left_out(setups: Iterable[Setup]) -> list[str]:
@@ -149,13 +150,29 @@ def measured(instances: Instances) -> str:
     )
 
 
-def _unlike(instances: Instances) -> list[str]:
-    """That instances are unlike the measurements behind their assumptions, without the reasons."""
-    always, sometimes = outside_of(instances)
-    if not always and not sometimes:
+def _unlike(shown: Sequence[Instances]) -> list[str]:
+    """What the least known of some instances are unlike in, and how far off their times per token may be, in one line.
+
+    Intervals count it already. What only some rows are unlike in stands among the remarks.
+    """
+    unlike = [(instances, always) for instances in shown if (always := outside_of(instances)[0])]
+    if not unlike:
         return []
-    which = "" if always else " for some rows"
-    return [f"Unlike the servers that {instances.setup.assumptions.name} was fitted to: errors may be larger{which}."]
+    (instances, (first, *more)), factor = max(((pair, _factor(pair[0])) for pair in unlike), key=itemgetter(1))
+    others = f", and {len(more)} more" if more else ""
+    known = f"times per token lie within a factor of {factor:.2g} ({100 * LEVEL:.0f} %)"
+    far = known if math.isfinite(factor) else "nobody knows how far off times per token are"
+    which = f"{instances.label}, the least measured of these" if instances.label else "Unlike the measured servers"
+    return [f"{which}: {first}{others}; {far}."]
+
+
+def _factor(instances: Instances) -> float:
+    """How far measured times per token lie from predictions at the wider end of their interval [1]."""
+    errors = known_errors(instances, ("tpot",))
+    if "tpot" not in errors:
+        return math.inf
+    likely, _ = errors["tpot"]
+    return max(likely.high, 1.0 / likely.low)
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:

@@ -175,7 +175,7 @@ def verdict(compared: Comparison) -> str:
     apart = compared.disaggregated.tokens_per_second.max()
     reach = max((float(front.tokens_per_second.max()) for front in compared.aggregated if len(front)), default=0.0)
     if not reach:
-        alone = f"only disaggregated serving keeps the promise, up to {apart:.3g} tokens/s per user"
+        alone = f"only disaggregated serving meets the SLO, up to {apart:.3g} tokens/s per user"
         return f"{_conditions(compared)}: {alone}."
     if not ranges:
         text = f"Disaggregated serving is nowhere more than {100 * NOTICED:.0f} % cheaper"
@@ -197,7 +197,7 @@ def _conditions(compared: Comparison) -> str:
     """The promise and the loads of both."""
     terms = compared.terms
     limit, which = terms.targets.ttft_seconds, terms.targets.percentile_of("ttft")
-    promise = "Without a promised TTFT" if math.isinf(limit) else f"With a TTFT of at most {1e3 * limit:g} ms ({which})"
+    promise = "Without a TTFT SLO" if math.isinf(limit) else f"With a TTFT of at most {1e3 * limit:g} ms ({which})"
     arrivals = "Poisson arrivals" if terms.arrival_scv == 1.0 else f"arrivals of variation {terms.arrival_scv:g}"
     return f"{promise}, {arrivals}, and nothing filled beyond {100 * terms.fullest:g} %"
 
@@ -221,10 +221,10 @@ def _promised_speed(compared: Comparison) -> tuple[str, ...]:
     index, both = compared.at(speed)
     ours = float(compared.disaggregated.dollars[index])
     which = compared.terms.targets.percentile_of("tpot")
-    text = f"At the promised TPOT of {1e3 * limit:g} ms ({which}) disaggregated serving costs "
+    text = f"At the TPOT SLO of {1e3 * limit:g} ms ({which}) disaggregated serving costs "
     text += f"${dollars(ours)} per million output tokens"
     if both is None:
-        return (f"{text}; no aggregated layout keeps the promises.",)
+        return (f"{text}; no aggregated layout meets the SLOs.",)
     theirs = float(compared.aggregated[both[0]].dollars[both[1]])
     return (f"{text}, aggregated ${dollars(theirs)}: a factor of {theirs / ours:.2f}.",)
 
@@ -308,7 +308,7 @@ def _rule(fleet: Fleet, together: Choice | None) -> str:
     best = "serves the most requests" if together is None else "is the cheapest at this rate"
     pools = fleet.pools
     pairs = len(pools.prefill.accelerators) * len(pools.decode.accelerators)
-    return f"It {best} within the promises, of {pairs} pair{'' if pairs == 1 else 's'} of layouts in all ratios."
+    return f"It {best} within the SLOs, of {pairs} pair{'' if pairs == 1 else 's'} of layouts in all ratios."
 
 
 def _rented(fleet: Fleet) -> str:

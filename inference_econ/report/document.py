@@ -88,7 +88,7 @@ _COSTS = (
 _HELD = (
     "Intervals of 80 %, and how many of the measured values they hold. Those of rows that were fitted are somewhat "
     "wide, as they are made for servers that were not; where a row is unlike what was measured, they are those of fits "
-    "that left out its like ([how they are made](confidence.md))."
+    "that left out its like ([how they are made](../howto/confidence.md))."
 )
 _HOW = """\
 Every row of the files in `scenarios/measured` goes through the service model that answers questions: the same steps,
@@ -197,7 +197,7 @@ def document(
         *(line for key in _KEYS for line in (f"### By {key}", *_shown(side_by_side(which, key, MAIN)))),
         "## Overhead of decode steps",
         "With few requests a decode step is mostly launches, latencies of collectives and time of the host. Kernels "
-        "are [counted by engine](launches.md); of an engine, all models should have the same ratio.",
+        "are [counted by engine](../model/kernel_launches.md); of an engine, all models should have the same ratio.",
         *_shown(overhead_table(overheads(report.counted()))),
         "## How rows are predicted",
         _HOW,

@@ -189,7 +189,7 @@ def _explain_why(explanation: Explanation) -> tuple[str, ...]:
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
-        *([_streamed(explanation)] if explanation.streamed_bytes else []),
+        *([_streamed(explanation)] if explanation.streamed_seconds else []),
         *([uneven] if fullest * depth > setup.model.layers else []),
         _interval(explanation),
         *_fast_domain(explanation),
@@ -211,13 +211,14 @@ def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
 
 
 def _streamed(explanation: Explanation) -> str:
-    """What a step reads of the weights that lie in the memory of the host."""
-    seconds, link = explanation.streamed_seconds, explanation.setup.hardware.host_link_bytes_per_second_one_way or 0.0
-    waited = float(np.ravel(explanation.costs.parts["host_weights"])[0])
+    """What a step reads that lies in the memory of the host."""
+    seconds, rate = explanation.streamed_seconds, explanation.setup.host_bytes_per_second
+    waited = float(np.ravel(explanation.costs.parts["host_memory"])[0])
+    read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
+    listed = " and ".join(f"{size / 1e9:.1f} GB of {name}" for name, size in read.items() if size)
     return (
-        f"Each accelerator reads {explanation.streamed_bytes / 1e9:.1f} GB of weights per step from the memory of its "
-        f"host: {1e3 * seconds:.1f} ms at {link / 1e9:g} GB/s, of which {1e3 * (seconds - waited):.1f} ms pass behind "
-        "other work."
+        f"Each accelerator reads {listed} per step from the memory of its host: {1e3 * seconds:.1f} ms at "
+        f"{rate / 1e9:.4g} GB/s sustained, of which {1e3 * (seconds - waited):.1f} ms pass behind other work."
     )
 
 

@@ -145,7 +145,7 @@ def frontier_chart(front: Frontier) -> Plot:
 
     best, lengths = front.preferred(), lengths_of(front)
     lines = [
-        curve_line("decode steps that nothing beats", front.axes(), front.ends(), point_details(front)),
+        curve_line("Pareto frontier of decode steps", front.axes(), front.ends(), point_details(front)),
         Series(
             "largest speed³ / cost",
             [best.tokens_per_second_per_user],

@@ -118,7 +118,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     ]
     why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
     if promised:
-        why.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+        why.append(f"SLO met: requests with {_promises(targets)}; goodput/s: such requests per second.")
         notes += _assured(targets, points)
     why += startable_notes([setup])
     why += caveats.remarks(subjects, SEEN)
@@ -163,15 +163,15 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
 def _unproven(points: Sequence[LoadPoint]) -> list[str]:
     """At which loads the closed forms of the table were doubtful, so that they were played, in words."""
     rates = _doubtful(point for point in points if point.load.played)
-    return [f"{rates}: the simulation has played these loads, and counts there."] if rates else []
+    return [f"{rates}: simulated request by request, and that counts there."] if rates else []
 
 
 def _not_played(points: Sequence[LoadPoint]) -> list[str]:
     """That nothing is played, and at which loads closed forms are doubtful, in words."""
     rates = _doubtful(points)
     return [
-        "Closed forms alone: nothing is played.",
-        *([f"{rates}; leave out --no-simulate to play them."] if rates else []),
+        "Closed forms alone: nothing is simulated.",
+        *([f"{rates}; leave out --no-simulate to simulate them."] if rates else []),
     ]
 
 
@@ -192,7 +192,10 @@ def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
     notes = chances_notes(targets, [point.chances for point in points])
     if targets.confidence is None:
         return notes
-    return [*notes, f"Kept and good/s hold with {100 * targets.confidence:g} %: predictions are that much better."]
+    return [
+        *notes,
+        f"SLO met, goodput/s: with {100 * targets.confidence:g} % predictions are that much better.",
+    ]
 
 
 def _promises(targets: Targets) -> str:
@@ -310,7 +313,7 @@ def _promised(targets: Targets, name: str) -> dict[str, float]:
     if name not in targets.given:
         return {}
     limit = 1e3 * targets.given[name]
-    return {f"promised: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
+    return {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
 
 
 def _drawn(targets: Targets, name: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def most_traffic_table(answer: MostTraffic) -> Table:
         tpot, *chances_column(targets, kept), "binding",
     )  # fmt: skip
     services = [choice.service for choice in answer]
-    together = "With a promised E2E no pools that prefill and decode apart are compared."
+    together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
     table = view(
         service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
         [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
@@ -92,5 +92,5 @@ def most_traffic_table(answer: MostTraffic) -> Table:
 def _within(targets: Targets) -> str:
     """Up to where instances are filled, in words."""
     if targets.given:
-        return "within the promises"
+        return "within the SLOs"
     return f"{100 * targets.fullest:g} % of what is completed"

@@ -77,7 +77,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The answer in some lines above all tables, quiet or not.
+    """The answer in some lines above or below all tables, quiet or not.
 
     Attributes
     ----------

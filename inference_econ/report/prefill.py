@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt
 from inference_econ.answers.prompt_processes import Way
@@ -12,7 +11,7 @@ from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.table import Table, amount, chips_label, remarks, warnings
+from inference_econ.report.table import Table, amount, chips_label, dollars, remarks, warnings
 
 #: What stands where a way cannot be.
 _NONE = "-"
@@ -24,8 +23,9 @@ class PrefillPage(RowsPage[PrefillWays]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Times by way, and what goes over links."""
-        return times_table(self.answer), links_table(self.answer)
+        """Times by way, what goes over links, and dollars where the chip has a price."""
+        tables = times_table(self.answer), links_table(self.answer)
+        return tables if self.answer.setup.price is None else (*tables, dollars_table(self.answer))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
@@ -46,13 +46,15 @@ class PrefillPage(RowsPage[PrefillWays]):
         return (f"{'; '.join(fastest)}.",) if fastest else ()
 
     def setups(self) -> Sequence[Setup]:
-        """What reads the prompts, whatever it costs."""
-        return [replace(self.answer.setup, price=None)]
+        """What reads the prompts."""
+        return [self.answer.setup]
 
 
 def title(ways: PrefillWays) -> str:
     """What is counted, of what, on what."""
-    return heading("One prompt, nothing else on the GPUs", [replace(ways.setup, price=None)], [])
+    prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
+    after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
+    return heading(f"{prompts}{after}, nothing else on the GPUs", [ways.setup], [])
 
 
 def times_table(ways: PrefillWays) -> Table:
@@ -63,7 +65,7 @@ def times_table(ways: PrefillWays) -> Table:
             f"{row.ranks}",
             *(_ms(row.ways.get(name)) for name in WAYS),
             WAYS[row.fastest] if row.ways else _NONE,
-            f"{ways.speed_up(row, row.fastest):.2f}" if row.ways else _NONE,
+            _ratio(ways.speed_up(row, row.fastest) if row.ways else None),
         )
         for row in ways.rows
     )
@@ -72,7 +74,7 @@ def times_table(ways: PrefillWays) -> Table:
     process = "one GPU" if size == 1 else f"one process of {size} GPUs"
     notes = (
         *_missing(ways),
-        f"Speed-up: of the fastest over {process}: {_alone(ways)}.",
+        *([f"Speed-up: of the fastest over {process}: {_alone(ways)}."] if ways.alone else []),
         *caveats.warnings(ways.subjects()),
         *warnings(ways.setup),
     )
@@ -107,12 +109,18 @@ def _missing(ways: PrefillWays) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for row in ways.rows:
         for name, reason in row.missing.items():
-            reasons.setdefault(f"{row.ranks} GPUs, {{}}: {reason}.", []).append(_SHORT[name])
+            of_prompt = row.prompt not in ways.alone and name not in ("tensor", "sequence")
+            case = f"{row.prompt:,} tokens" if of_prompt else f"{row.ranks} GPUs"
+            reasons.setdefault(f"{case}, {{}}: {reason}.", []).append(_SHORT[name])
     return [text.format(", ".join(dict.fromkeys(names))) for text, names in reasons.items()]
 
 
 def _alone(ways: PrefillWays) -> str:
     return ", ".join(f"{prompt} tokens {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
+
+
+def _ratio(speed_up: float | None) -> str:
+    return _NONE if speed_up is None else f"{speed_up:.2f}"
 
 
 def _ms(way: Way | None) -> str:
@@ -133,6 +141,27 @@ def links_table(ways: PrefillWays) -> Table:
     return Table("Over links", columns, rows, why=notes, least=("sequence GB (%)", "even chain GB (%)"))
 
 
+def dollars_table(ways: PrefillWays) -> Table:
+    """What prompts cost by way: all GPUs from start to first token."""
+    rows = tuple(
+        (f"{row.prompt}", f"{row.ranks}", *(_dollars(ways, row.ways.get(name), row.ranks) for name in WAYS), cheapest)
+        for row in ways.rows
+        for cheapest in [_dollars(ways, ways.alone.get(row.prompt), ways.process_chips)]
+    )
+    process = "one GPU" if ways.process_chips == 1 else f"{ways.process_chips} GPUs"
+    columns = ("prompt", "GPUs", *(f"{text} $" for text in _SHORT.values()), f"on {process} $")
+    notes = (
+        "All GPUs are paid for from start to first token, one prompt (or batch) after the other. In a chain the first "
+        "processes are free before the last one ends, and could begin the next prompt.",
+    )
+    return Table("Dollars per 1,000 prompts", columns, rows, why=notes, least=("sequence $", "even chain $"))
+
+
+def _dollars(ways: PrefillWays, way: Way | None, chips: int) -> str:
+    cost = None if way is None else ways.dollars(way, chips)
+    return _NONE if cost is None else dollars(1e3 * cost)
+
+
 def _moved(way: Way | None) -> str:
     if way is None:
         return _NONE
@@ -146,7 +175,7 @@ def _parts(row: SharedPrompt) -> str:
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
     """Speed-ups by way: one chart per number of chips over the prompt, or one over the number of chips."""
-    if len(ways.alone) == 1:
+    if len({row.prompt for row in ways.rows}) == 1:
         return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in ways.rows}, ways)]
     return [
         _plot(f"{ranks} GPUs", "prompt (tokens)", {row.prompt: row for row in ways.rows if row.ranks == ranks}, ways)
@@ -159,11 +188,11 @@ def _plot(name: str, x_label: str, rows: Mapping[int, SharedPrompt], ways: Prefi
         Series(
             text,
             [float(x) for x, _ in each],
-            [ways.speed_up(row, key) for _, row in each],
+            [speed_up for _, row in each if (speed_up := ways.speed_up(row, key)) is not None],
             details=_details([row.ways[key] for _, row in each]),
         )
         for key, text in WAYS.items()
-        if (each := [(x, row) for x, row in rows.items() if key in row.ways])
+        if (each := [(x, row) for x, row in rows.items() if key in row.ways and row.prompt in ways.alone])
     ]
     process = "one GPU" if ways.process_chips == 1 else f"one process of {ways.process_chips} GPUs"
     return Plot(name, x_label, f"speed-up over {process}", tuple(lines), "x")

@@ -8,7 +8,7 @@ from inference_econ.answers.chances import Chances
 from inference_econ.answers.promises import Targets
 from inference_econ.report.fields import Column
 
-_COLUMN = "holds %"
+_COLUMN = "P(SLO) %"
 #: Ends of what is known of errors, and how they are written.
 _ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
 
@@ -40,7 +40,7 @@ def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
         return [_meaning(targets, shown)]
     names = " or ".join(name.upper() for name in targets.given)
     return [
-        f"Nobody knows how probable it is that a promised {names} is kept: these assumptions were fitted to no such "
+        f"Nobody knows how probable it is that the SLO of {names} is met: these assumptions were fitted to no such "
         "measurement. Take a fitted profile, or fit one: inference-econ calibrate."
     ]
 
@@ -56,7 +56,7 @@ def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
     traffic = f"; it carries the traffic with {_percent(min(carried))} %{worst}" if carried else ""
     unknown = any(getattr(each, name) is None for each in shown for name in targets.given)
     mark = "; ?: nobody knows" if unknown else ""
-    return f"Holds %: probability that a measured server keeps the promised {names}, each by itself{mark}{traffic}."
+    return f"P(SLO) %: probability that a measured server meets the SLO of {names}, each by itself{mark}{traffic}."
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:

@@ -61,7 +61,7 @@ class RecommendationPage(RowsPage[Recommendation]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """What deployments cost against what their users wait, the cheapest marked."""
-        title = f"What do deployments that keep the promises cost?\n{recommend_title(self.answer, self.answer.targets)}"
+        title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def question(self) -> str:
@@ -101,7 +101,7 @@ class RecommendationPage(RowsPage[Recommendation]):
 
 def _rule(layouts: int, targets: Targets) -> list[str]:
     """By which rule the rows were chosen, and what binds them."""
-    kept = "keep the promises" if targets.given else f"are at most {100 * targets.fullest:g} % full"
+    kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
     return [
         f"Of {layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
         f"cheapest (--tp, --pp, --dp and --ep take others); "
@@ -226,7 +226,7 @@ def _cost_over(name: str, choices: Sequence[AnyChoice], targets: Targets) -> Plo
     for chip in dict.fromkeys(record["hardware"] for record in others):
         of_chip = [record for record in others if record["hardware"] == chip]
         series.append(_points(f"further: {chip}", wait, of_chip, which))
-    marks = {} if limit is None else {f"promised {name.upper()} {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
+    marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
     return Plot(_WAITS[name], f"{name.upper()} {which} [ms]", "US dollars per hour", tuple(series), marks=marks)
 
 
@@ -242,7 +242,7 @@ def _idle(best: AnyChoice) -> list[str]:
     if best.binding not in NAMES or best.load.utilization >= _IDLE:
         return []
     return [
-        f"The first fleet is {100 * best.load.utilization:.2g} % busy: the promised {best.binding.upper()} is all but "
+        f"The first fleet is {100 * best.load.utilization:.2g} % busy: the {best.binding.upper()} SLO is all but "
         "that of an idle server, and a slightly longer one takes far fewer GPUs."
     ]
 
@@ -261,7 +261,7 @@ def _played(choices: Sequence[AnyChoice]) -> list[str]:
     if not rows:
         return []
     which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
-    return [f"{which}: played request by request, as closed forms are not within 10 % there."]
+    return [f"{which}: simulated request by request, as closed forms are not within 10 % there."]
 
 
 def choice_label(choice: AnyChoice) -> str:

@@ -10,10 +10,7 @@ import numpy as np
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 from inference_econ.serving import Estimate
-from inference_econ.studies.sampling_rule import Check, Fit
-
-#: Smaller probabilities of such a difference say that the distributions are not equal [1].
-_UNLIKELY = 1e-3
+from inference_econ.studies.sampling_rule import UNLIKELY, Check, Fit
 
 
 @dataclass(frozen=True)
@@ -41,10 +38,11 @@ def check_table(check: Check) -> Table:
         rows.append((str(position + 1), *_fit_cells(fit), *share))
     rows.append(("all", *_fit_cells(check.fit), "", ""))
     columns = ("position", "tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")
-    verdict = "agree with" if check.fit.p_value >= _UNLIKELY else "DIFFER from"
+    verdict = "EXACT: the tokens have" if check.exact else "NOT EXACT: the tokens do not have"
     meets = "inside" if check.tokens.agrees(check.expected_tokens) else "OUTSIDE"
     notes = (
-        f"The tokens {verdict} the target's distribution: chi-square p-value {check.fit.p_value:.3g}.",
+        f"{verdict} the target's distribution, as far as {check.fit.tokens:,} draws tell: chance alone differs as much "
+        f"or more in {_share(check.fit.p_value)} of such checks (chi-square; below {_share(UNLIKELY)}: not exact).",
         f"Tokens per round: {check.expected_tokens:.5f} by formula, {check.tokens.value:.5f} ± "
         f"{check.tokens.half_width:.5f} drawn (95 % confidence): {meets} the interval.",
     )
@@ -77,6 +75,7 @@ def check_record(check: Check) -> dict[str, object]:
         "vocabulary": check.vocabulary,
         "draft_length": check.draft_length,
         "rounds": check.rounds,
+        "exact": check.exact,
         "p_value": check.fit.p_value,
         "expected_tokens_per_round": check.expected_tokens,
         "drawn_tokens_per_round": check.tokens.value,
@@ -84,6 +83,10 @@ def check_record(check: Check) -> dict[str, object]:
         "positions": fits,
         "acceptance": accepted,
     }
+
+
+def _share(probability: float) -> str:
+    return f"{100 * probability:.2g} %"
 
 
 def _fit_cells(fit: Fit) -> tuple[str, str, str, str]:

@@ -13,9 +13,10 @@ from inference_econ.engine import Setup, WholeLayouts, bounds
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess
 from inference_econ.report.assess import AssessmentPage
+from inference_econ.report.assess_findings import verdict
 from inference_econ.report.curves import assumed, curve_columns, curves_title, setups_of, stacked, warned
 from inference_econ.report.offered import offer_records, offers_frame, offers_tables
-from inference_econ.report.page import AnswerPage, Page, Pieces
+from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result
@@ -34,6 +35,10 @@ class ScenarioPage(AnswerPage[Result]):
         """Every table, in the order of reading."""
         return scenario_tables(self.answer)
 
+    def blocks(self) -> Sequence[Block]:
+        """The tables, and at the end the verdicts on a measured deployment."""
+        return (*self.tables(), *(Headline(verdict(assessment)) for assessment in self.answer.assessments))
+
     def record(self) -> object:
         """Rows, curves, published cells and sources."""
         return result_record(self.answer)
@@ -46,7 +51,8 @@ class ScenarioPage(AnswerPage[Result]):
         """The tables; with their titles where several are no panels of one figure."""
         tables = self.tables()
         titled = len(tables) > 1 and not self.answer.panels
-        return "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
+        text = "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
+        return text + "".join(f"\n{line}\n" for item in self.answer.assessments for line in verdict(item))
 
     def draw(self, path: str) -> None:
         """Draw the figure."""
@@ -241,6 +247,7 @@ def result_record(result: Result) -> dict[str, object]:
         record["charts"] = [chart.record() for chart in result.charts]
     if result.assessment is not None:
         record["assessment"] = assess.assessment_record(result.assessment)
+        record["verdicts"] = {item.setup.assumptions.name: assess.verdict_record(item) for item in result.assessments}
     if result.panels:
         record["panels"] = [result_record(panel) for panel in result.panels]
     record["cells"] = [cell.record() for cell in cells(result)]

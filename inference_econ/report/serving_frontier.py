@@ -250,7 +250,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     unit = 1e3 if y == "power" else 1.0
     band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
     details = point_details(front)
-    line = Series("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
+    line = Series("Pareto frontier of services", speed.tolist(), (metric / unit).tolist(), band=band, details=details)
     preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
     alike = [drawn] if measured_alike(front) else []

@@ -30,7 +30,7 @@ PART_NAMES = {
     "pipeline": "pipeline hand-offs",
     "launches": "kernel launches",
     "host": "host per step",
-    "host_weights": "weights from the host",
+    "host_memory": "reads from the host",
     "measured": "as measured, beside these",
     "draft": "proposing tokens",
     "prefill": "prompts of others",

@@ -125,7 +125,7 @@ def _range(answer: WhatIf) -> str:
 
 
 def _counted(answer: WhatIf) -> str:
-    return f"Per cent for each per cent of the input, over {_range(answer)} of it; the best layout at every value."
+    return f"Elasticities: per cent for each per cent of the input, over {_range(answer)} of it; best layouts."
 
 
 def _why(answer: WhatIf) -> tuple[str, ...]:

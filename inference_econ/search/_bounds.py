@@ -44,7 +44,8 @@ def hold(assumptions: Assumptions) -> bool:
     - ``network.link_domains: whole`` or ``exact``: placed ranks may touch fewer domains where there are more of them;
     - ``experts.redundant: null``: chips that hold copies have more work the more of them there are;
     - ``layout.residual_stream: whole``: norms have less work where more ranks share them;
-    - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half.
+    - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half;
+    - ``network.hidden: 0`` and ``chip.prefetched_bytes: 0``: communication would hide behind work.
     """
     layout, experts = assumptions.layout, assumptions.experts
     return (
@@ -52,6 +53,7 @@ def hold(assumptions: Assumptions) -> bool:
         and (experts.parallel_counts, experts.all_to_all_traffic) == ("requests", "as_all_reduce")
         and (experts.replicated_tokens, experts.spread, experts.imbalance) == ("exchanged", "even", 1)
         and (assumptions.network.two_batch_overlap, experts.redundant) == ("never", None)
+        and (assumptions.network.hidden, assumptions.chip.prefetched_bytes) == (0, 0)
         and assumptions.network.link_domains != "placed"
     )
 

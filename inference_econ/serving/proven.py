@@ -1,6 +1,6 @@
 """Loads that closed forms are proven for, and others played request by request.
 
-The limits are read off the player: see "Streams of requests" in docs/closed_loop.md.
+The limits are read off the player: see "Streams of requests" in docs/evidence/closed_loop.md.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
 def _with_room(needed: Memory, batch: Array) -> Array:
     """Requests of the mean context that have room in an instance, from what some need [1]."""
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
-    return np.asarray(room / ((needed.kv_bytes - needed.prefix_bytes) / batch))
+    own = needed.kv_bytes - needed.prefix_bytes
+    beside, paged = room / (own / batch), (room + needed.host_bytes) / ((own + needed.pageable_bytes) / batch)
+    return np.asarray(np.where(needed.pageable_bytes > 0.0, np.minimum(beside, paged), beside))
 
 
 def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Callable[[Array], Array]:

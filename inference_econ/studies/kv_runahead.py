@@ -24,6 +24,8 @@ METHODS: Mapping[str, str] = {
     "searched": "searched parts",
     "interpolated": "interpolated parts",
 }
+#: Errors that are small, and large ones [%].
+_NEAR, _FAR = 10, 25
 #: Points of a line.
 _POINTS = 17
 
@@ -164,7 +166,7 @@ def _published(ask: RunaheadAsk, times: Times) -> CellTable:
                     values = (ours[name], _speedup(ours) if columns[1] in printed else "")
                     rows.append(CellRow((chain.label, row.context, METHODS[name]), values, printed))
     names = ("processes", "prompt", "method")
-    notes = (*_summaries(columns, rows), *ask.notes)
+    notes = (*_summaries(ask, columns, rows), *ask.notes)
     return CellTable("Published times to the first token", names, columns, tuple(rows), notes, errors=True)
 
 
@@ -172,24 +174,33 @@ def _speedup(times: Mapping[str, float]) -> float:
     return times["all_gather"] / times["searched"]
 
 
-def _summaries(columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
-    """How far ours are from the published values, by chain and in all."""
+def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
+    """How far ours are from the published values, by chain, by section and in all."""
     errors: dict[str, list[float]] = {}
+    sections: dict[str, list[float]] = {}
+    of = {chain.label: chain.section for chain in ask.chains}
     for row in rows:
         for column, value in zip(columns, row.values, strict=True):
             if column in row.printed and not isinstance(value, str):
-                errors.setdefault(str(row.names[0]), []).append(100.0 * (value / float(row.printed[column]) - 1.0))
+                error = 100.0 * (value / float(row.printed[column]) - 1.0)
+                errors.setdefault(str(row.names[0]), []).append(error)
+                sections.setdefault(of[str(row.names[0])], []).append(abs(error))
     texts = [
         f"{label}: ours are {min(some):+z.0f} to {max(some):+z.0f} % off, {median(map(abs, some)):.0f} % in the median."
         for label, some in errors.items()
     ]
-    sizes = [abs(error) for some in errors.values() for error in some]
-    if sizes:
-        near = sum(size <= 10.0 for size in sizes)
-        texts.append(
-            f"{near} of {len(sizes)} published values are met within 10 %; the median is {median(sizes):.0f} %."
-        )
-    return texts
+    texts += [_met(f"section {section}", sizes) for section, sizes in sections.items() if section]
+    sizes = [size for some in sections.values() for size in some]
+    return [*texts, _met("all sections", sizes)] if sizes else texts
+
+
+def _met(where: str, sizes: list[float]) -> str:
+    """How many of some errors are small, and how large they are [%]."""
+    near, far = sum(size <= _NEAR for size in sizes), sum(size > _FAR for size in sizes)
+    return (
+        f"Of {where}, {near} of {len(sizes)} published values are met within {_NEAR} %, and {far} are off by more than "
+        f"{_FAR} %; the median is {median(sizes):.0f} %."
+    )
 
 
 def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTable:

@@ -7,9 +7,8 @@ from typing import cast
 
 from inference_econ.answers.settings import setup_of
 from inference_econ.errors import InputError
-from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys
+from inference_econ.inputs import SPECIFICATIONS, ModelSpec, Settings, model_keys, with_defaults
 from inference_econ.inputs.options import OPTIONS
-from inference_econ.studies.settings import with_defaults
 
 #: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
 SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)
@@ -23,7 +22,7 @@ def number(settings: Settings, name: str) -> float:
     Parameters
     ----------
     settings : Settings
-        The question; what it leaves out is :data:`inference_econ.studies.settings.DEFAULTS`.
+        The question; what it leaves out is :data:`inference_econ.inputs.counted.DEFAULTS`.
     name : str
         A setting of :data:`SETTINGS`, or a number of a specification as what-ifs name it, ``hardware.FIELD``,
         ``model.FIELD`` or ``assumptions.FIELD``.

@@ -104,7 +104,7 @@ class Result(Shown):
         What was asked.
     exhibits : tuple
         What there is to see, in order. Of frontiers a :class:`Curve` per series and the offers beside them, of tables
-        and their charts each by itself, of a measured deployment its :class:`Assessment`, of a study its
+        and their charts each by itself, of a measured deployment an :class:`Assessment` per preset, of a study its
         :class:`Study`, of figures side by side a :class:`Result` each.
     sources : tuple of UsedSource
         What the numbers rest on.
@@ -153,9 +153,14 @@ class Result(Shown):
         return self._of(Result)
 
     @property
+    def assessments(self) -> tuple[Assessment, ...]:
+        """Of a measured deployment: under its own preset, and under the further ones."""
+        return self._of(Assessment)
+
+    @property
     def assessment(self) -> Assessment | None:
-        """Of a measured deployment, if that was asked for."""
-        return next(iter(self._of(Assessment)), None)
+        """The first of them, if that was asked for."""
+        return next(iter(self.assessments), None)
 
     @property
     def study(self) -> Study | None:

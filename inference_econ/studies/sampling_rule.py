@@ -20,6 +20,8 @@ from inference_econ.serving import Estimate
 
 #: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
 _FEWEST = 5.0
+#: Differences that are less likely by chance say that the distributions are not equal [1].
+UNLIKELY = 1e-3
 #: Random numbers that are held at a time [1].
 _AT_ONCE = 4_000_000
 #: What a round takes for each proposal, and for each token of the vocabulary at the positions that usual rounds reach
@@ -94,9 +96,14 @@ class Check:
             sum(fit.degrees for fit in self.fits),
         )
 
+    @property
+    def exact(self) -> bool:
+        """Whether all that the drawn tokens differ from the target's distribution may be chance."""
+        return self.fit.p_value >= UNLIKELY
+
 
 def check(
-    target: npt.ArrayLike, draft: npt.ArrayLike, draft_length: int, *, rounds: int = 100_000, seed: int = 0
+    target: npt.ArrayLike, draft: npt.ArrayLike, draft_length: int, *, rounds: int = 1_000_000, seed: int = 0
 ) -> Check:
     """Draw tokens by speculative sampling, and compare them with the target and with the formulas.
 

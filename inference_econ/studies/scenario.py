@@ -15,8 +15,6 @@ from inference_econ.answers.sources import UsedSource, priced_sources, setup_sou
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
-    DECODE_COLUMNS,
-    SERVICE_COLUMNS,
     AssessAsk,
     ClaimsAsk,
     FamilyAsk,
@@ -30,16 +28,16 @@ from inference_econ.inputs import (
     SquareRootAsk,
     StepsAsk,
     SweepAsk,
-    TableSpec,
     ToyAsk,
     UncertaintyAsk,
     catalog,
+    check_of_one_kind,
 )
 from inference_econ.studies import closed_models, families, kv_runahead, latent_attention, steps, uncertainty
 from inference_econ.studies.claims import answered
 from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
-from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
+from inference_econ.studies.settings import assessment_of, shared_frontier
 from inference_econ.studies.sweep.combinations import check_work, combinations_of
 from inference_econ.studies.sweep.stored import in_memory
 from inference_econ.studies.sweep.workers import alone
@@ -83,7 +81,9 @@ class _Run:
     progress: Progress | None
 
     def frontiers(self, ask: FrontierAsk) -> Result:
-        _check_of_one_kind(ask, self.scenario.table)
+        table = self.scenario.table
+        shown = () if table is None else (column.key for column in table.columns)
+        check_of_one_kind((series.settings.over(ask.common) for series in ask.series), shown)
         return self._drawn(ask, _curve)
 
     def toy(self, ask: ToyAsk) -> Result:
@@ -117,8 +117,10 @@ class _Run:
         return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
-        assessment = assessment_of(ask, progress=self.progress)
-        return self._result([assessment], priced_sources(assessment.setup))
+        """The measured deployment under its own preset, and under the further ones."""
+        further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
+        assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
+        return self._result(assessments, (used for item in assessments for used in priced_sources(item.setup)))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
         parameters = np.array([float(model.parameters) for model in ask.measured])
@@ -220,21 +222,6 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
 def _curve(label: str, settings: Settings) -> Curve:
     front = shared_frontier(settings)
     return Curve(label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front, sources(front))
-
-
-def _check_of_one_kind(ask: FrontierAsk, table: TableSpec | None) -> None:
-    """Refuse to put services beside decode steps, and columns that one of them does not have."""
-    kinds = {with_defaults(series.settings.over(ask.common)).counts_decode_steps for series in ask.series}
-    if len(kinds) > 1:
-        raise InputError(
-            "some series count decode steps alone, others services with their prefill; say decode_only for all of "
-            "them, in 'common'"
-        )
-    shown = () if table is None else table.columns
-    odd = [column.key for column in shown if column.key in (SERVICE_COLUMNS if kinds == {True} else DECODE_COLUMNS)]
-    if odd:
-        other, what = ("services", "leave it out") if kinds == {True} else ("decode steps", "add decode_only: true")
-        raise InputError(f"table: the column {odd[0]!r} is one of {other}, which these series are not; {what}")
 
 
 def _panel(name: str) -> Scenario:

@@ -12,33 +12,13 @@ from inference_econ.answers.market import RECIPE, market
 from inference_econ.answers.operating_point import Observation, instances_of
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
-from inference_econ.errors import InputError
-from inference_econ.inputs import (
-    DECODE_STEPS_ONLY,
-    DEFAULT_ISL,
-    DEFAULT_OSL,
-    MEAN_CONTEXT,
-    SERVICES_ONLY,
-    AssessAsk,
-    Settings,
-    Traffic,
-    catalog,
-)
+from inference_econ.inputs import MEAN_CONTEXT, AssessAsk, Settings, Traffic, catalog, check_counted, with_defaults
 from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
 
-#: What a scenario assumes where neither the caller nor its file says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
-
-
-def with_defaults(settings: Settings) -> Settings:
-    """Settings with the defaults; a context that is set replaces the default lengths."""
-    known = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
-    return Settings(**known).over(DEFAULTS)
-
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """The frontier that some settings describe; what they leave out is :data:`DEFAULTS`.
+    """The frontier that some settings describe; what they leave out is :data:`inference_econ.inputs.counted.DEFAULTS`.
 
     Of services, unless decode steps alone are asked for or the grid is that of the published study.
 
@@ -57,7 +37,7 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
         If there is no feasible plan, or none keeps the promises.
     """
     filled = with_defaults(settings)
-    _check_counted(filled)
+    check_counted(filled)
     setup = setup_of(filled)
     speculation = speculation_of(filled, setup)
     space = space_of(filled)
@@ -79,27 +59,6 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     )
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     return decode_frontier(setup, traffic, space, speculation=speculation, sampling=sampling)
-
-
-def _check_counted(filled: Settings) -> None:
-    """Refuse settings that mean nothing for what is counted.
-
-    Raises
-    ------
-    InputError
-        Naming the first, with what to write instead.
-    """
-    if filled.decode_only is False and filled.grid == "paper":
-        raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")
-    if filled.counts_decode_steps:
-        stray = next((name for name in SERVICES_ONLY if getattr(filled, name) is not None), None)
-        why = "the study's grid counts" if filled.grid == "paper" else "decode_only: true counts"
-        if stray is not None:
-            raise InputError(f"{stray} is said of services, and {why} decode steps alone; leave one of them out")
-        return
-    stray = next((name for name in DECODE_STEPS_ONLY if getattr(filled, name) is not None), None)
-    if stray is not None:
-        raise InputError(f"{stray} is said of decode steps alone, and this counts services; add decode_only: true")
 
 
 _cached_frontier = lru_cache(maxsize=256)(frontier_of)

@@ -14,9 +14,8 @@ from inference_econ.answers.sources import priced_sources
 from inference_econ.engine import Plans, Setup, Space, memory
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
-from inference_econ.inputs import Settings, ToyAsk
+from inference_econ.inputs import Settings, ToyAsk, with_defaults
 from inference_econ.studies.results import Curve
-from inference_econ.studies.settings import with_defaults
 
 
 class _Points(NamedTuple):
@@ -40,7 +39,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     label : str
         Of the series.
     settings : Settings
-        Of the series; what they leave out is :data:`inference_econ.studies.settings.DEFAULTS`.
+        Of the series; what they leave out is :data:`inference_econ.inputs.counted.DEFAULTS`.
 
     Returns
     -------

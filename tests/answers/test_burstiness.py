@@ -71,8 +71,8 @@ def test_it_is_said_with_numbers(crowds: Burstiness) -> None:
 def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
     kept = Targets(ttft_seconds=100.0)
     broken = Targets(tpot_seconds=crowds.assumed.tpot_seconds["p90"] * 1.001)
-    assert "the first fleet keeps its promises: TTFT p90" in promises_note(crowds, kept)
-    assert "the first fleet breaks its promise of the TPOT: TTFT p90" in promises_note(crowds, broken)
+    assert "the first fleet meets its SLOs: TTFT p90" in promises_note(crowds, kept)
+    assert "the first fleet breaks its SLO of the TPOT: TTFT p90" in promises_note(crowds, broken)
     assert promises_note(crowds, Targets()) == burstiness_note(crowds, Targets())
 
 

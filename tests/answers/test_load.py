@@ -105,12 +105,12 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     free = usual_service(offer, Targets())[0]
     assert free.states.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
     quick, kept = usual_service(offer, Targets(tpot_seconds=0.007))
-    assert kept == ("the cheapest per token when full that keeps the promises", len(offer))
+    assert kept == ("the cheapest per token when full that meets the SLOs", len(offer))
     assert quick.states.tpot_seconds[0] <= 0.007
     assert usual_service(offer, Targets(e2e_seconds=60.0))[1] == kept
     # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
     never, pick = usual_service(offer, Targets(tpot_seconds=1e-6))
-    assert pick.rule.endswith(", as none keeps the promises")
+    assert pick.rule.endswith(", as none meets the SLOs")
     assert never.accelerators == free.accelerators
 
 
@@ -121,7 +121,16 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     table = load_table(points(), PROMISED)
     assert table.columns == (
         *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p90 ms", "TTFT p99 ms"),
-        *("TPOT p50 ms", "TPOT p90 ms", "TPOT p99 ms", "E2E p99 s", "kept %", "good/s", "$/M tokens", "$/M output"),
+        *(
+            "TPOT p50 ms",
+            "TPOT p90 ms",
+            "TPOT p99 ms",
+            "E2E p99 s",
+            "SLO met %",
+            "goodput/s",
+            "$/M tokens",
+            "$/M output",
+        ),
     )
     assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
     assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
@@ -129,7 +138,7 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     assert "1 x NVIDIA H100 SXM5 80GB, tp1 (sglang, trtllm, vllm): $2.00 per hour, idle or not" in text
     assert "SATURATED at " in text
     assert "queues grow without end" in text
-    assert "Kept: requests with TTFT <= 100 ms and TPOT <= 20 ms" in text
+    assert "SLO met: requests with TTFT <= 100 ms and TPOT <= 20 ms" in text
     assert table.title.startswith("A fleet under load: Llama 3.1 8B on NVIDIA H100")
     assert "1000 input tokens, 200 output tokens; p90 TTFT <= 100 ms and TPOT <= 20 ms" in table.title
 
@@ -138,7 +147,7 @@ def test_a_table_without_saturation_and_promises() -> None:
     service = service_of()
     few = sweep(service, [1.0, 2.0])
     table = load_table(few, Targets())
-    assert "kept %" not in table.columns
+    assert "SLO met %" not in table.columns
     assert f"It completes {service.most_requests_per_second:.4g} requests/s at most." in table.every_note
     assert not any("SATURATED" in note for note in table.every_note)
 
@@ -194,7 +203,7 @@ def test_charts_of_latencies_and_cost() -> None:
     under = {scv: loads_under(shown, scv, 1.0) for scv in (1.0, bursts.other_scv)}
     others = under[10.0]
     first, each, cost = load_charts(shown, under, Targets(ttft_seconds=0.5))
-    assert (first.promises, each.promises) == ({"promised: p90 TTFT <= 500 ms": 500.0}, {})
+    assert (first.promises, each.promises) == ({"SLO: p90 TTFT <= 500 ms": 500.0}, {})
     poisson, crowds = "Poisson (--arrival-scv 1)", "bursty (--arrival-scv 10)"
     labels = [f"{which}, {kind}" for kind in (poisson, crowds) for which in ("p50", "p90")]
     assert [line.label for line in first.lines] == [line.label for line in each.lines] == labels
@@ -221,7 +230,7 @@ def test_nothing_is_played_where_that_is_asked_for() -> None:
     assert [point.simulated for point in curve.points] == [None, None]
     page = LoadPage(curve)
     (table,) = page.tables()
-    assert "Closed forms alone: nothing is played." in table.notes
+    assert "Closed forms alone: nothing is simulated." in table.notes
     assert any(f"At {almost_full:.4g} requests/s" in note and "leave out --no-simulate" in note for note in table.notes)
     drawn = page.record()
     assert isinstance(drawn, dict)

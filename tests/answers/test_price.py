@@ -29,7 +29,7 @@ def at_price(service: Service, dollars: float) -> Service:
     return replace(service, setup=replace(service.setup, price=dollars))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(names, st.floats(0.001, 1.5), st.floats(0.01, 50.0), st.integers(1, 7), st.sampled_from((0.0, 1.0, 4.0)))
 def test_costs_add_up_to_the_bill(name: str, share: float, dollars: float, replicas: int, scv: float) -> None:
     service = SERVICES[name]()
@@ -51,7 +51,7 @@ def test_costs_add_up_to_the_bill(name: str, share: float, dollars: float, repli
     assert found.tokens_per_hour == pytest.approx({kind: hourly * count for kind, count in counts.items()})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(names, st.floats(0.05, 0.9), st.floats(1.1, 10.0))
 def test_prices_are_linear_in_the_price_of_a_chip_and_of_idle_time(name: str, share: float, factor: float) -> None:
     service = SERVICES[name]()
@@ -88,7 +88,7 @@ def test_cached_tokens_are_cheaper_than_new_ones_and_dearer_than_none() -> None:
     assert found.average["output"] > found.average["input"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(names, st.floats(1.0, 300.0))
 def test_the_time_of_a_request_is_that_between_completions(name: str, in_flight: float) -> None:
     service = SERVICES[name]()

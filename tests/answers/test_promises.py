@@ -68,7 +68,7 @@ def test_probabilities_are_those_of_what_is_promised() -> None:
     assert chances(service, load, tight)[:2] == pytest.approx(chances(service, load, other)[:2])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(names, names, st.floats(1.05, 3.0), st.floats(1.05, 3.0))
 def test_what_is_recommended_keeps_each_promise(ttft: str, tpot: str, wait: float, slower: float) -> None:
     layouts = offer_of(most=2)
@@ -85,7 +85,7 @@ def test_what_is_recommended_keeps_each_promise(ttft: str, tpot: str, wait: floa
     assert best.service.requests == layouts.requests
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(names, names, st.floats(1.0, 4.0))
 def test_the_rate_of_two_promises_is_the_less_of_both(ttft: str, tpot: str, factor: float) -> None:
     layouts = offer_of(most=2)

@@ -54,7 +54,7 @@ def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> floa
     return best
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(tuple(OFFERS)),
     st.floats(-1.0, 1.3),
@@ -136,7 +136,7 @@ def test_tighter_promises_are_never_cheaper() -> None:
     assert more == sorted(more)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.sampled_from(tuple(OFFERS)), st.floats(0.05, 1.0), percentiles)
 def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -> None:
     found = OFFERS[name]()

@@ -141,7 +141,7 @@ def test_a_mistake_is_said_beside_its_control_until_it_is_mended(page: Page, ser
     typed(page, "Input tokens", "-5")
 
     assert "-5" in wrong(control)
-    expect(page.locator("#status")).to_contain_text("-5")
+    expect(page.locator(".error").first).to_contain_text("-5")
     typed(page, "Input tokens", "1500")
     expect(control).not_to_have_attribute("aria-invalid", "true", timeout=PATIENCE_MS)
     expect(page.locator(".error")).to_have_count(0)
@@ -280,3 +280,27 @@ def test_a_configuration_that_is_not_understood_is_said_beside_the_model(page: P
     _paste(page, json.dumps({**CONFIG, "model_type": "unheard_of"}))
 
     assert "unheard_of" in wrong(page.get_by_role("group", name="Series A").locator("[name=model]"))
+
+
+def test_another_model_begins_in_the_formats_that_it_is_published_in(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    page.locator("[name=model]").first.select_option("qwen3_8b")
+
+    expect(page.locator("[name=weights]").first).to_have_value("")
+    expect(commands(page, "compare")).to_contain_text("qwen3_8b", timeout=PATIENCE_MS)
+    assert page.locator(".error").count() == 0
+
+
+def test_on_a_phone_the_picture_comes_before_the_controls(page: Page, server: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, server)
+
+    tops = [
+        box["y"]
+        for locator in (panel(page, "compare"), page.locator("#question"), panel(page, "explain"))
+        if (box := locator.bounding_box()) is not None
+    ]
+    assert len(tops) == 3
+    assert tops == sorted(tops)
+    assert tops[0] < 844

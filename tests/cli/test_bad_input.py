@@ -272,7 +272,7 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
             r"KV cache > 85.5 GB; at least 2 accelerators would do",
         ),
         (
-            ["frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--set", "hardware.hbm_bytes=1 B"],
+            ["frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--set", "hardware.hbm_bytes=1 MB"],
             r"nothing fits: .* at most 262144 ",
         ),
         (

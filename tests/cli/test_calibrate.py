@@ -123,9 +123,7 @@ def test_what_nothing_holds_is_written_without_an_error_of_forty_digits(
 
 
 def test_larger_data_are_thinned(command: Command) -> None:
-    outcome = command(
-        "calibrate", "inferencemax_aggregated", "--fit", "host.graph_launch", "--most", 10, "--format", "json"
-    )
+    outcome = command("calibrate", "decode_points", "--fit", "host.graph_launch", "--most", 10, "--format", "json")
     assert "rows are fitted, those of 10 deployments (see --most)" in outcome.err
     assert json.loads(outcome.out)["rows"] < 80
 

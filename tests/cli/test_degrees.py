@@ -107,11 +107,11 @@ def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None
     subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
     for name, asked, rule in (
         ("load", ("--rates", 2), "tp1: the cheapest per token when full, of 3 layouts; --tp, --pp, --dp and --ep take"),
-        ("load", ("--rates", 2, "--tpot", 5), "when full that keeps the promises, of 3 layouts"),
-        ("load", ("--rates", 2, "--tpot", 1), "when full, as none keeps the promises, of 3 layouts"),
+        ("load", ("--rates", 2, "--tpot", 5), "when full that meets the SLOs, of 3 layouts"),
+        ("load", ("--rates", 2, "--tpot", 1), "when full, as none meets the SLOs, of 3 layouts"),
         ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
         ("price", ("--request-rate", 2, *ONE_PRACTICE), "cheapest fleet that serves this rate at this speed, of 3"),
-        ("price", ("--replicas", 2, "--tpot", 50), "cheapest per token within the promises, each instance at 80 %"),
+        ("price", ("--replicas", 2, "--tpot", 50), "cheapest per token within the SLOs, each instance at 80 %"),
         (
             "recommend",
             ("--request-rate", 2, *ONE_PRACTICE),
@@ -132,6 +132,6 @@ def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None
 def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command) -> None:
     asked = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1)
     cheapest = " ".join(command(*asked, "--request-rate", 4).out.split())
-    assert "It is the cheapest at this rate within the promises, of 1 pair of layouts in all ratios." in cheapest
+    assert "It is the cheapest at this rate within the SLOs, of 1 pair of layouts in all ratios." in cheapest
     most = " ".join(command(*asked, "--gpus", 4).out.split())
-    assert "It serves the most requests within the promises, of 1 pair " in most
+    assert "It serves the most requests within the SLOs, of 1 pair " in most

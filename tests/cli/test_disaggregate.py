@@ -22,7 +22,7 @@ def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command)
     for words in (
         "aggregated",
         "With a TTFT of at most 200 ms (p90), Poisson arrivals, and nothing filled beyond 80 %: disaggregated",
-        "At the promised TPOT of 20 ms (p90) disaggregated serving costs",
+        "At the TPOT SLO of 20 ms (p90) disaggregated serving costs",
         "The cache of a prompt is 262 MB; it moves over the",
         "Best fleet, ",
         "% busy",
@@ -152,7 +152,7 @@ def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
     text = " ".join(command(*asked, "--request-rate", 10, "--why").out.split())
     assert "Speeds are those that requests see on average, TTFTs those that 95 % of the requests keep" in text
     assert "With a TTFT of at most 1000 ms (p95)" in text
-    assert "At the promised TPOT of 20 ms (mean)" in text
+    assert "At the TPOT SLO of 20 ms (mean)" in text
     found = json.loads(command(*asked, "--request-rate", 10, "--format", "json").out)
     assert (found["ttft_percentile"], found["tpot_percentile"]) == ("p95", "mean")
     assert found["fleet"]["ttft_seconds"]["p95"] <= 1.0

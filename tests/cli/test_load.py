@@ -18,7 +18,7 @@ def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
     outcome = command("load", *ONE, "--ttft", "200 ms", "--tpot", "25 ms", "--plot", "load.svg")
     assert outcome.code == 0
     assert "SATURATED at" in outcome.out
-    for head in ("busy", "kept", "good/s"):
+    for head in ("busy", "SLO", "goodput/s"):
         assert head in outcome.out
     assert (tmp_path / "load.svg").read_text(encoding="utf-8").startswith("<svg")
     assert outcome.err == "wrote load.svg\n"

@@ -64,13 +64,13 @@ PROMISES = [
         (["--tpot", text], rf"'--tpot': '{text}' names no time; write for example p95:1000 or 'mean:30 ms'")
         for text in ("p95:", "p95", "mean", "mean: ")
     ),
-    (["--e2e", "p95:p99:1000"], r"'--e2e': 'p95:p99:1000': one promise has one percentile; write for example p95"),
-    (["--e2e", "p95:1 s,p99:2 s"], r"'--e2e': 'p95:1 s,p99:2 s': one promise has one percentile"),
+    (["--e2e", "p95:p99:1000"], r"'--e2e': 'p95:p99:1000': one SLO has one percentile; write for example p95"),
+    (["--e2e", "p95:1 s,p99:2 s"], r"'--e2e': 'p95:1 s,p99:2 s': one SLO has one percentile"),
     (["--tpot", "p95:soon"], r"'--tpot': 'soon' is not a quantity"),
     (["--ttft", "p95:0.5"], r"'--ttft': 0\.5 would be 0\.5 ms, as numbers without a unit are milliseconds"),
     (
         ["--ttft", "p95:1000", "--ttft", "p99:2000"],
-        r"'--ttft': given 2 times; one promise has one time and one percentile, for example p95:1000",
+        r"'--ttft': given 2 times; one SLO has one time and one percentile, for example p95:1000",
     ),
     (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
     *(

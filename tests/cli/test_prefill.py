@@ -62,4 +62,7 @@ def test_what_cannot_be_asked(refused: Command, words: tuple[str, ...], message:
 def test_a_process_that_does_not_hold_the_model(command: Command) -> None:
     found = command("prefill", "llama_3_70b", "h100_sxm", "--tp", 1)
     assert found.code == 1
-    assert "no process of 1 x NVIDIA H100 SXM5 80GB holds Llama 3.1 70B: weights exceed the memory" in found.err
+    assert (
+        "no process of 1 x NVIDIA H100 SXM5 80GB holds Llama 3.1 70B and 2,000 tokens: weights exceed the memory"
+        in found.err
+    )

@@ -11,8 +11,8 @@ from inference_econ.inputs import catalog
 from inference_econ.report.prices import PricesPage
 from tests.cli.conftest import Command, record
 
-_PAGE = Path(__file__).parents[2] / "docs" / "prices.md"
-_UPDATE = "inference-econ hardware --prices --format markdown -o docs/prices.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "price_table.md"
+_UPDATE = "inference-econ hardware --prices --format markdown -o docs/reference/price_table.md"
 
 
 def test_the_command_shows_them_of_all_or_of_one(command: Command) -> None:
@@ -30,7 +30,7 @@ def test_the_command_shows_them_of_all_or_of_one(command: Command) -> None:
 
 def test_the_document_is_what_the_command_prints(command: Command) -> None:
     printed = command("hardware", "--prices", "--format", "markdown").out
-    assert _PAGE.read_text(encoding="utf-8").strip() == printed.strip(), f"docs/prices.md is out of date: {_UPDATE}"
+    assert _PAGE.read_text(encoding="utf-8").strip() == printed.strip(), f"out of date: {_UPDATE}"
 
 
 _RATES = "--isl", 100, "--osl", 50, "--max-instance-gpus", 2

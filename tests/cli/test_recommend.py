@@ -43,7 +43,7 @@ def test_a_promised_time_to_the_last_token(command: Command) -> None:
         assert choice["e2e_seconds_per_output_token"]["p90"] == pytest.approx(choice["e2e_seconds"]["p90"] / 500)
     assert "e2e_seconds_p90" in command(*words, "--format", "csv").out
     text = " ".join(command("recommend", *SMALL, "--gpus", 2, "--e2e", "6 s").out.split())
-    assert "With a promised E2E no pools that prefill and decode apart are compared." in text
+    assert "With an SLO of the E2E no pools that prefill and decode apart are compared." in text
 
 
 def test_what_nothing_keeps_says_what_to_relax(refused: Command) -> None:
@@ -57,7 +57,7 @@ def test_what_nothing_keeps_says_what_to_relax(refused: Command) -> None:
 def test_what_is_played_is_said_to_be(command: Command) -> None:
     words = ("recommend", *SMALL, "--isl", 8000, "--osl", 50, "--request-rate", 20, "--tpot", "1 s")
     assert all(choice["played"] for choice in record(command, *words)["choices"])
-    assert "Loads: played request by request" in " ".join(command(*words, "--why").out.split())
+    assert "Loads: simulated request by request" in " ".join(command(*words, "--why").out.split())
     light = ("recommend", *SMALL, "--osl", 1000, "--request-rate", 2)
     assert not any(choice["played"] for choice in record(command, *light)["choices"])
     assert "played" not in command(*light).out
@@ -90,7 +90,7 @@ def test_the_most_traffic_of_some_chips(command: Command) -> None:
     assert apart["accelerators_rented"] <= 4
     text = " ".join(command("recommend", *promised, "--gpus", 4, "--apart").out.split())
     assert f"{apart['prefill_instances']}P{apart['decode_instances']}D" in text
-    assert "The most requests for 4 GPUs, within the promises" in text
+    assert "The most requests for 4 GPUs, within the SLOs" in text
     text = " ".join(command("recommend", *SMALL, "--gpus", 1).out.split())
     assert "The most requests for 1 GPU, 80 % of what is completed" in text
 
@@ -206,12 +206,12 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
     plans = record(command, *asked)["choices"]
     assert 0.05 <= min(min(plan["probability_ttft"], plan["probability_tpot"]) for plan in plans) < 0.8
     shown = " ".join(command(*asked).out.split())
-    assert "Holds %: probability" in shown
-    assert "Holds %: probability that a measured server keeps the promised p90 TTFT / p90 TPOT, each by itself" in shown
+    assert "P(SLO) %: probability" in shown
+    assert "P(SLO) %: probability that a measured server meets the SLO of p90 TTFT / p90 TPOT, each by itself" in shown
     assert "--confidence 80 plans with a margin" in shown
     nobody = " ".join(command(*asked, "--assumptions", "deployable").out.split())
-    assert "Nobody knows how probable it is that a promised TTFT or TPOT is kept" in nobody
-    assert "holds %" not in nobody
+    assert "Nobody knows how probable it is that the SLO of TTFT or TPOT is met" in nobody
+    assert "P(SLO) %" not in nobody
     unknown = record(command, *asked, "--assumptions", "deployable")["choices"][0]
     assert [unknown[f"probability_{name}"] for name in ("ttft", "tpot", "capacity")] == [None, None, None]
 
@@ -238,8 +238,8 @@ def test_a_picture_of_deployments_at_a_rate_and_none_of_what_a_budget_carries(co
     picture = tmp_path / "fleet.svg"
     command("recommend", *SMALL, "--request-rate", 40, "--tpot", "20 ms", "--plot", picture)
     text = picture.read_text(encoding="utf-8")
-    assert "What do deployments that keep the promises cost?" in text
-    assert "promised TPOT p90: 20 ms" in text
+    assert "What do deployments that meet the SLOs cost?" in text
+    assert "TPOT SLO p90: 20 ms" in text
     outcome = command("recommend", *SMALL, "--gpus", 8, "--tpot", "20 ms", "--plot", tmp_path / "most.svg")
     assert outcome.code == 2
     assert "--plot draws deployments at a request rate; what --gpus or --budget carry has no picture" in outcome.err
@@ -252,7 +252,7 @@ def test_each_promise_has_a_percentile_of_its_own(command: Command) -> None:
     outcome = command("recommend", *subject, *promised)
     text = " ".join(outcome.out.split())
     assert "p95 TTFT <= 1000 ms and mean TPOT <= 30 ms and p99 E2E <= 10000 ms" in text
-    assert "keeps the promised p95 TTFT / mean TPOT / p99 E2E, each by itself" in text
+    assert "meets the SLO of p95 TTFT / mean TPOT / p99 E2E, each by itself" in text
     found = record(command, "recommend", *subject, *promised)
     assert found["asked"]["options"]["ttft"] == "p95:1.0 s"
     best = found["choices"][0]

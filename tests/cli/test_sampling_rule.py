@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from inference_econ.report.sampling_rule import check_table
+from inference_econ.studies import sampling_rule
 from tests.cli.conftest import Command
 
 
@@ -15,8 +18,8 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
     assert outcome.code == 0
     for words in (
         "20,000 rounds",
-        "agree with the target's",
-        "chi-square p-value",
+        "EXACT: the tokens have the target's distribution, as far as",
+        "below 0.1 %: not exact",
         "by formula",
         "inside the interval",
     ):
@@ -24,8 +27,8 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("target,draft\n0.6,0.3\n0.4,0.7\n", encoding="utf-8")
     record = json.loads(command("speculate-check", path, "--draft-length", 2, "--format", "json").out)
-    assert (record["vocabulary"], record["draft_length"], record["rounds"]) == (2, 2, 100_000)
-    assert record["p_value"] > 0.001
+    assert (record["vocabulary"], record["draft_length"], record["rounds"]) == (2, 2, 1_000_000)
+    assert record["p_value"] > 0.001 and record["exact"]
     assert record["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
     difference = record["drawn_tokens_per_round"] - record["expected_tokens_per_round"]
     assert abs(difference) < 2 * record["half_width_95"]
@@ -34,6 +37,13 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
     assert text.splitlines()[0].startswith("position,tokens,chi-square")
     markdown = command("speculate-check", "--vocabulary", 5, "--rounds", 100, "--format", "markdown").out
     assert markdown.startswith("| position | tokens |")
+
+
+def test_another_distribution_is_not_exact() -> None:
+    drawn = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 1, rounds=1000)
+    odd = replace(drawn, fits=(sampling_rule.Fit(1000, 50.0, 1), *drawn.fits[1:]))
+    assert drawn.exact and not odd.exact
+    assert check_table(odd).notes[0].startswith("NOT EXACT: the tokens do not have the target's distribution")
 
 
 def test_positions_that_no_round_reached_are_said_to_be_so(command: Command) -> None:

@@ -131,7 +131,7 @@ def test_promises_leave_points_out_before_the_frontier_is_taken(command: Command
 def test_a_promise_that_nothing_keeps_says_the_least_that_would_be(command: Command, refused: Command) -> None:
     said = refused(*SERVING, "--ttft", "10", "--tpot", "50", code=1).err
     assert "nothing keeps a mean TTFT of 10 ms and TPOT of 50 ms, not even without a queue: Llama 3.1 8B" in said
-    found = re.search(r"relax the promise to a TTFT of ([\d.]+) ms at least$", said.strip())
+    found = re.search(r"relax the SLO to a TTFT of ([\d.]+) ms at least$", said.strip())
     assert found is not None, said
     assert command(*SERVING, "--ttft", found[1], "--tpot", "50").code == 0
 

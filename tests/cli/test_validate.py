@@ -133,7 +133,7 @@ def test_the_document(command: Command) -> None:
     assert text.count("\n## ") == 2
     assert "| deployable | all rows | 173 | 168 | 97 |" in text
     assert "| M0009 | KV bytes per token (computed) | 35,141 B | 35,136 B | -0.01 |" in text
-    kept = Path(__file__).parents[2] / "docs" / "collectives.md"
+    kept = Path(__file__).parents[2] / "docs" / "evidence" / "collectives.md"
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [line for line in kept.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
 

@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 
 #: Sums in another order may differ in the last places.
 ROUNDING = 1e-12
-few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 #: Dense, parallel, windowed, in chunks, experts with and without shared ones, latent attention, all of it or picked.
 MODELS = (
@@ -381,7 +381,7 @@ QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-@settings(few, max_examples=10)
+@settings(few, max_examples=8)
 @pytest.mark.parametrize("choice", list(QUICKER))
 @given(model=models, chip=chips, preset=presets, context=contexts, at=plans())
 def test_never_slower(choice: str, model: str, chip: str, preset: str, context: float, at: Plans) -> None:

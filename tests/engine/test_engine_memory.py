@@ -16,7 +16,7 @@ from inference_econ.errors import SpecError
 from inference_econ.inputs import ProposerName, catalog, divided, with_engine
 
 GIB = 2.0**30
-#: Rows that are known to be further off, and why: docs/memory.md.
+#: Rows that are known to be further off, and why: docs/evidence/memory.md.
 FURTHER = {"M0047", "M0052", "M0058", "M0062", "M0067", "M0068"}
 #: Rows that were found after the last constant was chosen.
 HELD_OUT = {"M0067", "M0068", "M0069", "M0070", "M0071", "M0072"}

@@ -63,7 +63,7 @@ def test_a_step_of_one_sequence_by_hand() -> None:
     assert tokens == [1.0, 2.0, 3.0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(GROUPED), st.integers(1, 300), st.sampled_from((1, 2)))
 def test_a_step_waits_for_the_fullest_group(layout: tuple[str, int, int, int], batch: int, depth: int) -> None:
     model, tp, dp, ep = layout
@@ -132,7 +132,7 @@ def test_a_mixed_step_reads_weights_once() -> None:
     assert 0.0 < many[0] - 302 * 4e-6 < 0.5 * weights
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(GROUPED), st.integers(1, 500), st.integers(1, 8000), st.integers(0, 8000))
 def test_a_mixed_step_is_longer_than_either_and_shorter_than_both(
     layout: tuple[str, int, int, int], batch: int, tokens: int, cached: int

@@ -27,7 +27,7 @@ from inference_econ.inputs import Precision, catalog
 from tests import asking
 from tests.reading import scalar
 
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @cache

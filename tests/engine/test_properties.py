@@ -52,7 +52,7 @@ PRESETS = tuple(name for name in catalog.names("assumptions") if name != "ideal"
 
 models, chips, presets = st.sampled_from(MODELS), st.sampled_from(CHIPS), st.sampled_from(PRESETS)
 contexts = st.sampled_from([0.0, 1.0, 777.0, 1e5])
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 _ONE_CHIP = Plans(np.ones(1), np.ones(1), np.ones(1), np.ones(1), np.ones(1))
@@ -254,7 +254,7 @@ layout_families = st.sampled_from(
 )
 
 
-@settings(few, max_examples=60)
+@settings(few, max_examples=30)
 @given(
     model=models,
     chip=chips,
@@ -293,7 +293,7 @@ def test_fastest_equals_trying_everything(
         assert (below[~within] >= limit).all()
 
 
-@settings(few, max_examples=20)
+@settings(few, max_examples=10)
 @given(
     layouts=layout_families,
     acceptance=st.sampled_from([0.0, 0.5, 0.8, 1.0]),

@@ -43,7 +43,7 @@ def _slow(setup: Setup, share: float) -> Setup:
     return replace(setup, hardware=setup.hardware.model_copy(update={"nic_bytes_per_second_one_way": nic * share}))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(
         ["deepseek_v3", "qwen3_235b_a22b", "gpt_oss_120b", "mixtral_8x7b", "llama_3_70b", "qwen3_32b"]

@@ -282,6 +282,13 @@ def test_short_keys_change_all_layers(change: str, values: dict[str, float | Non
     assert {source.where for source in model.sources.values() if source.kind == "what_if"} == {f"--set model.{change}"}
 
 
+def test_attention_beside_the_feed_forward_block_in_all_layers() -> None:
+    beside, *blocks = (catalog.model(name, changes=["parallel=true"]).blocks for name in ("llama_3_70b", "deepseek_v3"))
+    assert all(block.parallel for block in (*beside, *blocks[0]))
+    with pytest.raises(InputError, match=r"--set model\.parallel=2: true or false is needed, got 2"):
+        catalog.model("llama_3_70b", changes=["parallel=2"])
+
+
 def test_latent_attention_in_the_proportions_of_deepseek() -> None:
     (block,) = catalog.model("mistral_large_2", changes=["attention=latent", "query_heads=128"]).blocks
     theirs = catalog.model("deepseek_v3").blocks[0].attention
@@ -352,7 +359,7 @@ def test_fields_of_named_collectives_can_be_changed() -> None:
 
 @pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
 def test_unknown_collectives(tmp_path: Path, name: str) -> None:
-    known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_no_base, nccl_2_19_no_latency, nccl_2_23"
+    known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_ll, nccl_2_19_no_base, nccl_2_19_no_latency, nccl_2_23"
     with pytest.raises(InputError, match=rf": unknown collectives '{name}'; {known}"):
         catalog.assumptions("paper", changes=[f"network.collectives={name}"])
     path = tmp_path / "mine.yaml"

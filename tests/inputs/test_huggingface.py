@@ -66,7 +66,8 @@ def test_every_family_is_tried() -> None:
         sibling["config"] for sibling in SIBLINGS.values()
     ]:
         kinds.add(config.get("text_config", config)["model_type"])
-    assert set(FAMILIES) == kinds
+    # Copies of DeepSeek-V4 under another name, with keys of that one (see the keys of later releases).
+    assert set(FAMILIES) == kinds | {"deepseek_ref"}
 
 
 def test_searched_architecture() -> None:
@@ -193,6 +194,11 @@ def formats(model: ModelSpec) -> dict[str, str]:
     return {group: value for group in groups if (value := getattr(model, group)) is not None}
 
 
+def _mixed(modules: dict[str, str]) -> dict[str, Any]:
+    layers = {f"model.{name}": {"quant_algo": algorithm} for name, algorithm in modules.items()}
+    return {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers}
+
+
 def _compressed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "quant_method": "compressed-tensors",
@@ -258,6 +264,22 @@ def _compressed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
         (
             {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "*self_attn*"]},
             {"weights": "nvfp4", "attention_weights": "bf16", "embedding_weights": "bf16"},
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": "FP8"},
+            {"weights": "fp8", "embedding_weights": "bf16", "kv": "fp8"},
+        ),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "MIXED_PRECISION",
+                "quantized_layers": {
+                    "model.layers.0.mlp.down_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
+                    "model.layers.1.mlp.down_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
+                    "model.layers.0.self_attn.o_proj": {"quant_algo": "FP8"},
+                },
+            },
+            {"weights": "nvfp4", "attention_weights": "fp8", "embedding_weights": "bf16"},
         ),
         (_compressed({"num_bits": 8, "type": "int"}), {"weights": "int8", "embedding_weights": "bf16"}),
         (
@@ -325,7 +347,22 @@ def test_missing_dtype_is_assumed(tmp_path: Path) -> None:
     [
         ({"quant_method": "hqq"}, "quant_method 'hqq' is not understood; understood: fp8, "),
         ({"quant_method": "gptq", "bits": 3}, "gptq with 3 bits; understood: 4, 8"),
-        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quant_algo 'MIXED_PRECISION'"),
+        (
+            {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
+            "quantized_layers must be a JSON object, got NoneType",
+        ),
+        (
+            _mixed({"layers.0.mlp.down_proj": "FP3"}),
+            "layers.0.mlp.down_proj: {'quant_algo': 'FP3'} is not understood; understood: FP8, ",
+        ),
+        (
+            _mixed({"layers.0.mlp.down_proj": "FP8", "layers.1.mlp.down_proj": "NVFP4"}),
+            "mlp.down_proj is fp8 in one layer and nvfp4 in another; keep one",
+        ),
+        (
+            _mixed({"layers.0.self_attn.q_proj": "FP8", "layers.0.self_attn.k_proj": "NVFP4"}),
+            "self_attn.q_proj and its like have the formats fp8, nvfp4; keep one",
+        ),
         ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP2"}, "kv_cache_quant_algo 'FP2' is not understood"),
         (_compressed({"num_bits": 2, "type": "int"}), "2-bit 'int' in groups of None is not understood"),
         (
@@ -639,3 +676,32 @@ def test_no_value_breaks_the_reader(path: Path, data: st.DataObject) -> None:
         except InputError as error:
             model, message = None, str(error)
     assert model.total_parameters > 0 if model is not None else message.startswith(str(target))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("Qwen--Qwen3-30B-A3B", {"qkv_bias": False, "use_qk_norm": True, "shared_expert_intermediate_size": 0}),
+        ("Qwen--Qwen3.5-27B", {"output_gate_type": "swish"}),
+        ("deepseek-ai--DeepSeek-V4-Flash", {"model_type": "deepseek_ref"}),
+        ("deepseek-ai--DeepSeek-V3.2", {"moe_router_dtype": "float32"}),
+    ],
+)
+def test_keys_of_later_releases_that_change_no_count(name: str, keys: dict[str, Any], tmp_path: Path) -> None:
+    """As GLM-5.2, Qwen3-Coder, Qwen3.6 and engines' copies of DeepSeek-V4 have them."""
+    data = published(name)
+    again = {**data, "text_config": {**data["text_config"], **keys}} if "text_config" in data else {**data, **keys}
+    first, second = (import_config(write(tmp_path, each)) for each in (data, again))
+    assert second.total_parameters == first.total_parameters
+    assert second.blocks == first.blocks
+
+
+def test_routed_experts_may_have_another_format_than_a_file_says_of_the_rest(tmp_path: Path) -> None:
+    """As the NVFP4 checkpoints of DeepSeek-V4: the file beside names the experts alone."""
+    data = published("deepseek-ai--DeepSeek-V4-Flash")
+    data["quantization_config"] = {**data["quantization_config"], "quant_algo": "MIXED_PRECISION"}
+    modules = {f"layers.{layer}.ffn.experts": {"quant_algo": "NVFP4", "group_size": 16} for layer in range(43)}
+    beside = {"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": modules}}
+    write(tmp_path, beside, "hf_quant_config.json")
+    model = import_config(write(tmp_path, data))
+    assert (model.weights, model.expert_weights) == ("fp8_block", "nvfp4")

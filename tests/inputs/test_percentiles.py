@@ -49,8 +49,8 @@ def test_a_promise_is_taken_apart(text: str, promise: tuple[str | None, str]) ->
         ("p0:10", "percentile: got 'p0'; allowed: mean, and p1 to p99.9"),
         (":10", "percentile: got ''; allowed"),
         ("p95,p99:10", "percentile: got 'p95,p99'; allowed"),
-        ("p95:p99:10", "'p95:p99:10': one promise has one percentile"),
-        ("p95:10,p99:20", "'p95:10,p99:20': one promise has one percentile"),
+        ("p95:p99:10", "'p95:p99:10': one SLO has one percentile"),
+        ("p95:10,p99:20", "'p95:10,p99:20': one SLO has one percentile"),
     ],
 )
 def test_promises_that_say_too_little_or_too_much(text: str, message: str) -> None:

@@ -168,5 +168,7 @@ def test_the_page_of_assumptions_is_what_the_fields_say() -> None:
     assert all(f"\n## {group}\n" in page for group in GROUPS)
     assert sum(line.startswith("| `") for line in page.splitlines()) == len(field_names())
     assert "| `overlap` | `step`, `operator`, `none` | What hides behind what" in page
-    kept = Path(__file__).parents[2] / "docs" / "assumptions.md"
-    assert kept.read_text(encoding="utf-8") == page, "inference-econ schema assumptions --page -o docs/assumptions.md"
+    kept = Path(__file__).parents[2] / "docs" / "reference" / "assumptions.md"
+    assert kept.read_text(encoding="utf-8") == page, (
+        "inference-econ schema assumptions --page -o docs/reference/assumptions.md"
+    )

@@ -125,6 +125,22 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
             "bf16: 1 PFLOP",
             "chip.yaml:5: dense_flops_per_second.bf16: '1 PFLOP' has the dimension [work], but FLOP/s",
         ),
+        # Units that were forgotten.
+        (
+            "hbm_bytes: 80 GiB",
+            "hbm_bytes: 80",
+            "chip.yaml:6: hbm_bytes: 80 is 80 B, less than there is; write for example '80 GiB'",
+        ),
+        (
+            "bf16: 1 PFLOP/s",
+            "bf16: 989.4",
+            "chip.yaml:5: dense_flops_per_second.bf16: 989.4 is 989.4 FLOP/s, less than there is; write",
+        ),
+        (
+            "link_bytes_per_second_one_way: 450 GB/s",
+            "link_bytes_per_second_one_way: 450 kB/s",
+            "link_bytes_per_second_one_way: '450 kB/s' is 450000 B/s, less than there is; write for",
+        ),
         ("80 GiB", "80 foot", "chip.yaml:6: hbm_bytes: '80 foot': unknown unit 'foot'; write for example '80 GiB'"),
         ("80 GiB", "lots", "chip.yaml:6: hbm_bytes: 'lots' is not a quantity; write a number in B or '80 GiB'"),
         ("80 GiB", "", "chip.yaml:6: hbm_bytes: None is not a quantity"),
@@ -277,7 +293,10 @@ def test_sparse_peaks_are_accepted_where_the_vendor_does_not_quote_them(tmp_path
 
 def test_no_sources_at_all(tmp_path: Path) -> None:
     text = HARDWARE[: HARDWARE.index("sources:")]
-    assert _mistakes(catalog.hardware, tmp_path / "chip.yaml", text) == ["chip.yaml:1: sources is missing"]
+    assert _mistakes(catalog.hardware, tmp_path / "chip.yaml", text) == [
+        "chip.yaml:1: sources is missing; write 'sources: {FIELD: {ref: mine, where: where from, kind: assumed}}' for "
+        "all numbers below FIELD"
+    ]
 
 
 def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path) -> None:
@@ -334,7 +353,10 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
         (
             "kind: latent",
             "kind: latnet",
-            ["model.yaml:10: blocks.1.attention.kind: got 'latnet'; allowed: 'grouped_query', 'latent'"],
+            [
+                "model.yaml:10: blocks.1.attention.kind: got 'latnet'; did you mean 'latent'? allowed: "
+                "'grouped_query', 'latent'",
+            ],
         ),
         ("kind: latent, ", "", ["model.yaml:10: blocks.1.attention needs a 'kind'"]),
         (
@@ -436,7 +458,7 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
         ("network: {collectives: 5}", "mine.yaml:2: network.collectives: Input should be a valid dictionary"),
         (
             "network: {collectives: {kind: tree}}",
-            "mine.yaml:2: network.collectives.kind: got 'tree'; allowed: 'nccl_tree', 'mesh', 'free'",
+            "mine.yaml:2: network.collectives.kind: got 'tree'; did you mean 'free'? allowed: 'nccl_tree', 'mesh'",
         ),
         ("network: {collectives: {hop: 1 us}}", "mine.yaml:2: network.collectives needs a 'kind'"),
         (
@@ -467,7 +489,7 @@ def test_mistakes_in_a_file_of_assumptions(tmp_path: Path, lines: str, expected:
 def test_assumptions_from_nothing_must_be_complete(tmp_path: Path) -> None:
     mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\n")
     assert "mine.yaml:1: chip is missing" in mistakes
-    assert "mine.yaml:1: sources is missing" in mistakes
+    assert any(mistake.startswith("mine.yaml:1: sources is missing") for mistake in mistakes)
     assert len(mistakes) == 9
     mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\nchip: {hbm_efficiency: 0.5}\n")
     assert "mine.yaml:2: chip.overlap is missing" in mistakes

@@ -111,7 +111,7 @@ def test_what_is_typed_stands_out(built: Path) -> None:
 
 def test_references_are_made_of_the_code(pages: dict[Path, Page], built: Path) -> None:
     assert "inference_econ.frontier" in pages[built / "reference" / "python.html"].ids
-    assert "inference-econ-frontier" in pages[built / "reference" / "cli.html"].ids
+    assert "inference-econ-frontier" in pages[built / "reference" / "commands" / "frontier.html"].ids
     fields = (built / "reference" / "yaml.html").read_text(encoding="utf-8")
     assert "hbm_bytes_per_second" in fields
     assert "Main memory bandwidth [B/s]." in fields

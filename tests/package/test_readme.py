@@ -36,7 +36,12 @@ def test_commands_print_what_stands_below_them(shown: Transcript) -> None:
 def test_only_what_cannot_run_is_excepted() -> None:
     excepted = [it.command.split("#")[0].strip() for it in COMMANDS if it.excepted]
     served = "pip install '.[explorer]' && inference-econ serve"
-    assert excepted == [served, "sh launch.sh serve", "sh launch.sh bench", "inference-econ reproduce"]
+    tests = ["sh run.sh test", "sh run.sh docs"]
+    assert excepted == ["pip install .", "sh launch.sh serve", "sh launch.sh bench", served, *tests]
+
+
+def test_it_is_short_enough_to_be_read() -> None:
+    assert len(TEXT.splitlines()) <= 180
 
 
 def test_every_block_with_a_command_is_a_transcript() -> None:

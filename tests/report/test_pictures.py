@@ -45,7 +45,7 @@ def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Plot)
     assert question == "What does decoding cost at each speed?"
     for words in ("no prefill: Llama 3.1 70B on NVIDIA H200", "weights fp8", "context 1536", "per GPU-hour"):
         assert words in setting
-    assert labels(decode)[:2] == ["decode steps that nothing beats", "largest speed³ / cost"]
+    assert labels(decode)[:2] == ["Pareto frontier of decode steps", "largest speed³ / cost"]
     assert f"{MEASURED}, with prefill" in labels(decode)
     assert decode.bands == "80 % of measured values (profiles/hopper)"
     assert decode.from_zero

@@ -21,7 +21,7 @@ def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: floa
     choice = recommend([offer_of(most=1)], 5.0, targets, most=1)[0]
     assert isinstance(choice, Choice)
     idle = replace(choice, binding=binding, load=replace(choice.load, utilization=busy))
-    text = "The first fleet is 1 % busy: the promised TTFT is all but that of an idle server"
+    text = "The first fleet is 1 % busy: the TTFT SLO is all but that of an idle server"
     assert any(note.startswith(text) for note in recommend_table([idle], targets).notes) is said
 
 
@@ -29,7 +29,7 @@ def test_the_picture_marks_the_cheapest_and_what_is_promised() -> None:
     targets = Targets(tpot_seconds=0.05)
     choices = recommend([offer_of(most=2)], 5.0, targets, most=4)
     waits, speeds = recommend_charts(choices, targets)
-    assert (waits.marks, speeds.marks) == ({}, {"promised TPOT p90: 50 ms": 50.0})
+    assert (waits.marks, speeds.marks) == ({}, {"TPOT SLO p90: 50 ms": 50.0})
     best, *others = speeds.lines
     assert best.label.startswith("the cheapest: ")
     assert list(best.y) == [choices[0].dollars_per_hour]

@@ -127,7 +127,7 @@ def test_a_large_grid_of_whole_layouts() -> None:
     _check(setup, grid.accelerators, batches, WholeLayouts(pipeline=True), 1, tabled=True)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(["paper/llama_3_8b", "paper/mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v2"]),
     chip=st.sampled_from(["paper/h100", "paper/groq_lpu", "h200_sxm", "gb300_nvl72", "mi300x"]),

@@ -56,7 +56,7 @@ def at(one: Service, share: float, scv: float = 1.0) -> Loaded:
     return loaded(one, share * one.most_requests_per_second, arrivals=Gamma(scv))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(names, st.tuples(shares, shares).map(sorted), st.sampled_from((0.0, 1.0, 4.0)))
 def test_more_load_is_never_better_for_users(name: str, pair: list[float], scv: float) -> None:
     less, more = (at(service(name), share, scv) for share in pair)
@@ -69,7 +69,7 @@ def test_more_load_is_never_better_for_users(name: str, pair: list[float], scv: 
         assert less.ttft_seconds[statistic] <= more.ttft_seconds[statistic] * 1.03
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(names, shares, st.sampled_from((0.0, 1.0, 4.0)))
 def test_one_load(name: str, share: float, scv: float) -> None:
     one = service(name)
@@ -149,7 +149,7 @@ def test_impossible_variations() -> None:
 # Goodput
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(names, shares, st.floats(-2.0, 2.0), st.floats(-2.0, 2.0))
 def test_the_share_that_keeps_promises(name: str, share: float, first: float, each: float) -> None:
     one = service(name)

@@ -178,7 +178,7 @@ def test_engines_let_in_whom_they_keep_room_for(engine: str, own: float, others:
         assert service.slots == int(room / whole) < int(room / mean)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     engine=st.sampled_from(ENGINES),
     share=st.floats(0.3, 0.9),

@@ -50,7 +50,7 @@ def state(
     return steady(setup(model, asked.mean_context, *changes), some, asked), some
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(models, layouts, batches, prompts, answers, chunks)
 def test_littles_law_and_a_busy_machine(
     model: str, layout: tuple[int, int, int, int], batch: float, isl: int, osl: int, chunk: str
@@ -69,7 +69,7 @@ def test_littles_law_and_a_busy_machine(
     assert (found.ttft_seconds >= parts * (1.0 - 1e-12)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(models, layouts, st.integers(64, 40_000), st.integers(20, 4_000), chunks)
 def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
     model: str, layout: tuple[int, int, int, int], isl: int, osl: int, chunk: str
@@ -88,7 +88,7 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
         assert (np.diff(some.concurrency) >= -0.15 * some.concurrency[..., :-1]).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(models, layouts, st.lists(prompts, min_size=2, max_size=2), batches, chunks)
 def test_longer_prompts_take_longer(
     model: str, layout: tuple[int, int, int, int], lengths: list[int], batch: float, chunk: str
@@ -102,7 +102,7 @@ def test_longer_prompts_take_longer(
     assert (short.requests_per_second >= long.requests_per_second * (1.0 - 1e-9)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(models, layouts, prompts, st.floats(0.0, 1.0), chunks)
 def test_a_cached_prefix_never_slows_prefill(
     model: str, layout: tuple[int, int, int, int], isl: int, share: float, chunk: str
@@ -116,7 +116,7 @@ def test_a_cached_prefix_never_slows_prefill(
         assert (rest.seconds <= whole.seconds * (1.0 + 1e-9)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(models, prompts)
 def test_chunks_read_weights_and_cache_again(model: str, isl: int) -> None:
     whole, parts = (prefill(setup(model, 2_000.0, change), plans(), isl) for change in (WHOLE, CHUNKS))
@@ -274,7 +274,7 @@ def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> 
     assert float(slow.tpot_seconds[0]) == pytest.approx(float(slow.decode_seconds[0]) + added, rel=rel)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(models, layouts, batches, prompts, answers, chunks)
 def test_a_slower_host_makes_nothing_quicker(
     model: str, layout: tuple[int, int, int, int], batch: float, isl: int, osl: int, chunk: str

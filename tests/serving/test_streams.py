@@ -74,7 +74,7 @@ def test_equally_likely_lengths_have_the_mean_and_variation(text: str) -> None:
     assert drawn.var() / length.mean**2 == pytest.approx(length.scv, rel=0.01, abs=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(0.02, 0.98), st.sampled_from(("1000", "12000")), st.sampled_from(("p90", "p99")))
 def test_more_spread_of_prompts_is_never_a_shorter_tail(filled: float, mean: str, percentile: str) -> None:
     services = [offered(isl=text) for text in (mean, f"lognormal:{mean}:0.4", f"lognormal:{mean}:0.8")]

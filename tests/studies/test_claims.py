@@ -37,9 +37,9 @@ def _ours(name: str) -> dict[str, float]:
 
 
 def test_the_page_of_the_documents_is_what_is_computed_now(ledger: Ledger) -> None:
-    page = Path(__file__).parents[2] / "docs" / "claims.md"
+    page = Path(__file__).parents[2] / "docs" / "evidence" / "claims.md"
     assert page.read_text(encoding="utf-8") == ClaimsPage(ledger).markdown(), (
-        "inference-econ claims --format markdown -o docs/claims.md"
+        "inference-econ claims --format markdown -o docs/evidence/claims.md"
     )
 
 
@@ -63,6 +63,8 @@ def test_all_is_asked_of_both_bases_or_says_so(ledger: Ledger) -> None:
         "quantised_into_a_node",
         "disaggregation_30",
         "disaggregation_30_long",
+        "experts_over_tensor",
+        "groq_pipelines",
     }
     assert ledger["ideal_speed_per_halving"].holds("today") is None
 
@@ -84,6 +86,11 @@ def test_famous_claims_and_their_verdicts(ledger: Ledger) -> None:
         "latent_attention_bound": "holds only under today",
         "mla_multiplied_is_worse": "holds",
         "runahead_rule_share": "does not hold",
+        "runahead_traffic_order": "does not hold",
+        "experts_over_tensor": "holds",
+        "infinite_memory": "holds",
+        "groq_pipelines": "holds",
+        "parallel_attention": "holds only under today",
     }
     assert {name: ledger[name].verdict for name in expected} == expected
 
@@ -356,6 +363,10 @@ def test_published_numbers_are_one_or_bounds(published: Mapping[str, str], messa
         (
             {"kind": "frontier", "read": "cost", "cost": 0.0001, "settings": {"decode_only": True}},
             "nothing costs 0.0001 dollars or less per million tokens; the cheapest",
+        ),
+        (
+            {"kind": "frontier", "read": "cost", "speed": 1e6, "settings": {"decode_only": True}},
+            r"nothing is as fast as 1e\+06 tokens/s; the fastest",
         ),
         ({"kind": "frontier", "read": "batch"}, "batch is known of decode steps only; add decode_only: true"),
         ({"kind": "step", "read": "seconds", "settings": {"model": "magic"}}, "unknown model 'magic'"),

@@ -16,7 +16,9 @@ from inference_econ.engine import Instances, Setup, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
 from inference_econ.report import scenario_figure
-from inference_econ.report.page import csv_text
+from inference_econ.report.assess_findings import verdict
+from inference_econ.report.page import Headline, csv_text
+from inference_econ.report.pages import page
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
@@ -155,7 +157,7 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
     assert front.requests.cached == 50
     assert "mean TTFT <= 60 ms and TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
     none = _edited(SERVICES, ("max_instance_gpus: 4}", "max_instance_gpus: 4, tpot: 0.1 ms}"))
-    with pytest.raises(NothingFitsError, match=r"nothing keeps a mean TPOT of 0.1 ms, .*; relax the promise"):
+    with pytest.raises(NothingFitsError, match=r"nothing keeps a mean TPOT of 0.1 ms, .*; relax the SLO"):
         run(write(none))
 
 
@@ -351,7 +353,7 @@ def test_progress_names_the_series(write: Write) -> None:
         # Structure.
         (
             [("kind: frontier", "kind: frontiers")],
-            "mine.yaml:2: ask.kind: got 'frontiers'; allowed: 'frontier', 'assess', 'toy",
+            "mine.yaml:2: ask.kind: got 'frontiers'; did you mean 'frontier'. allowed: 'frontier', 'assess', 'toy",
         ),
         ([("  kind: frontier\n", "")], "mine.yaml:2: ask needs a 'kind'"),
         ([("name: Mine\n", "")], "mine.yaml:1: name is missing"),
@@ -377,9 +379,9 @@ def test_mistakes_in_a_scenario(write: Write, changes: list[tuple[str, str]], me
     [
         ("model: llama_3_8b, ", "", InputError, "a series needs a model; name one in its settings or in 'common'"),
         ("hardware: h100_sxm, ", "", InputError, "a series needs hardware; name it in its settings or in 'common'"),
-        ("llama_3_8b", "llama_3_9b", UnknownNameError, "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
+        ("llama_3_8b", "llama_3_9b", SpecError, "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
         ("h100_sxm", "missing.yaml", InputError, "missing.yaml: no such file"),
-        ("{weights: fp8}", "{draft: llama}", UnknownNameError, "'llama' could be llama_2_70b"),
+        ("{weights: fp8}", "{draft: llama}", SpecError, "'llama' could be llama_2_70b"),
         ("{weights: fp8}", "{changes: [hbm=1]}", InputError, "'hbm=1': write hardware.FIELD=VALUE, model.FIELD=VALUE"),
         ("{weights: fp8}", "{changes: [chip.hbm=1]}", InputError, "'chip.hbm=1': write hardware.FIELD=VALUE, model"),
         (
@@ -403,6 +405,32 @@ def test_questions_that_cannot_be_answered(
 ) -> None:
     with pytest.raises(error, match=message):
         run(write(_edited(SCENARIO, (old, new))))
+
+
+def test_all_mistakes_are_told_at_once(write: Write) -> None:
+    text = _edited(
+        SERVICES,
+        ("kind: frontier", "kind: frontiers"),
+        ("llama_3_8b", "llama_3_9b"),
+        ("isl: 100, osl: 20", "context: 100, wheels: 4"),
+        ("weights: fp8", "weights: fp7, weight: 8"),
+        ("point: preferred", "point: best"),
+    )
+    with pytest.raises(SpecError) as caught:
+        run(write(text.partition("sources:")[0]))
+    starts = (
+        "mine.yaml:1: sources is missing; write 'sources: {FIELD: {ref: mine",
+        "mine.yaml:2: ask.kind: got 'frontiers'; did you mean 'frontier'?",
+        "mine.yaml:4: context is said of decode steps alone, and this counts services; add decode_only: true",
+        "mine.yaml:4: unknown key 'ask.common.wheels'",
+        "mine.yaml:4: unknown model 'llama_3_9b'",
+        "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'",
+        "mine.yaml:7: unknown key 'ask.series.1.settings.weight'",
+        "mine.yaml:9: table.point: got 'best'",
+    )
+    assert len(caught.value.mistakes) == len(starts)
+    for mistake, start in zip(caught.value.mistakes, starts, strict=True):
+        assert start in mistake
 
 
 def test_a_missing_or_unknown_scenario() -> None:
@@ -551,6 +579,15 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert "curves" not in record
     assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
     assert [text.get_text() for text in scenario_figure.draw(result).texts] == ["Mine"]
+
+
+def test_a_measured_server_has_a_verdict_under_each_preset(write: Write) -> None:
+    result = run(write(ASSESS.replace("batch: 8", "batch: 8\n  presets: [ideal]")))
+    assert [item.setup.assumptions.name for item in result.assessments] == ["deployable", "ideal"]
+    *_, own, ideal = page(result).blocks()
+    assert isinstance(own, Headline) and isinstance(ideal, Headline)
+    assert own.lines == verdict(result.assessments[0]) and ideal.lines[0].startswith("SLOWER THAN EXPECTED")
+    assert set(result_record(result)["verdicts"]) == {"deployable", "ideal"}  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

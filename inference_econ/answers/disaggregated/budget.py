@@ -99,7 +99,7 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
     if not any(means.allow(sum(each), bill(pools, each)) for each in chips):
         least = min(chips, key=lambda each: (bill(pools, each), sum(each)))
         raise NothingFitsError(
-            f"a prefill and a decode instance that keep the promises are rented as {sum(least)} accelerators together "
+            f"a prefill and a decode instance that meet the SLOs are rented as {sum(least)} accelerators together "
             f"(${bill(pools, least):,.2f} per hour), given: {means.text}"
         )
 
@@ -123,7 +123,7 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     if least > given:
         unit = " accelerators" if means.accelerators is not None else " USD per hour"
         raise TooLittleError(
-            f"a prefill and a decode instance that keep the promises take at least {least:.6g}{unit} together, "
+            f"a prefill and a decode instance that meet the SLOs take at least {least:.6g}{unit} together, "
             f"given: {means.text}",
             float(least),
         )

@@ -176,11 +176,11 @@ def unreachable(pools: Pools, terms: Terms) -> str:
         f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
     )
     return (
-        f"no pair of layouts keeps {targets.text or 'the promises'}. Best reachable with a single "
+        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single "
         f"request: {reached}; that is without queues, here at most {100 * terms.fullest:g} % busy, with {terms.ratios} "
         "prefill to decode instances"
     )
 
 
 def _missed(factor: float) -> str:
-    return f" ({factor:.3g} times the promise)" if factor > 1.0 else ""
+    return f" ({factor:.3g} times the SLO)" if factor > 1.0 else ""

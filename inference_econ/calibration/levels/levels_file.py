@@ -18,7 +18,7 @@ from inference_econ.inputs import (
 
 _SOURCE = (
     "partly pooled from {rows} rows of {files}, over what {profile} predicts of them; errors of rows whose likes the "
-    "levels had not seen (docs/levels.md)"
+    "levels had not seen (docs/evidence/levels.md)"
 )
 
 

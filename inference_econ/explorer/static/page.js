@@ -151,7 +151,7 @@ class Panel {
     if (control) complain(control, error.message, this.question);
     [this.answer, this.views] = [null, []];
     this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see above." : error.message));
-    byId("status").textContent = error.message;
+    byId("status").textContent = control ? "Not answered: a control says why." : error.message;
   }
 
   /** A picture as it is drawn. @param {any} spec */
@@ -222,7 +222,7 @@ class Frontier extends Panel {
     [slider.min, slider.max] = [String(Math.min(...speeds)), String(Math.max(...speeds))];
     const preferred = (this.series[this.rows.indexOf(chosen())] ?? this.series[0]).preferred;
     if (!slider.dataset.set && preferred) slider.value = String(preferred);
-    byId("status").textContent = `${this.series.length} series, ${speeds.length} deployments that nothing beats.`;
+    byId("status").textContent = `${this.series.length} series, ${speeds.length} deployments on the Pareto frontier.`;
     for (const view of this.views)
       view.addEventListener("click", (/** @type {Event} */ _, /** @type {any} */ item) => this.clicked(item?.datum?.datum ?? item?.datum));
   }
@@ -278,7 +278,7 @@ const frontier = new Frontier(sections[0]);
 const others = [...sections].slice(1, -1).map((section) => new Panel(section));
 const measured = new Panel(sections[sections.length - 1]);
 
-/** Ask about the chosen deployment what the panels below ask; last what is played step by step and takes a second. */
+/** Ask about the chosen deployment what the panels below ask; last what is simulated step by step and takes a second. */
 async function look() {
   frontier.bars();
   const point = frontier.pick();
@@ -335,7 +335,12 @@ byId("paste").addEventListener("click", async () => {
   controlOf("model", chosen()).add(new Option(kept.name, kept.name, false, true));
   changed();
 });
-form.addEventListener("change", () => changed());
+form.addEventListener("change", (/** @type {any} */ { target }) => {
+  // Formats are those of a model: another one begins as it is published.
+  if (target.name === "model")
+    for (const name of ["weights", "kv"]) target.closest(".series").querySelector(`[name=${name}]`).value = "";
+  changed();
+});
 slider.addEventListener("input", () => frontier.answer && frontier.bars());
 slider.addEventListener("change", () => {
   slider.dataset.set = "by hand";

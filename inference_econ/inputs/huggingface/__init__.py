@@ -40,6 +40,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "deepseek_v3": _latent.deepseek,
     "deepseek_v32": _latent.deepseek_v32,
     "deepseek_v4": _latent.deepseek_v4,
+    "deepseek_ref": _latent.deepseek_v4,  # what engines call copies of it whose modules have other names
     "dots1": _mixtures.dots1,
     "ernie4_5": _relatives.ernie4_5,
     "ernie4_5_moe": _mixtures.ernie4_5_moe,

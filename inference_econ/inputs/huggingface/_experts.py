@@ -83,6 +83,9 @@ def qwen3_moe(c: Reader) -> Architecture:
     """Qwen3-MoE: norms of queries and keys, no shared expert."""
     c.only("use_sliding_window", False)
     c.unused("sliding_window", "max_window_layers")
+    c.only("qkv_bias", False)
+    c.only("use_qk_norm", True)
+    c.only("shared_expert_intermediate_size", 0)
     bias = c.flag("attention_bias", default=False)
     kv = kv_heads(c, default=4)
     attention = grouped_query(c, kv=kv, qkv_bias=bias, output_bias=bias, qk_norm="per_head")

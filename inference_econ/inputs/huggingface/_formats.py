@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ _MODELOPT: Mapping[str, Dtype] = {
     "MXFP8": "mxfp8",
     "NVFP4": "nvfp4",
     "NVFP4_AWQ": "nvfp4",
+    "W4A16_NVFP4": "nvfp4",
     "MXFP4": "mxfp4",
     "W4A16_AWQ": "int4",
     "W4A8_AWQ": "int4",
@@ -29,6 +30,8 @@ _MODELOPT: Mapping[str, Dtype] = {
     "W8A8_SQ_PER_CHANNEL": "int8",
     "INT8": "int8",
 }
+#: What modelopt calls a model whose modules have formats of their own.
+_MIXED = "MIXED_PRECISION"
 #: By type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
 _GROUPED: Mapping[tuple[str, int, int | None], Dtype] = {
     ("int", 4, 128): "int4",
@@ -55,6 +58,7 @@ _ATTENTION_OUTPUT = (("self_attn.o_proj",), ("mixer.out_proj",))
 _EXPERTS = (
     ("mlp.experts.0.down_proj",),
     ("mlp.experts",),
+    ("ffn.experts",),
     ("block_sparse_moe.experts.0.w2",),
     ("feed_forward.experts.0.down_proj",),
     ("mixer.experts.0.down_proj",),
@@ -102,6 +106,8 @@ class _Quantisation:
     only_experts: bool = False
     expert_dtype: Dtype | None = None
     kv: Dtype | None = None
+    modules: Mapping[str, Dtype] = field(default_factory=dict)
+    """Formats of modules that have one of their own, by their path behind the number of the layer."""
 
 
 def formats(
@@ -127,9 +133,11 @@ def formats(
     """
     base, where, kind = _base(levels, file)
     key, inside = _quantiser(levels)
-    scheme = None if inside is None else _scheme(inside, f"{file}: {key}")
+    scheme = None if inside is None else _scheme(inside, base, f"{file}: {key}")
     if beside is not None:
-        apart = _modelopt(_mapping(beside.get("quantization"), f"{beside_file}: quantization"), beside_file)
+        apart = _modelopt(_mapping(beside.get("quantization"), f"{beside_file}: quantization"), base, beside_file)
+        if scheme is not None and apart is not None and apart.modules:
+            apart = replace(scheme, modules=apart.modules, kv=apart.kv or scheme.kv)
         if scheme is not None and apart is not None and scheme.dtype != apart.dtype:
             raise SpecError(
                 [f"{file}: quantization_config says {scheme.dtype} but {beside_file} says {apart.dtype}; keep one"]
@@ -147,7 +155,12 @@ def formats(
     middle = layers // 2
 
     def group(names: tuple[tuple[str, ...], ...], layer: int, narrow: Dtype) -> Dtype:
-        return base if _excluded(names, layer, layers, scheme.excluded) else narrow
+        own = {scheme.modules[name] for naming in names for name in naming if name in scheme.modules}
+        if len(own) > 1:
+            raise SpecError(
+                [f"{where}: {names[0][0]} and its like have the formats {', '.join(sorted(own))}; keep one"]
+            )
+        return own.pop() if own else base if _excluded(names, layer, layers, scheme.excluded) else narrow
 
     return Formats(
         weights=group(_DENSE, middle, scheme.dtype),
@@ -182,10 +195,13 @@ def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str,
     return "bf16", f"{Path(file).name} has no torch_dtype; bf16 is assumed", "assumed"
 
 
-def _scheme(block: object, place: str) -> _Quantisation | None:
+def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     data = _mapping(block, place)
     method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
     excluded = _list(data, "modules_to_not_convert", place) + _list(data, "ignored_layers", place)
+    if data.get("quant_algo") == _MIXED and method != "modelopt":
+        # The file beside says which modules have another format than the rest.
+        data = {name: value for name, value in data.items() if name != "quant_algo"}
     if method in ("fp8", "fbgemm_fp8"):
         blocks = data.get("weight_block_size")
         dtype: Dtype = "fp8" if blocks is None else _blocked(blocks, f"{place}: weight_block_size")
@@ -197,7 +213,7 @@ def _scheme(block: object, place: str) -> _Quantisation | None:
     if method in ("gptq", "awq"):
         return _Quantisation(_integers(data, str(method), place), excluded)
     if method == "modelopt":
-        return _modelopt(data, place)
+        return _modelopt(data, base, place)
     if method in ("compressed-tensors", "compressed_tensors"):
         return _compressed_tensors(data, place)
     raise SpecError(
@@ -241,7 +257,7 @@ def _blocked(blocks: object, place: str) -> Dtype:
     raise SpecError([f"{place} is {blocks!r}; understood: {', '.join(str(list(known)) for known in _BLOCKED)}"])
 
 
-def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
+def _modelopt(data: Mapping[str, Any], base: Dtype, place: str) -> _Quantisation | None:
     algorithm, cache = data.get("quant_algo"), data.get("kv_cache_quant_algo")
     kv = None if cache is None else _MODELOPT.get(str(cache))
     if cache is not None and kv is None:
@@ -250,6 +266,8 @@ def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
         )
     if algorithm is None:
         return None
+    if algorithm == _MIXED:
+        return _Quantisation(base, (), kv=kv or _cache_format(data, place), modules=_modules(data, place))
     if not isinstance(algorithm, str) or algorithm not in _MODELOPT:
         raise SpecError([f"{place}: quant_algo {algorithm!r} is not understood; understood: {', '.join(_MODELOPT)}"])
     dtype = _MODELOPT[algorithm]
@@ -257,6 +275,19 @@ def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
         dtype = _grouped("int", 4, data.get("group_size", 128), True, place)
     excluded = _list(data, "exclude_modules", place) or _list(data, "ignore", place)
     return _Quantisation(dtype, excluded, kv=kv or _cache_format(data, place))
+
+
+def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
+    """Formats of modules by their path behind the number of the layer, of which all layers have the same."""
+    formats: dict[str, Dtype] = {}
+    for name, stated in _mapping(data.get("quantized_layers"), f"{place}: quantized_layers").items():
+        dtype = _MODELOPT.get(str(_mapping(stated, f"{place}: {name}").get("quant_algo")))
+        if dtype is None:
+            raise SpecError([f"{place}: {name}: {stated!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+        module = re.sub(r"^.*?layers\.\d+\.", "", name)
+        if formats.setdefault(module, dtype) != dtype:
+            raise SpecError([f"{place}: {module} is {formats[module]} in one layer and {dtype} in another; keep one"])
+    return formats
 
 
 def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
@@ -278,6 +309,8 @@ def _weights_of(group: Mapping[str, Any], packing: object, place: str) -> Dtype:
 
 def _cache_format(data: Mapping[str, Any], place: str) -> Dtype | None:
     cache = data.get("kv_cache_scheme")
+    if isinstance(cache, str) and cache in _MODELOPT:
+        return _MODELOPT[cache]
     return None if cache is None else _typed(_mapping(cache, f"{place}: kv_cache_scheme"), f"{place}: kv_cache_scheme")
 
 

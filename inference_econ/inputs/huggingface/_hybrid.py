@@ -57,7 +57,7 @@ def qwen3_5_moe(c: Reader) -> Architecture:
 
 def _gated_delta_model(c: Reader, parts: list[FeedForward]) -> Architecture:
     bias = c.flag("attention_bias", default=False)
-    c.skip("mtp_use_dedicated_embeddings", "mlp_only_layers")
+    c.skip("mtp_use_dedicated_embeddings", "mlp_only_layers", "output_gate_type")
     full = grouped_query(
         c,
         kv=kv_heads(c, default=2)

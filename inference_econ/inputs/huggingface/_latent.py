@@ -35,6 +35,7 @@ def deepseek_v32(c: Reader) -> Architecture:
 
 def glm_moe_dsa(c: Reader) -> Architecture:
     """GLM-5: as DeepSeek-V3.2; some layers may use the pick of an earlier layer's indexer."""
+    c.skip("index_share_for_mtp_iteration")  # what proposes tokens may use the pick of the step before
     kinds = _indexer_kinds(c)
     made = {kind: _latent(c, indexed=kind) for kind in set(kinds)}
     return _latent_model(c, [made[kind] for kind in kinds], first=3)
@@ -82,7 +83,7 @@ def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
 def _latent_model(c: Reader, attentions: list[LatentAttention], first: int, shared: int = 1) -> Architecture:
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
-    c.words("layer_types", ("full_attention", "indexed_attention"), c.layers())
+    c.words("layer_types", ("full_attention", "indexed_attention", "deepseek_sparse_attention"), c.layers())
     parts = dense_first(c, default_first=first, default_shared=shared)
     layers = [Layer(attention, part) for attention, part in zip(attentions, parts, strict=True)]
     mtp = c.whole("num_nextn_predict_layers", "num_mtp_layers")

@@ -64,6 +64,7 @@ _WITHOUT_SHAPE = frozenset(
         "min_length",
         "model_type",
         "model_version",
+        "moe_router_dtype",
         "mscale",
         "n_group",
         "no_repeat_ngram_size",

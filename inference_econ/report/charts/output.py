@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
     return {**plain, "config": theme.config(dark=dark)}
 
 
+@cache  # Bundling takes seconds, and always makes the same.
 def javascript() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, which sets ``vega``, ``vegaLite`` and ``vegaEmbed``.
 

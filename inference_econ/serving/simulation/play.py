@@ -114,7 +114,7 @@ def _cache(service: Service, groups: int) -> Cache | None:
     for context in (first, last):
         needed = needed_memory(replace(setup, context=float(context), spread=0.0), plans, service.speculation)
         prefix = float(np.ravel(needed.prefix_bytes)[0])
-        held.append((needed.of_one_plan()[1] - prefix) / batch)
+        held.append((float(np.ravel(needed.kv_bytes)[0]) - prefix) / batch)
     weights, _, available = needed.of_one_plan()
     of_a_token = (held[1] - held[0]) / (last - first)
     if of_a_token <= 0.0:

@@ -60,9 +60,13 @@ def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = Non
         If the model has other layers than grouped-query attention with dense feed-forward blocks.
     """
     work = layer_work(model, BYTES_PER_ELEMENT["fp16"])
-    if reading.read in ("speedup", "over_single"):
+    if reading.read not in ("largest_loss", "share_best"):
         (processes,), (prompt,), (link,) = reading.processes, reading.prompts, reading.links
         machine = _machine(reading, link, rate)
+        if reading.read in ("traffic", "first_part"):
+            parts = formulas.searched_partition(work, machine, prompt, processes)
+            shares = {"traffic": formulas.gathered_over_handed(parts), "first_part": parts[0] / prompt}
+            return float(shares[reading.read])
         before = formulas.single_seconds(work, machine, prompt)
         if reading.read == "speedup":
             before = formulas.all_gather_seconds(work, machine, prompt, processes)

@@ -31,13 +31,14 @@ from inference_econ.inputs import (
     StepReading,
     ToyReading,
     catalog,
+    with_defaults,
 )
 from inference_econ.search import Frontier
 from inference_econ.search.fastest import fastest
 from inference_econ.studies import attention_layer
 from inference_econ.studies.claims.chains import of_a_chain
 from inference_econ.studies.results import AnyFrontier
-from inference_econ.studies.settings import shared_frontier, with_defaults
+from inference_econ.studies.settings import shared_frontier
 from inference_econ.studies.toy import bytes_per_parameter
 
 
@@ -102,6 +103,10 @@ def _place(reading: FrontierReading, front: AnyFrontier) -> int:
     speeds, dollars = front.axes()
     if reading.share_of_fastest is not None:
         return int(np.searchsorted(speeds, reading.share_of_fastest * speeds[-1]))
+    if reading.speed is not None:
+        if reading.speed > speeds[-1]:
+            raise InputError(f"nothing is as fast as {reading.speed:g} tokens/s; the fastest {speeds[-1]:.3g}")
+        return int(np.searchsorted(speeds, reading.speed))
     most = reading.cost if reading.times_cheapest is None else reading.times_cheapest * float(dollars[0])
     if most is None:
         return {"fastest": -1, "cheapest": 0, "preferred": front.preferred_index()}[reading.at]

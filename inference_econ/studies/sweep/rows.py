@@ -13,9 +13,9 @@ import numpy as np
 from inference_econ._work import allow
 from inference_econ.engine import recorded_key
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Settings, SweepAsk, SweepPoint, catalog
+from inference_econ.inputs import Settings, SweepAsk, SweepPoint, catalog, with_defaults
 from inference_econ.studies.results import AnyFrontier
-from inference_econ.studies.settings import frontier_of, with_defaults
+from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.sweep.combinations import Combination, Combinations
 
 if TYPE_CHECKING:

@@ -297,7 +297,7 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
         assert low < high
         assert float(compared.factor(high)) > 1.0 + compare.NOTICED
     text = disaggregated.verdict(compared)
-    assert text.startswith("Without a promised TTFT, Poisson arrivals, and nothing filled beyond 80 %: disaggregated")
+    assert text.startswith("Without a TTFT SLO, Poisson arrivals, and nothing filled beyond 80 %: disaggregated")
     assert f"{factor:.2f} times at most" in text
     promised = compare.compare(few(), Terms(Targets(0.2, 0.01), 4.0, 0.7))
     text = disaggregated.verdict(promised)
@@ -305,7 +305,7 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
         "With a TTFT of at most 200 ms (p90), arrivals of variation 4, and nothing filled beyond 70 %"
     )
     notes = " ".join(disaggregated.comparison_table(promised).every_note)
-    assert "At the promised TPOT of 10 ms (p90) disaggregated serving costs $" in notes
+    assert "At the TPOT SLO of 10 ms (p90) disaggregated serving costs $" in notes
 
 
 def test_aggregated_serving_may_win() -> None:
@@ -326,7 +326,7 @@ def test_where_only_disaggregated_serving_keeps_the_ttft() -> None:
     text = disaggregated.verdict(compared)
     (together,) = compared.aggregated
     assert len(together) < len(compared.disaggregated)
-    assert "it alone serves" in text or "only disaggregated serving keeps the promise" in text
+    assert "it alone serves" in text or "only disaggregated serving meets the SLO" in text
     assert disaggregated.comparison_table(compared).rows
 
 

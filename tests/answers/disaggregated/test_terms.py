@@ -308,8 +308,8 @@ def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
     with pytest.raises(NothingFitsError) as caught:
         compare.compare(both, Terms(Targets(soonest / 2.0)))
     assert f"keeps TTFT {500 * soonest:g} ms (p90)" in str(caught.value)
-    assert f"TTFT {1e3 * soonest:.4g} ms (2 times the promise)" in str(caught.value)
-    with pytest.raises(NothingFitsError, match=r"keeps TPOT 1 ms \(p90\)\. .* TPOT \S+ ms \(\S+ times the promise\)"):
+    assert f"TTFT {1e3 * soonest:.4g} ms (2 times the SLO)" in str(caught.value)
+    with pytest.raises(NothingFitsError, match=r"keeps TPOT 1 ms \(p90\)\. .* TPOT \S+ ms \(\S+ times the SLO\)"):
         compare.compare(both, Terms(Targets(tpot_seconds=1e-3)))
     # What one request would keep, no line does.
     with pytest.raises(NothingFitsError, match="that is without queues, here at most 80 % busy, with 1:1 to 1:1"):

@@ -38,7 +38,7 @@ def _possible(setup: Setup, plans: Plans) -> set[tuple[float, float]]:
     return set(zip(ranks.tolist(), ep.tolist(), strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     model=st.sampled_from(["llama_3_70b", "qwen3_32b", "deepseek_v3", "gpt_oss_120b", "mixtral_8x22b", "kimi_k2"]),
     size=st.integers(1, 96),

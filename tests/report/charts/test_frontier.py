@@ -25,7 +25,7 @@ def test_a_frontier_with_its_band_and_measured_servers() -> None:
     assert "Llama 3.1 70B on NVIDIA H200" in " ".join(spec["title"]["subtitle"])
     said = legend(spec)
     assert {
-        "services that nothing beats",
+        "Pareto frontier of services",
         "largest speed³ / cost",
         "80 % of measured values (profiles/trtllm_hopper)",
     } < said

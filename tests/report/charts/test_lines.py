@@ -32,7 +32,7 @@ PLOT = Plot(
     {"a limit": 2.5},
     bands="80 % of values",
     from_zero=True,
-    promises={"promised: p90 TTFT <= 10 ms": 10.0},
+    promises={"SLO: p90 TTFT <= 10 ms": 10.0},
 )
 
 
@@ -43,7 +43,7 @@ def marked(spec: Spec, kind: str) -> list[Spec]:
 def test_the_legend_has_every_label_once() -> None:
     assert legend(sound(charts.line_chart(PLOT))) == {
         *("a line", "another", "measured: A", "the best"),
-        *("a limit", "promised: p90 TTFT <= 10 ms", "80 % of values"),
+        *("a limit", "SLO: p90 TTFT <= 10 ms", "80 % of values"),
     }
 
 
