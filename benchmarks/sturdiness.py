@@ -1,4 +1,4 @@
-"""Attacks of a hostile and of a careless user, counted: ``sh run.sh sturdiness`` writes ``docs/evidence/sturdiness.md``.
+"""Attacks of a hostile and of a careless user, counted into ``docs/evidence/sturdiness.md``: ``sh run.sh sturdiness``.
 
 Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted from
 ``.fuzz/state.json``, which ``sh run.sh fuzz`` keeps. It exits with 1 where an attack finds something.
