@@ -26,6 +26,9 @@
 #   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
 #   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
 #   sh run.sh pages FOLDER  every page in every form, to be compared before and after a change of structure (2 minutes)
+#   sh run.sh sturdiness  attacks with their counts, into docs/evidence/sturdiness.md (10 minutes)
+#   sh run.sh release     wheel and sdist of the last commit, built twice and compared, with sums and an SBOM, into dist/
+#   sh run.sh audit       known weaknesses of every package that is installed (an environment of its own; asks pypi.org)
 #   sh run.sh benchmark   speed against the naive way
 #   sh run.sh command-benchmark   whole commands, over the time of an interpreter with numpy (a minute; --rounds for more)
 #   sh run.sh explorer-benchmark  the explorer over HTTP: its start, changed controls, 50 users at once (3 minutes)
@@ -186,6 +189,22 @@ pages)
     shift
     .venv/bin/python -m benchmarks.pages "$@"
     ;;
+sturdiness)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m benchmarks.sturdiness "$@"
+    ;;
+release)
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.release
+    ;;
+audit)
+    set_up ".[dev]" dev
+    [ -x .venv-audit/bin/python ] || "$(find_python)" -m venv .venv-audit
+    .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip-audit
+    shift
+    .venv-audit/bin/pip-audit --path "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$@"
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
@@ -206,7 +225,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

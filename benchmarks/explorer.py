@@ -1,7 +1,8 @@
-"""The explorer over HTTP: its start, answers to changed controls, and fifty users at once.
+"""The explorer over HTTP: its start, answers to changed controls, fifty users at once, and a crowd of heavy questions.
 
-``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes two minutes. It reports; that a request is not
-answered is its only failure.
+``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes three minutes. It reports; that a request is
+not answered is its only failure. ``--heavy 200`` has so many users ask heavy questions from one address while one user
+asks from another.
 """
 
 from __future__ import annotations
@@ -128,14 +129,61 @@ async def crowd(address: str, users: int, seconds: float) -> tuple[Sequence[floa
     return times, failed
 
 
+async def _heavy(address: str, users: int, questions: int, own: str) -> list[tuple[int, float]]:
+    """Status and time [s] of heavy questions of some users who ask from one address; no two are the same."""
+
+    async def ask(number: int) -> list[tuple[int, float]]:
+        answers = []
+        async with httpx.AsyncClient(
+            base_url=address, timeout=600, transport=httpx.AsyncHTTPTransport(local_address=own)
+        ) as client:
+            for question in range(questions):
+                start = time.monotonic()
+                asked = {**SUBJECTS[1], "isl": 1000 + 10 * number + question, "osl": 500}
+                reply = await client.post("/api/v1/frontier", json=asked)
+                answers.append((reply.status_code, time.monotonic() - start))
+        return answers
+
+    parts = await asyncio.gather(*(ask(number) for number in range(users)))
+    return [answer for part in parts for answer in part]
+
+
+async def heavy_crowd(address: str, users: int) -> tuple[Sequence[tuple[int, float]], Sequence[tuple[int, float]]]:
+    """Answers to a crowd, and to one user who asks three questions meanwhile."""
+    crowd = asyncio.create_task(_heavy(address, users, 1, "127.0.0.1"))
+    await asyncio.sleep(2.0)
+    alone = await _heavy(address, 1, 3, "127.0.0.2")
+    return await crowd, alone
+
+
+def heavy(users: int) -> Table:
+    """What a crowd and one user beside it have."""
+    table = Table("who", "questions", "answered", "p50 s", "longest s", title="Heavy questions at once")
+    with served() as address:
+        first_answer(address)
+        for who, answers in zip(
+            (f"{users} users of one address", "one user of another"),
+            asyncio.run(heavy_crowd(address, users)),
+            strict=True,
+        ):
+            times = [seconds for status, seconds in answers if status == 200]
+            shown = (np.median(times), max(times)) if times else (np.nan, np.nan)
+            table.add_row(who, str(len(answers)), str(len(times)), *(f"{value:.1f}" for value in shown))
+    return table
+
+
 def main() -> int:
     """Run and print all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=50, help="Users at once [50].")
     parser.add_argument("--seconds", type=float, default=60.0, help="How long they look [60].")
     parser.add_argument("--changes", type=int, default=20, help="Changes of a control for each panel [20].")
+    parser.add_argument("--heavy", type=int, metavar="USERS", help="Only a crowd of heavy questions.")
     asked = parser.parse_args()
     console = Console()
+    if asked.heavy is not None:
+        console.print(heavy(asked.heavy))
+        return 0
     start = time.perf_counter()
     with served() as address:
         first_answer(address)

@@ -1,4 +1,4 @@
-"""The option that lets a question take longer than a minute, and what is said where it is needed."""
+"""The option that lets a question take longer than ten minutes, and what is said where it is needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ yes = click.option(
     is_flag=True,
     expose_value=False,
     callback=_allow,
-    help="Go on where the answer takes longer than a minute.",
+    help="Go on where the answer takes longer than ten minutes.",
 )
 
 

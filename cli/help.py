@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
+from inference_econ import _work
 from inference_econ.errors import TooMuchError
 from inference_econ.inputs import options
 
-from . import bounded, places
+from . import bounded, places, show
 from .parameters import FORMAT
+from .start import INTERRUPTED
 
 #: Options by what they are about; all others are what a command has for itself.
 OPTIONS: Mapping[str, Sequence[str]] = {
@@ -85,9 +88,18 @@ class Command(click.Command):
                 raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it; what is too much work is refused with the option that makes it less."""
+        """Run it; what is too much work is refused with the option that makes it less.
+
+        Whoever waits for it is told how long it takes, and has what there is after an interrupt.
+        """
+        quiet = getattr(ctx.params.get("output"), "quiet", ctx.params.get("quiet", False))
         try:
-            return super().invoke(ctx)
+            with _work.waited_for(partial(show.remark, quiet=quiet)) as waiting:
+                result = super().invoke(ctx)
+            if waiting.stopped:
+                show.remark(f"what there is: {waiting.stopped}", quiet=quiet)
+                ctx.exit(INTERRUPTED)
+            return result
         except TooMuchError as error:
             names = [name for param in self.params for name in param.opts]
             raise bounded.refusal(error, names) from error

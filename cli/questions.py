@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import click
 
+from inference_econ import allow
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.explorer import Answer, Fields, Option, Question, RefusedError
 from inference_econ.inputs import catalog
@@ -28,6 +29,8 @@ _LEFT_OUT = (
     *("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline"),
     *("--acceptance-file", "--report", "--yes"),
 )
+#: What the estimate of a question may be, half of which a server waits for its answer [s].
+_SECONDS = 60.0
 #: Whole numbers below are the same without a point [1].
 _LARGEST_EXACT = 1e15
 #: Arguments of commands that may be a file, and are a name of the catalogue in a question.
@@ -53,7 +56,7 @@ def answer(question: str, fields: Fields) -> Answer:
     with warnings.catch_warnings():
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
         warnings.simplefilter("error", RuntimeWarning)
-        with _context(command, question, fields) as context, catalog.uncopied():
+        with _context(command, question, fields) as context, catalog.uncopied(), allow(_SECONDS):
             taken = show.taken(lambda: _run(context))
     # A number of milliseconds stays one, in the digits in which it was given.
     given = {

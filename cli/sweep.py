@@ -53,11 +53,13 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
 )
 @click.argument("sql")
 @click.argument("folder", type=_FOLDER)
+@options.yes
 @options.output
 def query(sql: str, folder: str, output: options.Output) -> None:
     """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.
 
     SQL is that of DuckDB; "DESCRIBE points" lists the columns. It can read nothing but the sweep, and writes nothing.
+    It may take a minute, or with --yes as long as it takes, and 500 MB of memory.
     """
     with extras.needed("studies"):
         from inference_econ.report.sweep import QueryPage

@@ -1,27 +1,90 @@
 """How much work a question is, known before it begins: what takes too long is refused unless it is allowed.
 
+Whoever waits is told of more than a minute, and may stop it with what there is.
+
 Estimates are of a usual machine with two cores, and right within a factor of two or so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from inference_econ.errors import InputError, TooMuchError
 
 #: What a question may take where nobody allows more [s].
-_SECONDS = 60.0
+_SECONDS = 600.0
+#: What somebody who waits is told of before it begins [s].
+_TOLD = 60.0
 #: What its arrays may take, whatever is allowed [B]: a process stays below 1 GB.
 _BYTES = 700e6
 _allowed: ContextVar[float] = ContextVar("allowed_seconds", default=_SECONDS)
 
 
+@dataclass(slots=True)
+class Waiting:
+    """Somebody who waits for an answer.
+
+    Attributes
+    ----------
+    tell : callable
+        Told how long it takes.
+    stopped : str
+        How much there was when it was stopped; empty if it was not.
+    told_seconds : float
+        What has been told of, where a question has several parts: less needs no further word [s].
+    """
+
+    tell: Callable[[str], None]
+    stopped: str = ""
+    told_seconds: float = _TOLD
+
+
+_waiting: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
+
+
+@contextmanager
+def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
+    """Tell somebody how long questions of a block take, and let an interrupt end them with what there is.
+
+    Parameters
+    ----------
+    tell : callable
+        Told of what takes longer than a minute, before it begins.
+    """
+    waiting = Waiting(tell)
+    before = _waiting.set(waiting)
+    try:
+        yield waiting
+    finally:
+        _waiting.reset(before)
+
+
+def stop(done: str) -> None:
+    """End work that was interrupted with what there is; to be called where an interrupt is caught.
+
+    Parameters
+    ----------
+    done : str
+        How much there is, in words; empty if it is nothing.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If that is nothing, or nobody waits for a part: who calls from Python wants the interrupt.
+    """
+    waiting = _waiting.get()
+    if waiting is None or not done:
+        raise KeyboardInterrupt
+    waiting.stopped = done
+
+
 @contextmanager
 def allow(seconds: float = math.inf) -> Iterator[None]:
-    """Let questions of a block take longer than a minute, or refuse them sooner (``inference_econ.allow``).
+    """Let questions of a block take longer than ten minutes, or refuse them sooner (``inference_econ.allow``).
 
     Parameters
     ----------
@@ -36,7 +99,7 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
     Examples
     --------
     >>> import inference_econ as ie
-    >>> with ie.allow(seconds=600):
+    >>> with ie.allow(seconds=3600):
     ...     layouts = ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Requests(isl=2000, osl=500))
     """
     if not seconds > 0.0:
@@ -46,6 +109,12 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
         yield
     finally:
         _allowed.reset(before)
+
+
+def at_most(seconds: float) -> float:
+    """What work may take that nobody can estimate: a usual time, unless a block allows more or less [s]."""
+    allowed = _allowed.get()
+    return seconds if allowed == _SECONDS else allowed
 
 
 def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None:
@@ -71,6 +140,10 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)
     if seconds > _allowed.get():
         raise TooMuchError(f"{work} take about {in_words(seconds)}", smaller, seconds)
+    waiting = _waiting.get()
+    if waiting is not None and seconds > waiting.told_seconds:
+        waiting.told_seconds = seconds
+        waiting.tell(f"{work} take about {in_words(seconds)}")
 
 
 def in_words(seconds: float) -> str:

@@ -114,6 +114,7 @@ async def while_connected(request: Request, workers: Workers, work: Callable[...
         :data:`GONE` if nobody does.
     """
     results: list[T | Exception] = []
+    client = request.client.host if request.client is not None else ""
     begun = anyio.Event()
 
     async def until_gone(scope: anyio.CancelScope) -> None:
@@ -126,7 +127,7 @@ async def while_connected(request: Request, workers: Workers, work: Callable[...
     async with anyio.create_task_group() as group:
         group.start_soon(until_gone, group.cancel_scope)
         try:
-            results.append(await workers.run(work, *arguments, begun=begun))
+            results.append(await workers.run(work, *arguments, begun=begun, client=client))
         except Exception as error:  # a group would wrap it
             results.append(error)
         group.cancel_scope.cancel()

@@ -14,14 +14,11 @@ import anyio
 import anyio.to_thread
 
 from inference_econ.explorer.questions import RefusedError
+from inference_econ.explorer.turns import Turns
 
 T = TypeVar("T")
 #: Libraries that would start a thread for each core in every process.
 _SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class BusyError(Exception):
-    """More questions wait than can be answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Limits:
     processes : int
         Questions that are answered at the same time [1].
     waiting : int
-        Questions that wait for their turn [1].
+        Questions that wait for their turn, of one client where no other waits [1].
     seconds : float
         For one answer [s].
     grace_seconds : float
@@ -90,9 +87,11 @@ class Workers:
 
     def __init__(self, limits: Limits, ready: Sequence[str] = ()) -> None:
         self.limits, self._context = limits, prepare(ready)
-        self._turns, self._idle = anyio.CapacityLimiter(limits.processes), list[_Worker]()
+        self._turns, self._idle = Turns(limits.processes, limits.waiting), list[_Worker]()
 
-    async def run(self, work: Callable[..., T], *arguments: object, begun: anyio.Event | None = None) -> T:
+    async def run(
+        self, work: Callable[..., T], *arguments: object, begun: anyio.Event | None = None, client: str = ""
+    ) -> T:
         """What a function gives in another process, which is ended if it takes too long or the call is cancelled.
 
         Parameters
@@ -103,17 +102,17 @@ class Workers:
             Of it.
         begun : Event, optional
             Set when its turn has come.
+        client : str
+            Who asks: clients take turns.
 
         Raises
         ------
         BusyError
-            If too many others wait.
+            If too many questions of this client wait.
         RefusedError
             If it takes too long, or more memory than there is.
         """
-        if self._turns.statistics().tasks_waiting >= self.limits.waiting:
-            raise BusyError
-        async with self._turns:
+        async with self._turns.turn(client):
             if begun is not None:
                 begun.set()
             worker = self._idle.pop() if self._idle else await anyio.to_thread.run_sync(_Worker, self._context)

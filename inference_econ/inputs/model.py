@@ -87,6 +87,8 @@ class ModelSpec(SourcedSpec):
     """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
     vision: VisionTower | None = None
     """What reads images; no count includes it."""
+    left_out: tuple[str, ...] = Field(default=(), strict=False)
+    """Keys that the ``config.json`` does not have, each with the default of the published class that is counted."""
     max_context: Count | None = None
     """Longest context the model was made for [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)

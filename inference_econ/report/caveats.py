@@ -35,6 +35,8 @@ _NAMES: Mapping[Quantity, str] = {
     "throughput": "throughputs",
 }
 
+#: What is said of a model whose configuration leaves keys out.
+LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class are counted: {}."
 #: Errors in the middle from which on they are told [1].
 _BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
@@ -87,7 +89,16 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
         for text in _worse(instances):
             worse.setdefault(text, []).append(instances.label)
     setups = [instances.setup for instances in shown]
-    return [*_labelled(worse), *_unlike(shown), *generation_remarks(setups), *price_remarks(setups)]
+    return [*_labelled(worse), *_unlike(shown), *_left_out(setups), *generation_remarks(setups), *price_remarks(setups)]
+
+
+def _left_out(setups: Iterable[Setup]) -> list[str]:
+    """Sizes that the configurations of models leave out; flags are for biases, which change little."""
+    models = {setup.model.name: setup.model for setup in setups}
+    sizes = {
+        name: [key for key in model.left_out if not key.endswith((" true", " false"))] for name, model in models.items()
+    }
+    return [LEFT_OUT.format(name, ", ".join(keys)) for name, keys in sizes.items() if keys]
 
 
 def _worse(instances: Instances) -> list[str]:

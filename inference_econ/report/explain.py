@@ -106,13 +106,10 @@ class ExplanationPage(RecordPage[Explanation]):
 
 def explain_table(explanation: Explanation) -> Table:
     """The parts of one step, largest first."""
-    costs = explanation.costs
-    total = float(costs.seconds.ravel()[0])
-    parts = sorted(seconds_by_part(costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
+    total = explanation.seconds
     rows = tuple(
         (_part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
-        for name, seconds in parts
-        if seconds > 0 or (name == MEASURED and seconds)
+        for name, seconds in _shown_parts(explanation)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
     return Table(
@@ -122,6 +119,12 @@ def explain_table(explanation: Explanation) -> Table:
         _explain_notes(explanation),
         _explain_why(explanation),
     )
+
+
+def _shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
+    """Parts that take time, largest first [s]; what servers were measured to take beyond them is last."""
+    parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
+    return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
 
 
 def _part_name(explanation: Explanation, name: str) -> str:
@@ -313,13 +316,19 @@ def operator_frame(explanation: Explanation) -> pd.DataFrame:
 
 
 def part_frame(explanation: Explanation) -> pd.DataFrame:
-    """The parts of a step, and how far off the step may be; of a part by itself nobody knows."""
-    frame, (instances,) = explain_table(explanation).frame(), explanation.subjects()
+    """The parts of a step as in the table, unrounded, and how far off the step may be; of a part nobody knows."""
+    import pandas as pd
+
+    (instances,), total = explanation.subjects(), explanation.seconds
+    parts = _shown_parts(explanation)
     known = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
-    for end, factor in zip(("low", "high"), known["step_seconds"], strict=True):
-        step = "" if factor is None else f"{factor * float(frame['ms'].iloc[-1]):.3f}"
-        frame[f"ms_{end}"] = [*([""] * (len(frame) - 1)), step]
-    return frame
+    ends = (None if factor is None else 1e3 * factor * total for factor in known["step_seconds"])
+    rows = [
+        (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
+    ]
+    return pd.DataFrame(
+        [*rows, ("step", 1e3 * total, 100.0, *ends)], columns=["part", "ms", "share %", "ms_low", "ms_high"]
+    )
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.inputs import Block, ModelSpec
+from inference_econ.report.caveats import LEFT_OUT
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -41,6 +42,7 @@ def model_record(model: ModelSpec) -> dict[str, object]:
         "window_elements_per_token": model.window_elements_per_token,
         "state_elements_per_sequence": model.state_elements_per_sequence,
         "mtp_layers": model.mtp_layers,
+        "left_out": list(model.left_out),
         "max_context": model.max_context,
         **_formats(model),
     }
@@ -82,7 +84,8 @@ def model_table(model: ModelSpec) -> Table:
     if model.max_context is not None:
         rows.append(("longest context", f"{model.max_context:,}"))
     rows += [(field.replace("_", " "), value) for field, value in _formats(model).items()]
-    return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows))
+    notes = (LEFT_OUT.format(model.name, ", ".join(model.left_out)),) if model.left_out else ()
+    return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows), notes)
 
 
 def _layers(count: int) -> str:

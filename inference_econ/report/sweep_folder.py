@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ._types import Progress
-from inference_econ._work import in_words
+from inference_econ._work import in_words, stop
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, SweepAsk, catalog, read_text
 from inference_econ.report.files import SWEEP, whole_file, write_text
@@ -68,7 +68,7 @@ def sweep(
         If the scenario is no sweep, a name in it is unknown, the folder is one of another sweep, of other facts, of
         another program, or in use, it cannot be written, or workers cannot be had. What has been answered is kept.
     TooMuchError
-        If it would take longer than a minute, unless :func:`inference_econ.allow` allows it.
+        If it would take longer than ten minutes, unless :func:`inference_econ.allow` allows it.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     if not isinstance(spec.ask, SweepAsk):
@@ -241,11 +241,16 @@ def _write(
     """Answer parts and write each as soon as it is there."""
     left = sum(len(combinations.numbers(index)) for index in todo)
     counted = _Counted(combinations.product, combinations.product - left, time.monotonic())
-    for index, part in answering(combinations, todo):
-        _write_part(_part_path(folder, index), part)
-        counted.add(len(combinations.numbers(index)), part)
-        if progress is not None:
-            progress(*counted.said())
+    try:
+        for index, part in answering(combinations, todo):
+            _write_part(_part_path(folder, index), part)
+            counted.add(len(combinations.numbers(index)), part)
+            if progress is not None:
+                progress(*counted.said())
+    except KeyboardInterrupt:
+        done = counted.before + counted.answered
+        there = f"{done:,} of {counted.whole:,} combinations in {folder}; the same command goes on"
+        stop(there if done else "")
 
 
 def _write_part(path: Path, part: Part) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._types import Progress
 from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, sources, spec_sources
 from inference_econ.errors import InputError, NothingFitsError
@@ -157,11 +158,15 @@ class _Run:
         combinations = combinations_of(ask)
         check_work(combinations, range(combinations.parts))
         contents = []
-        for index, part in alone(combinations, range(combinations.parts)):
-            contents.append(part.content)
-            if self.progress is not None:
-                self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
-        return self._result([in_memory(self.scenario, contents).summary()])
+        try:
+            for index, part in alone(combinations, range(combinations.parts)):
+                contents.append(part.content)
+                if self.progress is not None:
+                    self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
+        except KeyboardInterrupt:
+            _work.stop(f"{len(contents)} of {combinations.parts} parts" if contents else "")
+        missing = sum(len(combinations.numbers(index)) for index in range(len(contents), combinations.parts))
+        return self._result([in_memory(self.scenario, contents, missing).summary()])
 
     def claims(self, _: ClaimsAsk) -> Result:
         return self._result([answered(self.scenario, progress=self.progress)])

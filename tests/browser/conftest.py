@@ -30,7 +30,7 @@ _QUIET = (
 )
 _START_SECONDS = 60.0
 #: For whatever is awaited: a cold process on a busy machine loads for seconds [ms].
-_PATIENCE_MS = 30_000
+_PATIENCE_MS = 120_000
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import inference_econ as ie
 from tests.cli.conftest import Command
 
 #: What the installed script does, from where the interpreter itself is ready.
@@ -62,7 +63,8 @@ SPARSE_BYTES = 2_000_000_000
     ],
 )
 def test_too_much_work_is_refused_with_what_makes_it_less(refused: Command, arguments: list[str], message: str) -> None:
-    outcome = refused(*arguments)
+    with ie.allow(seconds=60):  # ten minutes are; these refusals come sooner
+        outcome = refused(*arguments)
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
 

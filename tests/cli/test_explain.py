@@ -77,7 +77,8 @@ def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> N
     assert sum(parts.values()) == pytest.approx(record["step_seconds"], rel=1e-12)
     rows = list(csv.DictReader(io.StringIO(command(*subject, "--format", "csv").out)))
     assert rows[-1]["part"] == "step"
-    assert float(rows[-1]["ms"]) == pytest.approx(1e3 * float(str(record["step_seconds"])), abs=5e-4)
+    assert float(rows[-1]["ms"]) == pytest.approx(1e3 * float(str(record["step_seconds"])), rel=1e-12)
+    assert sum(float(row["ms"]) for row in rows[:-1]) == pytest.approx(float(rows[-1]["ms"]), rel=1e-12)
     assert command(*subject, "--format", "markdown").out.startswith("| part | ms | share % |\n")
     assert command(*subject, "-o", "a.txt").err == "wrote a.txt\n"
     assert "weight reads" in (tmp_path / "a.txt").read_text(encoding="utf-8")

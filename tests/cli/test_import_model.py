@@ -13,6 +13,8 @@ import inference_econ as ie
 from tests.cli.conftest import Command
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
+#: Keys that older configurations of the class do not have.
+LEFT_OUT = ("num_key_value_heads", "attention_bias")
 GPT_OSS = str(FOLDER / "openai--gpt-oss-20b_config.json")
 
 
@@ -55,6 +57,29 @@ def test_written_file_is_a_model_of_the_catalogue(command: Command, tmp_path: Pa
     assert (result.code, result.err) == (0, "")
     assert ie.model(str(target)) == ie.model(GPT_OSS)
     assert command("import-model", GPT_OSS, "-o", str(target)).err == f"wrote {target}\n"
+
+
+def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Command, tmp_path: Path) -> None:
+    published = json.loads((FOLDER / "meta-llama--Meta-Llama-3-8B_config.json").read_text())
+    config, kept = tmp_path / "config.json", tmp_path / "mine.yaml"
+    config.write_text(json.dumps({key: published[key] for key in published if key not in LEFT_OUT}))
+    summary = command("import-model", str(config), "-o", str(kept), "--format", "json", "--quiet")
+    said = ["num_key_value_heads 32", "attention_bias false"]
+    assert summary.code == 0
+    assert list(ie.model(str(kept)).left_out) == said
+    for source in (config, kept):  # kept in a file, it is the same model
+        text = " ".join(command("explain", str(source), "h100_sxm", "--tp", "1").out.split())
+        assert "leaves out, and defaults of the published class are counted: num_key_value_heads 32." in text
+    text = " ".join(command("import-model", str(config)).out.split())
+    assert "are counted: num_key_value_heads 32, attention_bias false." in text
+
+
+def test_experts_without_a_latent_width_are_said_to_have_none(tmp_path: Path) -> None:
+    nemotron = "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16_config.json"
+    assert ie.model(str(FOLDER / nemotron)).left_out == ("moe_latent_size none",)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**json.loads((FOLDER / nemotron).read_text()), "moe_latent_size": None}))
+    assert not ie.model(str(config)).left_out
 
 
 def test_refusal_is_one_message_and_leaves_no_file(command: Command, tmp_path: Path) -> None:

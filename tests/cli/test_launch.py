@@ -482,3 +482,10 @@ def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Co
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
     assert "decode steps alone start nothing" in refused("launch", path, "--to", "vllm").err
+
+
+def test_a_server_of_a_single_request_is_started(command: Command) -> None:
+    """The largest batch of so few tokens in a step, with a proposer, is one request."""
+    outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 2, "--token-budget", 3)
+    assert outcome.code == 0, outcome.err
+    assert "vllm serve" in outcome.out

@@ -55,6 +55,9 @@ def test_its_own_page_is_answered_and_a_link_to_it_followed(client: TestClient) 
 @pytest.mark.parametrize("address", ["/", ADDRESS, "/nothing", "/static/page.css"])
 def test_every_reply_has_the_headers(client: TestClient, address: str) -> None:
     headers = client.get(address).headers
+    refused = client.get(address, headers={"host": "evil.example"}).headers
+    for name, value in guards.HEADERS.items():
+        assert headers[name] == refused[name] == value
     policy = headers["content-security-policy"]
     assert "script-src 'self';" in policy
     assert "unsafe-eval" not in policy

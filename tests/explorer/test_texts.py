@@ -65,6 +65,12 @@ def test_a_result_is_validated(client: TestClient) -> None:
     assert servers["coverage"]["predicted"] == 1
 
 
+def test_all_measured_servers_are_more_than_a_server_predicts(client: TestClient) -> None:
+    reply = client.post("/api/v1/validate", json={})
+    assert reply.status_code == 422
+    assert "measured servers take about 63 s; reduce datasets" in reply.json()["error"]["message"]
+
+
 def test_a_result_is_held_against_an_answer_that_starts_something_too(client: TestClient) -> None:
     asked = {"model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 1, "isl": 1000, "osl": 200}
     answer = client.post("/api/v1/frontier", json=asked).json()["answer"]

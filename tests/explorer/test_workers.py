@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from inference_econ.explorer.questions import RefusedError
-from inference_econ.explorer.workers import BusyError, Limits, Workers
+from inference_econ.explorer.turns import BusyError, Turns
+from inference_econ.explorer.workers import Limits, Workers
 
 
 async def _limited() -> None:
@@ -71,3 +72,28 @@ async def _busy() -> list[str]:
 def test_more_than_may_wait_are_sent_away() -> None:
     outcomes = anyio.run(_busy)
     assert (outcomes.count("answered"), outcomes.count("busy")) == (3, 2)
+
+
+async def _in_turns() -> list[str]:
+    turns, order = Turns(1, waiting=4), list[str]()
+
+    async def ask(client: str) -> None:
+        try:
+            async with turns.turn(client):
+                order.append(client)
+        except BusyError:
+            order.append(f"{client} refused")
+
+    async with anyio.create_task_group() as group, turns.turn("first"):
+        for client in ("many",) * 6 + ("few",) * 3:
+            group.start_soon(ask, client)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.01):
+            await ask("gone")
+    await ask("last")  # whoever went away took no place along
+    return order
+
+
+def test_clients_take_turns_however_many_questions_each_has() -> None:
+    refused = ["many refused", "many refused", "few refused"]  # four wait, or half of them where two clients do
+    assert anyio.run(_in_turns) == [*refused, "many", "few", "many", "few", "many", "many", "last"]

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from unittest import mock
 
+from inference_econ import allow
 from inference_econ.report.files import ending_of
 from tests.reading import numbers
 
@@ -29,6 +30,8 @@ main = importlib.import_module("inference_econ_cli.main")
 NO_NUMBER = re.compile(r"(?<![\w./:'-])-?(?:nan|inf|infinity|-0(?:\.0+)?)(?![\w.])", re.IGNORECASE)
 #: Memory that a case may add to what was needed before [B].
 _MOST_BYTES = 1_500_000_000
+#: What a case may be estimated to take; a minute rather than ten [s].
+_SECONDS = 60.0
 #: A refusal that names nothing of what was typed is one of these.
 _OF_ALL = ("the numbers that were given are together too large or too small to calculate with",)
 
@@ -77,7 +80,8 @@ def run(line: tuple[str, ...]) -> tuple[object, str, str]:
         contextlib.redirect_stderr(err),
     ):
         try:
-            main.run()
+            with allow(_SECONDS):
+                main.run()
         except SystemExit as ended:
             code = ended.code
     return code, out.getvalue(), err.getvalue()
@@ -193,7 +197,8 @@ def _bad(number: float) -> bool:
 def _words(case: Case) -> Iterator[str]:
     """What a message can name: what was typed, in whole and in parts, numbers as they are written, words of files."""
     for part in case.line:
-        yield from filter(None, (part, part.lstrip("-"), *re.split(r"[=,@/:_]", part)))
+        yield part or "is empty"
+        yield from filter(None, (part.lstrip("-"), *re.split(r"[=,@/:_]", part)))
         with contextlib.suppress(ValueError):
             yield f"{float(part):g}"
     for text in case.files.values():

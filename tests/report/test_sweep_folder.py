@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import inference_econ as ie
+from inference_econ import _work
 from inference_econ.errors import InputError, TooMuchError
 from inference_econ.inputs import Scenario, spec_text
 from inference_econ.studies.sweep import rows
@@ -69,6 +70,20 @@ def test_a_sweep_goes_on_where_it_stopped(whole: Path, begun: Path, monkeypatch:
         "12 of 12 combinations, 2 failed",
     ]
     assert said[-1] == (1.0, "12 of 12 combinations, 2 failed, 0 s left")
+
+
+def test_an_interrupt_leaves_what_is_answered(whole: Path, begun: Path) -> None:
+    def interrupted(share: float, _: str) -> None:
+        if share < 1.0:
+            raise KeyboardInterrupt
+
+    with _work.waited_for(lambda _: None) as waiting:
+        assert ie.sweep(study(), begun, progress=interrupted).missing == 1
+    assert waiting.stopped == f"11 of 12 combinations in {begun}; the same command goes on"
+    with pytest.raises(KeyboardInterrupt):  # who calls from Python wants the interrupt
+        ie.sweep(study(), begun.parent / "another", progress=interrupted)
+    ie.sweep(study(), begun)
+    pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
 
 
 @pytest.mark.parametrize("length", [0, 100, -1])

@@ -62,6 +62,7 @@ def measurement(row: Row, common: Mapping[str, Any]) -> Measurement:
     """
     if reason := row.text("unusable"):
         raise UnusableRowError(reason)
+    row.number("value")  # as it was published, for whoever shows it again
     written, chip = row.text("model"), hardware_name(row.text("hardware"))
     name = model_name(written)
     # A name of the catalogue says nothing of a format that its weights would not have by themselves.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate, label_of
 from inference_econ.answers.market import Arrangement, market
@@ -35,6 +36,8 @@ UNSEEN = "profile, levels left out"
 _PRICE = 1.0
 #: Servers of a combination from which on their best ones say something [1].
 _ENOUGH = 3
+#: What the best answer beside a row takes, about [s].
+_ROW_SECONDS = 0.02
 #: Dearer or cheaper by more than this share is a wrong answer [1].
 NOTICED = 0.25
 #: Why a point has no answer.
@@ -288,6 +291,11 @@ def report(paths: Sequence[Path], names: Sequence[str], offered: Market = defaul
             "one model, weights, chip and lengths, each under a constant number of requests and with a TPOT and a TTFT "
             "(or output tokens/s)"
         )
+    _work.check(
+        f"costs of {len(usable):,} measured servers under {len(names)} sets of assumptions",
+        seconds=_ROW_SECONDS * len(usable) * len(names),
+        smaller="datasets",
+    )
     points = [
         point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, offered)
     ]

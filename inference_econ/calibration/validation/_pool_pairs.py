@@ -9,6 +9,7 @@ from pathlib import Path
 
 from inference_econ.answers.disaggregated import compare
 from inference_econ.answers.disaggregated.pools import pools
+from inference_econ.calibration.measurements import UnusableRowError
 from inference_econ.calibration.validation._files import Line, read
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Setup, Space
@@ -40,6 +41,17 @@ def report(path: Path, names: Sequence[str]) -> Report:
 
 
 def _point(line: Line, name: str) -> ComparedPoint:
+    """A row under some assumptions; one that cannot be used says why."""
+    try:
+        return _answered(line, name)
+    except UnusableRowError as error:
+        subject = f"{line.text('model')} on {line.text('hardware')}, {line.text('engine')}"
+        return ComparedPoint(
+            id=line.id, series="factor of pools", subject=subject, assumptions=name, unit="x", note=str(error)
+        )
+
+
+def _answered(line: Line, name: str) -> ComparedPoint:
     lengths = line.needed("isl"), line.needed("osl")
     model, hardware, speed = line.text("model"), line.text("hardware"), line.needed("tokens_per_second")
     subject = (

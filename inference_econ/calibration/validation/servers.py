@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from inference_econ import _work
 from inference_econ.calibration import measurements
 from inference_econ.calibration.accuracy import Accuracy, by_group
 from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
@@ -32,6 +33,8 @@ from inference_econ.inputs import Assumptions, catalog, profiles
 
 #: Endings of results of load generators.
 RESULTS = (".json", ".jsonl")
+#: What the prediction of a row takes at most, about [s].
+_ROW_SECONDS = 0.02
 #: What assumptions are called that are chosen row by row.
 BY_HARDWARE = "by hardware"
 
@@ -114,6 +117,7 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
 
     behind = None if only is None else calibration_behind(only)
     usable = [one for one in found if isinstance(one, Measurement)]
+    _work.check(f"{len(usable):,} measured servers", seconds=_ROW_SECONDS * len(usable), smaller="datasets")
     processes = os.cpu_count() or 1
     predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine), processes=processes))
     kept = {id(one) for one in measurements.distinct(usable)}

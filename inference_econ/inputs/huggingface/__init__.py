@@ -235,6 +235,7 @@ def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: 
         **_formats_of(architecture, stated),
         "max_context": architecture.max_context,
         "mtp_layers": architecture.mtp_layers or None,
+        "left_out": list(reader.left_out()) or None,
         "blocks": _blocks(architecture.layers),
     }
     data = {key: value for key, value in data.items() if value is not None}

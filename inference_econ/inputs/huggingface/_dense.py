@@ -64,7 +64,7 @@ def mistral(c: Reader) -> Architecture:
     c.only("mlp_bias", False)
     window = c.size_if("sliding_window")
     if "sliding_window" not in c.data:
-        window = 4096  # the published class slides unless told otherwise
+        window = c.without("sliding_window", 4096)  # the published class slides unless told otherwise
     attention = grouped_query(c, kv=kv_heads(c, default=8), window=window)
     return architecture(c, [Layer(attention, dense(c.size("intermediate_size")))] * c.layers())
 

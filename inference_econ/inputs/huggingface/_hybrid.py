@@ -178,13 +178,14 @@ def _nemotron_mlp(c: Reader) -> Layer:
 
 def _nemotron_experts(c: Reader) -> Layer:
     c.only("n_shared_experts", 1)
+    latent_size = c.size_if("moe_latent_size") or c.without("moe_latent_size", None)
     mixture = experts(
         c,
         c.size("moe_intermediate_size"),
         count_keys=("n_routed_experts", "num_local_experts"),
         shared=c.size("moe_shared_expert_intermediate_size"),
         gated=False,
-        latent_size=c.size_if("moe_latent_size"),
+        latent_size=latent_size,
     )
     return Layer(NoAttention(kind="none"), mixture, norms=1)
 

@@ -84,8 +84,10 @@ def kv_heads(c: Reader, *, default: int | None = None) -> int:
     """Heads of keys and values; null means one per query head, and so does ``default`` None if absent."""
     queries = heads(c)
     count = c.size_if("num_key_value_heads")
-    if count is None:
-        count = queries if default is None or "num_key_value_heads" in c.data else default
+    if count is None and "num_key_value_heads" in c.data:
+        count = queries
+    elif count is None:
+        count = c.without("num_key_value_heads", queries if default is None else default)
     return whole_groups(c, queries, count)
 
 
@@ -102,7 +104,7 @@ def head_dim(c: Reader, *, default: int | None = None) -> int:
     if stated is not None:
         return stated
     if default is not None and "head_dim" not in c.data:
-        return default
+        return c.without("head_dim", default)
     hidden, queries = hidden_size(c), heads(c)
     if hidden % queries:
         c.stop(f"head_dim is missing, and hidden_size {hidden} is no multiple of num_attention_heads {queries}")

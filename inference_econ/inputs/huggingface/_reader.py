@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from inference_econ.errors import SpecError
 
+T = TypeVar("T", bound=int | None)
 _MAX_SIZE = 1_000_000_000
 _MAX_LAYERS = 10_000
 
@@ -155,7 +156,7 @@ class Reader:
     def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:
         self.data, self.file, self.family, self.outer = data, file, family, outer or {}
         self.read: list[str] = []
-        self.assumed: set[str] = set()
+        self.assumed: dict[str, int | bool | None] = {}
 
     def stop(self, problem: str) -> NoReturn:
         """Refuse the file."""
@@ -193,12 +194,14 @@ class Reader:
     def size_or(self, *keys: str, default: int) -> int:
         """A whole number above zero; the published class has a default."""
         value = self.size_if(*keys)
-        return default if value is None else value
+        return self.without(keys[0], default) if value is None else value
 
     def whole(self, *keys: str, default: int = 0) -> int:
-        """A whole number that may be zero."""
+        """A whole number that may be zero; a default that is not zero is that of the published class."""
         key, value = self.find(*keys)
-        return default if value is None else self._whole(key, value, 0)
+        if value is None:
+            return self.without(keys[0], default) if default else 0
+        return self._whole(key, value, 0)
 
     def flag(self, key: str, *, default: bool) -> bool:
         """True or false; null, which the published classes take for false, is no way to leave out what is true."""
@@ -206,7 +209,7 @@ class Reader:
         if value is None and default and key in self.data:
             self.stop(f"{key} is null; true or false is needed")
         if value is None:
-            return default
+            return self.without(key, default)
         if not isinstance(value, bool):
             self.stop(f"{key} must be true or false, got {_short(value)}")
         return value
@@ -229,11 +232,21 @@ class Reader:
         for key in keys:
             self.whole(key)
 
+    def without(self, key: str, default: T) -> T:
+        """The default of the published class for a key that a file leaves out; None where it has no such part."""
+        if key not in self.data:
+            self.assumed[key] = default
+        return default
+
     def assume(self, **defaults: int) -> None:
         """Defaults of the published class for keys that its files may leave out."""
-        missing = {key: value for key, value in defaults.items() if key not in self.data}
-        self.assumed.update(missing)
+        missing = {key: self.without(key, value) for key, value in defaults.items() if key not in self.data}
         self.data = {**self.data, **missing}
+
+    def left_out(self) -> tuple[str, ...]:
+        """Sizes that the file leaves out, with what is counted for them, then flags."""
+        ordered = sorted(self.assumed.items(), key=lambda item: isinstance(item[1], bool))
+        return tuple(f"{key} {'none' if value is None else _json(value)}" for key, value in ordered)
 
     def layers(self) -> int:
         """Number of layers."""
@@ -267,9 +280,12 @@ class Reader:
 
     def tied(self, *, default: bool) -> bool:
         """Whether one matrix serves as both embeddings; the key may stand at either level."""
-        around = Reader(self.outer, self.file, self.family).flag("tie_word_embeddings", default=default)
-        own = self.flag("tie_word_embeddings", default=around)
-        if own != around and self.outer.get("tie_word_embeddings") is not None:
+        key = "tie_word_embeddings"
+        around = Reader(self.outer, self.file, self.family).flag(key, default=default)
+        own = self.flag(key, default=around)
+        if self.outer.get(key) is not None:
+            self.assumed.pop(key, None)
+        if own != around and self.outer.get(key) is not None:
             self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(own)} in text_config")
         return own
 

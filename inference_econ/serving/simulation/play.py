@@ -228,8 +228,9 @@ def _decode_tables(service: Service, contexts: Array, sizes: int) -> tuple[StepT
     setup, plans = service.setup, service.plans
     groups = round(float(reading_groups(setup, plans)[0]))
     if service.speculation is not None:
-        rounds, seconds = service.decoding()
-        table = StepTable(rounds.tolist(), [service.requests.mean_context], seconds[:, None])
+        batches, seconds = service.decoding()
+        rounds, first = np.unique(batches, return_index=True)  # one batch, where a single request is in flight
+        table = StepTable(rounds.tolist(), [service.requests.mean_context], seconds[first, None])
         return table, table, int(rounds[-1])
     batches = np.unique(np.rint(np.geomspace(1.0, -(-service.slots // groups), sizes)))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ import _work
 from inference_econ._shown import Shown
 from inference_econ.errors import InputError
 from inference_econ.inputs import Cheapest, Scenario, SweepAsk
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 #: Rows that a query may give: more are not read by anybody, and would not stay small in memory [1].
 MOST_ROWS = 1_000_000
-#: What a query may take in memory.
-_MEMORY = "500MB"
+#: What a query may take in memory, and as time unless more is allowed: nobody can say before whether it ends [s].
+_MEMORY, _SECONDS = "500MB", 60.0
 #: Nothing but the rows can be read, and nothing written: no files, no extensions, no variables of Python.
 _APART: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -29,6 +31,7 @@ _APART: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "memory_limit": _MEMORY,
+    "temp_directory": "",  # nothing is written to make up for memory
 }
 _VIEWS = (
     "CREATE VIEW points AS SELECT * EXCLUDE (failure, reason) FROM every_row WHERE failure IS NULL",
@@ -100,7 +103,8 @@ class Sweep(Shown):
         Raises
         ------
         InputError
-            If it is something else, has a mistake, or gives more than a million rows.
+            If it is something else, has a mistake, takes longer than a minute (:func:`inference_econ.allow` allows
+            more) or more memory than a query may, or gives more than a million rows.
         """
         import duckdb
 
@@ -108,7 +112,14 @@ class Sweep(Shown):
         with self._connected() as connection:
             try:
                 _check_reads(connection, sql)
-                frame = connection.sql(sql).limit(MOST_ROWS + 1).df()
+                with _interrupted_after(connection, _work.at_most(_SECONDS)) as ended:
+                    frame = connection.sql(sql).limit(MOST_ROWS + 1).df()
+            except duckdb.InterruptException as error:
+                if not ended.is_set():
+                    raise
+                raise InputError(
+                    f"the query takes longer than {_work.in_words(_work.at_most(_SECONDS))}; ask for less at a time"
+                ) from error
             except duckdb.OutOfMemoryException as error:
                 raise InputError(f"the query takes more than {_MEMORY} of memory; ask for less at a time") from error
             except duckdb.Error as error:
@@ -210,6 +221,24 @@ class Sweep(Shown):
         return self._columns[: self._columns.index("point")]
 
 
+@contextmanager
+def _interrupted_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[threading.Event]:
+    """Interrupt what a connection does in a block that takes too long; the event says that it did."""
+    ended = threading.Event()
+
+    def end() -> None:
+        ended.set()
+        connection.interrupt()
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield ended
+    finally:
+        timer.cancel()
+
+
 def _check_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Refuse what is no single SELECT."""
     statements = connection.extract_statements(sql)
@@ -276,7 +305,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def in_memory(scenario: Scenario, contents: Sequence[bytes]) -> Sweep:
+def in_memory(scenario: Scenario, contents: Sequence[bytes], missing: int = 0) -> Sweep:
     """A sweep whose parts are held.
 
     Parameters
@@ -285,6 +314,8 @@ def in_memory(scenario: Scenario, contents: Sequence[bytes]) -> Sweep:
         What was asked.
     contents : sequence of bytes
         Parts as Parquet files, in order.
+    missing : int
+        Combinations of parts that were not answered [1].
     """
     import io
 
@@ -292,4 +323,4 @@ def in_memory(scenario: Scenario, contents: Sequence[bytes]) -> Sweep:
     from pyarrow import parquet
 
     tables = [parquet.read_table(io.BytesIO(content)).replace_schema_metadata(None) for content in contents]
-    return Sweep(scenario, pa.concat_tables(tables))
+    return Sweep(scenario, pa.concat_tables(tables), missing)

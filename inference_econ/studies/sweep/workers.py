@@ -198,8 +198,11 @@ def check_scheduler(address: str) -> None:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    # It tells the log of every attempt; what counts is told here.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    import distributed  # sets levels of its own when it is loaded
+
+    # It tells the log of every attempt, and of a lost scheduler with a traceback; what counts is told here.
+    for name in (distributed.__name__, f"{distributed.__name__}.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         # In a thread, since this one may have an event loop of its own, as notebooks do.
         with ThreadPoolExecutor(1) as apart:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -35,6 +35,8 @@ _ENDS = (0.01, 0.99)
 QUANTILES = (0.1, 0.5, 0.9)
 #: Bytes of a number, and how many of each cost are held at a time, copies included.
 _NUMBER, _COPIES = 8.0, 3.0
+#: Points after which a study can be stopped: a share of all, and at least so many [1].
+_STEPS_OF_ALL, _LEAST = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,18 +229,37 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     times = _check_dependence(series, every)
     samples = ask.samples or (_FEW if times else _MANY)
     speed, shown, speeds = _speeds(ask, series)
-    frontiers = sum(one.needed(samples) for one in series)
+    needed = sum(one.needed(samples) for one in series)
     rows = samples * (len(every) + 2)
-    _check_work(samples, frontiers, min(times, default=0.0), rows * speeds.size * len(series))
+    _check_work(samples, needed, min(times, default=0.0), rows * speeds.size * len(series))
     plan = design(len(every), samples, ask.seed)
     told = _Told(progress, rows * len(series))
-    sampled = [one.costs(plan.shares, speeds, told.of(one.label)) for one in series]
-    costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
+    # Only frontiers take long; what needs none is sampled in one step.
+    plan, costs, fastest = _sampled(
+        series, plan, speeds, told, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
+    )
+    frontiers = len(series) + len(times) + sum(one.needed(plan.samples) for one in series)
     if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
         raise InputError(f"speed: nothing is as fast as {speed:g} tokens/s; the fastest sample has {fastest.max():.4g}")
-    return Uncertainty(
-        scenario, series, every, plan, speed, shown, speeds, costs, fastest, len(series) + len(times) + frontiers
-    )
+    return Uncertainty(scenario, series, every, plan, speed, shown, speeds, costs, fastest, frontiers)
+
+
+def _sampled(
+    series: Sequence[SampledSeries], plan: Design, speeds: Array, told: _Told, points: int
+) -> tuple[Design, Array, Array]:
+    """Costs and fastest speeds of all series, some points at a time; an interrupt leaves those that are done."""
+    steps: list[tuple[Array, Array]] = []
+    rows = points * plan.block
+    try:
+        for shares_of_step in np.split(plan.shares, range(rows, len(plan.shares), rows)):
+            sampled = [one.costs(shares_of_step, speeds, told.of(one.label)) for one in series]
+            costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
+            steps.append((costs, fastest))
+    except KeyboardInterrupt:
+        done = len(steps) * points
+        _work.stop(f"{done:,} of {plan.samples:,} points" if done else "")
+        plan = Design(plan.shares[: len(steps) * rows], done)
+    return plan, np.concatenate([costs for costs, _ in steps]), np.concatenate([fastest for _, fastest in steps])
 
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
@@ -296,9 +317,10 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
     times: list[float] = []
 
     def tried(one: SampledSeries, column: int, share: float) -> AnyFrontier | None:
-        started = perf_counter()
+        # Of this process alone: a busy machine is waited for, and not refused.
+        started = process_time()
         front = one.frontier({column: share})
-        times.append(perf_counter() - started)
+        times.append(process_time() - started)
         return front
 
     for column, variable in enumerate(every):

@@ -468,6 +468,7 @@ def test_every_field_is_a_column() -> None:
             "the number format of the weights of 'GGUF/Llama-3.1-8B-GGUF' is not known",
         ),
         ({"unusable": "measured by ear"}, "measured by ear"),
+        ({"value": "ms"}, "value is no number: 'ms'"),
         ({"days": "yesterday"}, "'yesterday' is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"),
     ],
 )

@@ -42,10 +42,11 @@ def test_every_published_pair_is_answered_within_a_factor_of_two() -> None:
 def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
     unknown, chip = ROWS["P06"] | {"model": "deepseek_v9"}, ROWS["P06"] | {"hardware": "l4"}
     quick = ROWS["P06"] | {"tokens_per_second": "100000"}
-    notes = [point.note for point in _compare(tmp_path, unknown, chip, quick)]
+    blank = ROWS["P06"] | {"isl": ""}
+    notes = [point.note for point in _compare(tmp_path, unknown, chip, quick, blank)]
     assert "deepseek_v9" in notes[0]
     assert notes[1]
-    assert notes[2] == "neither is so quick"
+    assert notes[2:] == ["neither is so quick", "isl is blank"]
 
 
 def test_a_length_that_is_no_number_is_refused(tmp_path: Path) -> None:

@@ -130,6 +130,12 @@ def test_a_query_that_takes_too_much_memory_is_refused(swept: ie.Sweep, monkeypa
         swept.query("SELECT count(DISTINCT hash(range)) FROM range(20000000)")
 
 
+def test_an_endless_query_is_ended(swept: ie.Sweep) -> None:
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+    with ie.allow(seconds=0.2), pytest.raises(InputError, match="the query takes longer than 0 s; ask for less at a"):
+        swept.query(endless)
+
+
 def test_other_facts_of_a_worker_are_refused() -> None:
     ask = study().ask
     with pytest.raises(InputError, match="a worker has other facts than this process"):

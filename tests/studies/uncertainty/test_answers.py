@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import inference_econ as ie
+from inference_econ import _work
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
@@ -66,6 +67,27 @@ def test_only_inputs_that_change_the_frontier_need_one() -> None:
     assert len(sure.plan.shares) == 16 * 5
     # Two values of the length for each point, the present one, and the two ends that are tried first.
     assert sure.frontiers == 2 * 16 + 3
+
+
+def test_an_interrupt_leaves_the_points_that_are_done() -> None:
+    inputs, common = {"isl": factor(0.3)}, {**COMMON, "weights": "fp8"}
+
+    def interrupted(share: float, _: str) -> None:
+        if share > 0.6:
+            raise KeyboardInterrupt
+
+    def asked(progress: Any = None) -> Any:
+        scenario = study(inputs, common=common, samples=32)
+        assert isinstance(scenario.ask, UncertaintyAsk)
+        return answer(scenario, scenario.ask, progress=progress)
+
+    with _work.waited_for(lambda _: None) as waiting:
+        part = asked(interrupted)
+    assert waiting.stopped == "16 of 32 points"
+    assert (part.plan.samples, len(part.costs), part.frontiers) == (16, 16 * 3, 2 * 16 + 3)
+    np.testing.assert_array_equal(part.costs, asked().costs[: 16 * 3])
+    with pytest.raises(KeyboardInterrupt):
+        asked(interrupted)
 
 
 def test_a_sample_is_the_frontier_of_its_values() -> None:

@@ -1,0 +1,464 @@
+"""Attacks of a hostile and of a careless user, counted into ``docs/evidence/sturdiness.md``: ``sh run.sh sturdiness``.
+
+Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted from
+``.fuzz/state.json``, which ``sh run.sh fuzz`` keeps. It exits with 1 where an attack finds something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pandas as pd
+from rich.console import Console
+
+import inference_econ as ie
+from benchmarks.explorer import PROGRAM, first_answer
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import catalog
+from inference_econ.report.files import write_text
+
+ROOT = Path(__file__).parent.parent
+PAGE, FUZZED = ROOT / "docs" / "evidence" / "sturdiness.md", ROOT / ".fuzz" / "state.json"
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1")
+#: Has a command of root heed who may write where.
+HEEDING = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+#: What better chips may cost more at a speed, which lies between batches that were calculated [1].
+TOLERANCE = 0.01
+HEAD = """# Sturdiness
+
+Written by `sh run.sh sturdiness`. What a hostile or a careless user could do, how often it was tried, and what was
+found: a traceback, half a file, a file that was read or lost, a hang, an answer with the wrong sign.
+
+| attack | tried | found | remarks |
+|---|---|---|---|
+"""
+TAIL = """
+Other counts are in pages and commands of their own: [steps asked twice](contradictions.md) (`sh run.sh
+contradictions`), sweeps that are killed a hundred times (`sh run.sh sweep-kills`), 10,000 requests made from the
+OpenAPI document (`sh run.sh explorer-fuzz`), 200 users with heavy questions beside one who has few
+(`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
+
+## Not tried
+
+- 100,000 made-up inputs in a row: what was tried is counted above, and `sh run.sh fuzz` goes on where it was.
+- A full file system: a disk that is full in the middle of a file was tried as a limit on the size of files.
+- A database of known weaknesses: `sh run.sh audit` asks one where there is a network; its outcome hangs on the day.
+- Windows and macOS.
+"""
+
+
+class Row(NamedTuple):
+    """An attack: how often it was tried, how often something was found, and what is to be said of it."""
+
+    attack: str
+    tried: int
+    found: int
+    remark: str = ""
+
+
+def ran(
+    folder: Path, *words: object, seconds: float = 120.0, before: Sequence[str] = (), **settings: Any
+) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, with what stands before it."""
+    line = [*before, str(PROGRAM), *map(str, words)]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False, **settings)
+
+
+def refused(outcome: subprocess.CompletedProcess[str]) -> bool:
+    """Whether a command was refused with one message."""
+    return outcome.returncode == 2 and outcome.stderr.count("Error: ") == 1 and "Traceback" not in outcome.stderr
+
+
+def inputs_are_no_outputs(folder: Path) -> Row:
+    """Commands that would write what they read."""
+    (folder / "mine.csv").write_text("id,model\n1,x\n")
+    (folder / "config.json").write_text(
+        (next((ROOT / "tests/fixtures/hf_configs").glob("*3-8B_config.json"))).read_text()
+    )
+    (folder / "chip.yaml").write_text(catalog.locate("hardware", "h100_sxm").read_text())
+    (folder / "swept").mkdir()
+    (folder / "swept" / "sweep.json").write_text("{}")
+    lines = (
+        ("validate", "mine.csv", "-o", "mine.csv"),
+        ("validate", "memory", "mine.csv", "-o", "mine.csv"),
+        ("frontier", "config.json", "h100_sxm", "-o", "config.json"),
+        ("explain", "config.json", "h100_sxm", "-o", "./config.json"),
+        ("explain", "llama_3_8b", "chip.yaml", "-o", "chip.yaml"),
+        ("import-model", "config.json", "-o", "config.json"),
+        ("frontier", *SMALL, "-o", "a.svg", "--plot", "a.svg"),
+        ("frontier", *SMALL, "-o", "swept/sweep.json"),
+        ("query", "SELECT 1", "swept", "-o", "swept/sweep.json"),
+        ("query", "SELECT 1", "swept", "-o", "swept/new.csv"),
+        ("sweep", "studies/catalogue_fp8", "-o", "swept", "--plot", "swept/a.svg"),
+    )
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    lost = sum(not refused(ran(folder, *line)) for line in lines)
+    lost += sum(not path.is_file() or path.read_bytes() != content for path, content in before.items())
+    return Row("an output that is an input, or lies in the folder of a sweep", len(lines), lost)
+
+
+def places_that_cannot_be_written(folder: Path) -> Row:
+    """Disks that are full after some bytes, and folders that may only be read: nothing is half there."""
+    places = (("-o", "a.json"), ("-o", "a.csv"), ("-o", "a.md"), ("--plot", "a.svg"), ("--plot", "a.html"))
+    lines: list[tuple[str, ...]] = [("frontier", *SMALL, *place) for place in places]
+    lines += [("report", *SMALL[:2], "--max-instance-gpus", "1", "-o", "a.html")]
+    lines += [("launch", *SMALL, "--to", "vllm", "-o", "a.sh"), ("import-model", str(_config()), "-o", "a.yaml")]
+    tried = found = 0
+    for line in lines:
+        for most in (0, 100):
+            inside = Path(tempfile.mkdtemp(dir=folder))
+            outcome = ran(inside, *line, preexec_fn=lambda most=most: _small_files(most))
+            tried += 1
+            found += not refused(outcome) or any(inside.iterdir())
+    inside = Path(tempfile.mkdtemp(dir=folder))
+    inside.chmod(0o555)
+    for line in lines:
+        tried += 1
+        outcome = ran(inside, *line, before=HEEDING if os.geteuid() == 0 else ())
+        found += not refused(outcome) or any(inside.iterdir())
+    remark = "files of at most 0 and 100 bytes; a folder that may only be read"
+    return Row("places that cannot be written", tried, found, remark)
+
+
+def _small_files(most: int) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def _config() -> Path:
+    return next((ROOT / "tests/fixtures/hf_configs").glob("*3-8B_config.json"))
+
+
+def killed(folder: Path, kills: int) -> Row:
+    """``calibrate`` and ``reproduce``, killed at random moments: files are whole or not there."""
+    points = folder / "mine.csv"
+    rows = pd.read_csv(catalog.server_files()["serving_points"], nrows=40)
+    rows.to_csv(points, index=False)
+    found, done, chance = 0, 0, random.Random(1)
+    for number in range(kills):
+        inside = Path(tempfile.mkdtemp(dir=folder))
+        line = ("calibrate", points, "-o", "mine.yaml") if number % 2 else ("reproduce", "--folder", "figures")
+        process = subprocess.Popen(
+            [str(PROGRAM), *map(str, line)], cwd=inside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=chance.uniform(0.5, 12.0))
+        done += process.poll() is not None
+        process.send_signal(chance.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
+        process.wait()
+        found += sum(not _whole(path) for path in inside.rglob("*") if path.is_file())
+    return Row("`calibrate` and `reproduce` killed (9, TERM, INT)", kills, found, f"{done} had ended before")
+
+
+def _whole(path: Path) -> bool:
+    """Whether a file that was written ends as its kind does; leftovers of writing are no such files."""
+    text = path.read_bytes()
+    ends = {".svg": b"</svg>", ".html": b"</html>", ".json": b"}", ".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF"}
+    known = (".svg", ".png", ".pdf", ".html", ".json", ".yaml", ".csv", ".md", ".txt")
+    return path.suffix in known and text.rstrip().endswith(ends.get(path.suffix, b""))
+
+
+def interrupts(folder: Path, count: int) -> Row:
+    """SIGINT within the first half second of a command."""
+    chance, found, early = random.Random(2), 0, 0
+    for _ in range(count):
+        process = subprocess.Popen(
+            [str(PROGRAM), "frontier", *SMALL],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        time.sleep(chance.uniform(0.0, 0.5))
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1].decode()
+        # Python loads its own modules before it loads ours: what happens then is not ours to catch.
+        early += process.returncode != 130 and "inference_econ_cli/" not in said
+        found += process.returncode != 130 and "inference_econ_cli/" in said
+    remark = f"{early} before the first line of ours, while Python itself was starting"
+    return Row("an interrupt in the first half second", count, found, remark)
+
+
+@contextlib.contextmanager
+def served(log: Path) -> Iterator[str]:
+    """A server whose words go to a file."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with log.open("w") as stream:
+        process = subprocess.Popen([str(PROGRAM), "serve", "--port", str(port), "--quiet"], stderr=stream)
+    try:
+        first_answer(f"http://127.0.0.1:{port}")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def connections(folder: Path) -> list[Row]:
+    """Half-open connections, senders that hang up, numbers of thousands of digits, names of files, other hosts."""
+    log = folder / "log.txt"
+    with served(log) as address:
+        port = int(address.rpartition(":")[2])
+        return [_half_open(address, port), _hung_up(port, log), *_requests(address)]
+
+
+def _half_open(address: str, port: int) -> Row:
+    half = []
+    for _ in range(270):
+        with contextlib.suppress(OSError):
+            half.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+            half[-1].sendall(b"GET / HTTP/1.1\r\nHost: 127.0")
+    start, status = time.monotonic(), 0
+    while status != 200 and time.monotonic() - start < 60.0:
+        with contextlib.suppress(httpx.HTTPError):
+            status = httpx.get(f"{address}/openapi.json", timeout=30).status_code
+        time.sleep(0.2)
+    shut = time.monotonic() - start
+    for connection in half:
+        connection.close()
+    return Row(
+        "270 half-open connections at once", 270, int(shut > 15.0), f"others are answered again after {shut:.0f} s"
+    )
+
+
+def _hung_up(port: int, log: Path) -> Row:
+    for _ in range(300):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(b"POST /api/v1/texts HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nhalf")
+    time.sleep(1.0)
+    text = log.read_text()
+    remark = f"{len(text.splitlines())} lines in the log, of connections that were too many at once"
+    return Row("senders that hang up in the middle of a body", 300, text.count("Traceback"), remark)
+
+
+def _requests(address: str) -> Iterator[Row]:
+    long = httpx.post(f"{address}/api/v1/texts", content='{"a": ' + 5000 * "9" + "}").json()["name"]
+    asked = {"datasets": [long], "hardware": "h100_sxm", "model": "llama_3_8b", "tp": 1}
+    reply = httpx.post(f"{address}/api/v1/validate", json=asked, timeout=60)
+    found = int(reply.status_code >= 500)
+    yield Row("a number of 5,000 digits over HTTP", 1, found, str(reply.status_code))
+    start = time.monotonic()
+    reply = httpx.post(f"{address}/api/v1/validate", json={}, timeout=60)
+    seconds = time.monotonic() - start
+    yield Row(
+        "`validate` of everything over HTTP",
+        1,
+        int(reply.status_code != 422 or seconds > 10.0),
+        f"refused after {seconds:.1f} s",
+    )
+    files = ("/etc/passwd", "../../etc/passwd", "file:///etc/passwd", str(ROOT / "pyproject.toml"), "own/../x.json")
+    questions = httpx.get(f"{address}/openapi.json").json()["paths"]
+    tried = found = 0
+    for path in questions:
+        name = path.rpartition("/")[2]
+        for file in files:
+            for option in (
+                "model",
+                "hardware",
+                "assumptions",
+                "datasets",
+                "acceptance_file",
+                "draft",
+                "tier",
+                "output",
+            ):
+                reply = httpx.get(f"{address}/api/v1/{name}", params={option: file}, timeout=60)
+                tried += 1
+                found += reply.status_code >= 500 or "root:" in reply.text or "[build-system]" in reply.text
+    yield Row("names of files in options over HTTP", tried, found)
+    hosts = ("evil.example", "evil.com@127.0.0.1", "127.0.0.1.evil.example", "[", "0.0.0.0", "")
+    found = sum(httpx.get(f"{address}/", headers={"Host": host}).status_code != 400 for host in hosts)
+    yield Row("other names in `Host`", len(hosts), found)
+
+
+def endless_query(folder: Path) -> Row:
+    """SQL that would run for ever, and SQL that would take all memory."""
+    (folder / "mine.yaml").write_text(
+        "name: n\ndescription: d\nask:\n  kind: sweep\n  axes: {model: [llama_3_8b], hardware: [l4], isl: [500]}\n"
+        "sources: {ask: {ref: user, where: made up, kind: assumed}}\n"
+    )
+    swept, found = ie.sweep(str(folder / "mine.yaml"), folder / "small", jobs=1), 0
+    endless = (
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
+        "SELECT count(*) FROM range(1000000000000) a, range(1000) b",
+        "SELECT count(DISTINCT hash(range)) FROM range(100000000000)",
+    )
+    for sql in endless:
+        start = time.monotonic()
+        try:
+            with ie.allow(seconds=5):
+                swept.query(sql)
+            found += 1
+        except InputError:
+            found += time.monotonic() - start > 30.0
+    return Row(
+        "endless or endlessly large SQL",
+        len(endless),
+        found,
+        "each ended in 5 s where 5 s were allowed; a minute is the default",
+    )
+
+
+#: What makes a chip better, by numbers of its file; those that a chip does not have are left out.
+BETTER: Mapping[str, Sequence[str]] = {
+    "HBM bandwidth x 2": ["hbm_bytes_per_second"],
+    "HBM x 2": ["hbm_bytes"],
+    "link domain x 2": ["link_domain"],
+    "links x 2": ["link_bytes_per_second_one_way", "link_bytes_per_second_both_ways"],
+    "NIC x 2": ["nic_bytes_per_second_one_way"],
+}
+
+
+def invariants(setups: int) -> list[Row]:
+    """Frontiers of random setups asked again with something that cannot make a token dearer at a speed."""
+    chance = random.Random(3)
+    counts: dict[str, list[float]] = {}
+    models = [name for name in catalog.names("models") if "/" not in name]
+    chips = ("h100_sxm", "h200_sxm", "b200", "mi300x", "a100_sxm_80", "gb200_nvl72", "l40s")
+    tried = 0
+    while tried < setups:
+        model, chip = chance.choice(models), chance.choice(chips)
+        gpus = chance.choice((1, 2, 4, 8))
+        requests = _requests_of(chance.randint(50, 8000), chance.randint(20, 1500))
+        setup, spec = _setup(model, chip), catalog.hardware(chip)
+        base = None if setup is None else _frontier(setup, requests, gpus)
+        if setup is None or base is None:
+            continue
+        tried += 1
+        again = {"GPUs x 2": _frontier(setup, requests, 2 * gpus)}
+        for name, changes in BETTER.items():
+            values = [getattr(spec, field) for field in changes]
+            changed = [f"hardware.{field}={2 * value}" for field, value in zip(changes, values, strict=True) if value]
+            better = _setup(model, chip, changed)
+            if changed and better is not None:
+                again[name] = _frontier(better, requests, gpus)
+        strict = _frontier(setup, requests, gpus, ie.Targets(tpot_seconds=0.03, percentile="mean"))
+        for name, other in again.items():
+            counts.setdefault(name, []).extend(_dearer(base, other))
+        if strict is not None:
+            counts.setdefault("relaxed promise", []).extend(_dearer(strict, base))
+    rows = []
+    for name, ratios in sorted(counts.items()):
+        found = sum(ratio > 1.0 + TOLERANCE for ratio in ratios)
+        worst = f"up to {max(ratios):.2f} x" if found else ""
+        rows.append(Row(f"$ at a speed: {name} is never dearer", len(ratios), found, worst))
+    return rows
+
+
+def _requests_of(isl: int, osl: int) -> ie.Requests:
+    return ie.Requests.build({"isl": isl, "osl": osl}, origin="made up")
+
+
+def _setup(model: str, chip: str, changes: Sequence[str] = ()) -> ie.Setup | None:
+    """A question with a price of its own; None of a chip that cannot be, as a mesh of more than it has links for."""
+    with contextlib.suppress(InputError):
+        return ie.Setup.of(model, chip, price=2.0, changes=changes)
+    return None
+
+
+def _frontier(
+    setup: ie.Setup, requests: ie.Requests, gpus: int, promises: ie.Targets | None = None
+) -> ie.ServiceFrontier | None:
+    """Its frontier; None where nothing fits."""
+    with contextlib.suppress(NothingFitsError):
+        return ie.frontier(setup, requests, ie.Space(max_accelerators=gpus), promises=promises)
+    return None
+
+
+def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> list[float]:
+    """How much dearer the better setup is at speeds of the other [1]; infinite where it is not as fast."""
+    speeds = base.tokens_per_second[:: max(1, len(base.tokens_per_second) // 5)]
+    before, after = (
+        [None if front is None else front.at_speed(float(speed)) for speed in speeds] for front in (base, other)
+    )
+    pairs = ((one, two) for one, two in zip(before, after, strict=True) if one is not None)
+    return [float("inf") if two is None else two.dollars / one.dollars for one, two in pairs]
+
+
+def doors(folder: Path) -> Row:
+    """Values of the same questions by command, over HTTP and from Python."""
+    models, chips = ("llama_3_8b", "gpt_oss_20b", "mixtral_8x7b"), ("h100_sxm", "h200_sxm")
+    tried = found = 0
+    with served(folder / "log.txt") as address:
+        for model in models:
+            for chip in chips:
+                words = ("frontier", model, chip, "--max-instance-gpus", "2", "--isl", "1000", "--osl", "300", "--json")
+                typed = json.loads(ran(folder, *words).stdout)
+                asked = {"model": model, "hardware": chip, "max_instance_gpus": 2, "isl": 1000, "osl": 300}
+                sent = httpx.post(f"{address}/api/v1/frontier", json=asked, timeout=60).json()["answer"]
+                space = ie.Space(max_accelerators=2)
+                answer = ie.frontier(ie.Setup.of(model, chip), _requests_of(1000, 300), space)
+                called = json.loads(json.dumps(answer.to_dict()))
+                for one, two, three in zip(typed["points"], sent["points"], called["points"], strict=True):
+                    for name, value in one.items():
+                        tried += 1
+                        found += not (value == two.get(name) == three.get(name))
+    return Row("values of a command that HTTP or Python say otherwise", tried, found)
+
+
+def fuzzed() -> list[Row]:
+    """Made-up inputs that were tried so far."""
+    if not FUZZED.is_file():
+        return []
+    mended = "what was found is mended, with a test"
+    counts = json.loads(FUZZED.read_text())["counts"]
+    return [
+        Row(f"made-up inputs: {kind}", sum(count.values()), count.get("defect", 0), mended)
+        for kind, count in counts.items()
+    ]
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The table in Markdown."""
+    lines = [f"| {row.attack} | {row.tried:,} | {row.found:,} | {row.remark} |" for row in rows]
+    return HEAD + "\n".join(lines) + "\n" + TAIL
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Attack, print and write; 1 if something is found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=16, help="of calibrate and reproduce [16]")
+    parser.add_argument("--setups", type=int, default=30, help="random ones whose frontiers are asked again [30]")
+    asked, console = parser.parse_args(arguments), Console(stderr=True)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as name:
+        folders = (Path(name) / str(number) for number in range(100))
+        attacks: tuple[Callable[[Path], Row | list[Row]], ...] = (
+            inputs_are_no_outputs,
+            places_that_cannot_be_written,
+            lambda folder: interrupts(folder, 30),
+            lambda folder: killed(folder, asked.kills),
+            connections,
+            endless_query,
+            doors,
+            lambda _: invariants(asked.setups),
+            lambda _: fuzzed(),
+        )
+        for attack in attacks:
+            folder = next(folders)
+            folder.mkdir()
+            made = attack(folder)
+            rows += made if isinstance(made, list) else [made]
+            for row in rows[len(rows) - (len(made) if isinstance(made, list) else 1) :]:
+                console.print(f"{row.attack}: {row.tried} tried, {row.found} found. {row.remark}", highlight=False)
+    write_text(PAGE, page(rows))
+    return int(any(row.found for row in rows if not row.attack.startswith("made-up")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
