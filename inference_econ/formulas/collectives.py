@@ -160,9 +160,9 @@ def reduced_bytes(
 
     >>> sizes = {"hidden_size": 8192, "intermediate_size": 28672, "query_heads": 64, "kv_heads": 8, "head_dim": 128}
     >>> float(reduced_bytes(1, 80, **sizes, bytes_per_element=2, input_matrices=2) / 1e6)
-    13.4348...
+    13.43488
     >>> float(reduced_bytes(1, 80, **sizes, bytes_per_element=2) / 1e6)
-    8.8473...
+    8.84736
     """
     outputs = (query_heads + 2.0 * kv_heads) * head_dim + 2.0 * hidden_size + input_matrices * intermediate_size
     return np.asarray(np.multiply(batch, layers) * outputs * bytes_per_element)

@@ -110,7 +110,7 @@ def _texts(value: Value) -> Iterator[str]:
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
-            if key not in ("date", "version", "versions", "printed", "published"):
+            if key not in ("date", "version", "versions", "printed", "published", "section"):
                 yield from _texts(item)
     elif isinstance(value, list):
         for item in value:
