@@ -99,45 +99,45 @@ test)
     .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
     ;;
 reproduce)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/inference-econ reproduce
     ;;
 measurements)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/python -m data.measurements
     ;;
 priors)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/python -m data.prior_frontiers
     ;;
 validate)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/inference-econ validate --report docs/evidence/validation.md
     ;;
 profiles)
-    set_up . package
+    set_up ".[studies]" studies
     sh data/profiles.sh
     ;;
 levels)
-    set_up . package
+    set_up ".[studies]" studies
     shift
     .venv/bin/python -m data.levels "$@"
     ;;
 kernels)
     # The tables are 82 MB and no part of the package: they and what reads them stay out of its environment.
     [ -x .venv-kernels/bin/python ] || "$(find_python)" -m venv .venv-kernels
-    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable . pyarrow
+    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]"
     .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --no-deps aiconfigurator-core==0.12.0
     shift
     .venv-kernels/bin/python -m data.kernel_tables "$@"
     ;;
 closed-loop)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.closed_loop
     .venv/bin/python -m benchmarks.streams
     ;;
 launchable)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.launchable
     ;;
 published-counts)
@@ -147,15 +147,15 @@ published-counts)
     HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m data.published_counts
     ;;
 error-correlations)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.error_correlations
     ;;
 error-spreads)
-    set_up . package
+    set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.error_spreads
     ;;
 contradictions)
-    set_up . package
+    set_up ".[studies]" studies
     shift
     .venv/bin/python -m benchmarks.contradictions "$@"
     ;;
@@ -185,7 +185,7 @@ docs)
     echo "docs/_build/html/index.html"
     ;;
 pages)
-    set_up . package
+    set_up ".[studies]" studies
     shift
     .venv/bin/python -m benchmarks.pages "$@"
     ;;

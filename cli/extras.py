@@ -12,7 +12,7 @@ from inference_econ.errors import InputError
 _EXTRAS = {
     "explorer": ("starlette", "uvicorn", "anyio"),
     "mcp": ("mcp", "starlette", "anyio"),
-    "studies": ("SALib", "dask", "distributed", "duckdb", "pyarrow"),
+    "studies": ("SALib", "dask", "distributed", "duckdb", "matplotlib", "pyarrow", "scipy"),
 }
 
 
@@ -37,9 +37,15 @@ def needed(extra: str, *packages: str) -> Iterator[None]:
             importlib.import_module(package)
         yield
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRAS[extra]:
+        message = missing(error, extra)
+        if message is None:
             raise
-        raise InputError(
-            f"{missing} is not installed, which this command needs: pip install 'inference-econ[{extra}]'"
-        ) from error
+        raise InputError(message) from error
+
+
+def missing(error: ModuleNotFoundError, extra: str = "studies") -> str | None:
+    """What to type for a package that is not there; None where the extra does not install it."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS[extra]:
+        return None
+    return f"{package} is not installed, which this command needs: pip install 'inference-econ[{extra}]'"

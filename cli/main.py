@@ -11,7 +11,7 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog as catalog_files
 
-from . import renamed
+from . import extras, renamed
 from .commands import COMMANDS
 from .help import COMPLETION, Group, StoppedError
 from .parameters import UNCOUNTABLE
@@ -65,6 +65,12 @@ def run() -> None:
         sys.exit(1)
     except (ArithmeticError, RuntimeWarning) as error:
         click.echo(f"Error: {UNCOUNTABLE} ({error})", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        message = extras.missing(error)
+        if message is None:
+            raise
+        click.echo(f"Error: {message}", err=True)
         sys.exit(2)
     except MemoryError:
         click.echo("Error: this takes more memory than there is; ask for less", err=True)

@@ -14,7 +14,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import extras, provenance, show
+from . import provenance, show
 from .help import Command, example
 from .parameters import Place
 
@@ -175,9 +175,7 @@ def _swept(folder: str) -> Asked:
     from inference_econ.report.sweep_folder import load_sweep
     from inference_econ.report.web import Asked
 
-    with extras.needed("studies"):
-        swept = load_sweep(folder)
-        return Asked(SweepPage(swept.summary()), shlex.join([_PROGRAM, "report", folder]))
+    return Asked(SweepPage(load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
 
 def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import extras, options, provenance, show
+from . import options, provenance, show
 from .help import Command, example
 from .parameters import PICTURE, Name
 
@@ -24,7 +24,7 @@ def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> Page:
     from inference_econ.report.pages import page
     from inference_econ.studies import scenario
 
-    with extras.needed("studies"), show.progress_bar(quiet=quiet) as progress:
+    with show.progress_bar(quiet=quiet) as progress:
         return page(scenario.run(name, changes=changes, progress=progress))
 
 

@@ -61,13 +61,12 @@ def query(sql: str, folder: str, output: options.Output) -> None:
     SQL is that of DuckDB; "DESCRIBE points" lists the columns. It can read nothing but the sweep, and writes nothing.
     It may take a minute, or with --yes as long as it takes, and 500 MB of memory.
     """
-    with extras.needed("studies"):
-        from inference_econ.report.sweep import QueryPage
-        from inference_econ.report.sweep_folder import load_sweep
+    from inference_econ.report.sweep import QueryPage
+    from inference_econ.report.sweep_folder import load_sweep
 
-        with show.progress_bar(quiet=output.quiet):
-            swept = load_sweep(folder)
-            rows = swept.query(sql)
+    with show.progress_bar(quiet=output.quiet):
+        swept = load_sweep(folder)
+        rows = swept.query(sql)
     if swept.missing:
         left = f"{swept.missing:,} of {swept.combinations.product:,} combinations have not been asked yet"
         show.remark(f"{folder}: {left}", quiet=output.quiet)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
+from inference_econ.formulas.special import wright_omega
 
 ArrayLike = npt.ArrayLike
 
@@ -202,8 +203,6 @@ def lifetime_that_fits(
     >>> float(lifetime_that_fits(97927.2, 2, 3, 100, 400, think_seconds=60).round(3))
     60.0
     """
-    from scipy.special import wrightomega
-
     room = np.maximum(_known("tokens", tokens) - _known("system_tokens", system_tokens), 0.0)
     rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
     turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
@@ -211,7 +210,7 @@ def lifetime_that_fits(
     # In units of the time until the next question.
     fresh = room / (rate * turn_tokens * think)
     with np.errstate(divide="ignore"):
-        lifetime = np.maximum(fresh - again + wrightomega(np.log(again) + again - fresh), 0.0)
+        lifetime = np.maximum(fresh - again + wright_omega(np.log(again) + again - fresh), 0.0)
     # Short lifetimes are small differences of large numbers; a step of Newton's method makes up for lost digits.
     lifetime -= (lifetime - again * np.expm1(-lifetime) - fresh) / (1.0 + again * np.exp(-lifetime))
     return np.where(room > 0.0, think * np.maximum(lifetime, 0.0), 0.0)

@@ -15,6 +15,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import prefix_cache
+from inference_econ.formulas.special import gamma_shares
 
 #: Halvings and doublings in search of a lifetime [1].
 _STEPS = 200
@@ -193,11 +194,9 @@ def scattered_lifetime(
 
 def _pauses_shorter(number: int, lifetime_seconds: float, think_seconds: float) -> Array:
     """Probability that 1, 2, .. pauses in a row are shorter than a lifetime, up to those of a conversation [1]."""
-    from scipy.special import gammainc
-
     if math.isinf(lifetime_seconds):
         return np.ones(number - 1)
-    return np.asarray(gammainc(np.arange(1.0, number), lifetime_seconds / think_seconds))
+    return gamma_shares(np.arange(1.0, number), np.asarray(lifetime_seconds / think_seconds))
 
 
 def _whole(count: float, replicas: float) -> tuple[int, int]:

@@ -140,6 +140,73 @@ def poisson_capped(mean: Array, most: Array) -> Array:
     return capped
 
 
+def gamma_shares(shapes: Array, values: Array) -> Array:
+    """How probably a gamma variate of scale 1 does not exceed some values.
+
+    Parameters
+    ----------
+    shapes : ndarray, shape (...)
+        From 1 on [1]; whole ones count pauses of mean 1 in a row.
+    values : ndarray, shape (...)
+        From 0 on, finite [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        P(m, x), the regularised lower incomplete gamma function [1].
+
+    Notes
+    -----
+    Section 8.2 of the DLMF, Olver et al. (2010).
+
+    Examples
+    --------
+    Two pauses of a second on average are over after two seconds with 1 - 3 e^-2.
+
+    >>> gamma_shares(np.array([2.0]), np.array([2.0])).round(9)
+    array([0.59399415])
+    """
+    shapes, values = np.broadcast_arrays(shapes, values)
+    shares = np.zeros(values.shape)
+    above = values > 0.0
+    shares[above] = _reached(shapes[above], values[above])[0]
+    return shares
+
+
+def wright_omega(values: Array) -> Array:
+    """Wright's omega function of real numbers, W(exp(x)) with Lambert's W, which does not overflow.
+
+    Parameters
+    ----------
+    values : ndarray, shape (...)
+        Any but +infinity [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The w > 0 with w + ln w = x [1]; 0 at -infinity.
+
+    Notes
+    -----
+    Corless and Jeffrey (2002), by Newton's method, whose steps rise to the root as w + ln w is concave. Where exp(x)
+    is below the rounding of 1, it is the value.
+
+    Examples
+    --------
+    >>> wright_omega(np.array([-np.inf, 1.0, 1000.0])).round(9)
+    array([  0.        ,   1.        , 993.099169472])
+    """
+    middle = np.maximum(values, math.log(_EXACT))
+    above = np.maximum(middle, 1.0)
+    found = np.exp(np.minimum(middle, 1.0) - 1.0) * (above - np.log(above))
+    for _ in range(_MOST_STEPS):
+        step = (middle - found - np.log(found)) * found / (1.0 + found)
+        found = found + step
+        if not np.any(np.abs(step) > 4.0 * _EXACT * found):
+            break
+    return np.where(values < middle, np.exp(np.minimum(values, 0.0)), found)
+
+
 def _reached(most: Array, mean: Array) -> tuple[Array, Array]:
     """P(m, x) for m from 1 on, and x^m e^-x / m!, shape (n,) [1].
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
@@ -113,6 +114,8 @@ class Distribution(Spec):
 
     @model_validator(mode="after")
     def _scipy_knows_it(self) -> Self:
+        if not checkable():
+            return self
         if self.distribution not in _families():
             raise ValueError(_unknown("continuous distribution of scipy", self.distribution, list(_families())))
         allowed, needed = _parameters_of(self.distribution)
@@ -137,6 +140,8 @@ class Distribution(Spec):
 
     @model_validator(mode="after")
     def _has_values_that_can_be(self) -> Self:
+        if not checkable():
+            return self
         if not math.isfinite(float(self._frozen.ppf(0.5))):
             raise ValueError(f"scipy has no {self.words}: a parameter is outside of what scipy.stats allows")
         least, largest = self.support
@@ -169,6 +174,12 @@ UncertainInput = Annotated[
     Annotated[Distribution, Tag(TAG)] | Annotated[str, AfterValidator(_word), Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else TAG),
 ]
+
+
+@cache
+def checkable() -> bool:
+    """Whether there is scipy to hold distributions against; without it files are read, and nothing is drawn."""
+    return find_spec("scipy") is not None
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.asks import Positive, Series, Settings
-from inference_econ.inputs.distributions import Distribution, UncertainInput
+from inference_econ.inputs.distributions import Distribution, UncertainInput, checkable
 
 #: The input whose values are errors of predictions: a time is so many times as long as it was predicted to be.
 PROFILE = "profile"
@@ -103,7 +103,7 @@ def _check(name: str, value: UncertainInput) -> None:
         return
     if name == PROFILE and not value.relative:
         raise ValueError(f"{name}: a distribution of it is one of measured over predicted times; add relative: true")
-    if name == "acceptance" and not value.relative and value.support[1] > 1.0:
+    if name == "acceptance" and not value.relative and checkable() and value.support[1] > 1.0:
         raise ValueError(
             f"{name}: {value.words} reaches {value.support[1]:g}, and a probability is 1 at most; set high: 1"
         )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inference_econ._types import Progress
 from inference_econ.inputs import InferAsk, Priors, catalog
 from inference_econ.studies import inference
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
-from inference_econ.studies.inference import Inferred, Interval
+
+if TYPE_CHECKING:
+    from inference_econ.studies.inference import Inferred, Interval
 
 _BILLION = 1e9
 _ENDS = ("10 %", "50 %", "90 %")

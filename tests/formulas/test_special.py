@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from inference_econ.formulas.special import log_gamma, normal_quantiles, normal_shares, poisson_capped, root
+from inference_econ.formulas.special import (
+    gamma_shares,
+    log_gamma,
+    normal_quantiles,
+    normal_shares,
+    poisson_capped,
+    root,
+    wright_omega,
+)
 
 
 def test_logarithms_of_factorials() -> None:
@@ -30,6 +38,16 @@ def test_shares_of_the_normal_distribution_are_those_of_scipy() -> None:
     values = np.array([-35.0, -5.0, -0.1, 0.0, 0.3, 6.0])
     np.testing.assert_allclose(normal_shares(values), special.ndtr(values), rtol=1e-12)
     assert normal_shares(np.array(0.0)) == 0.5
+
+
+def test_shares_of_the_gamma_distribution_are_those_of_scipy() -> None:
+    shapes, values = np.meshgrid(np.arange(1.0, 200.0, 7.0), [0.0, 1e-9, 0.3, 1.0, 7.0, 90.0, 1e4])
+    np.testing.assert_allclose(gamma_shares(shapes, values), special.gammainc(shapes, values), rtol=1e-10, atol=1e-300)
+
+
+def test_wright_omega_is_that_of_scipy() -> None:
+    values = np.concatenate([[-np.inf, -1e4, -300.0], np.linspace(-40.0, 40.0, 801), [1e3, 1e9, 1e300]])
+    np.testing.assert_allclose(wright_omega(values), special.wrightomega(values), rtol=1e-14)
 
 
 @given(

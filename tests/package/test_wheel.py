@@ -1,4 +1,4 @@
-"""The wheel: built from a copy of the tree, complete, and working from another folder in an environment of its own."""
+"""The wheel: built from the archive of sources of a copy of the tree, complete, and working on its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 NOT_COPIED = shutil.ignore_patterns(
@@ -49,11 +50,11 @@ def _builds_without_download() -> bool:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of the tree as it is, without what git does not know."""
+    """A wheel of the archive of sources of the tree as it is, without what git does not know: it needs nothing else."""
     folder = tmp_path_factory.mktemp("build")
     shutil.copytree(ROOT, folder / "tree", ignore=NOT_COPIED)
     isolation = ["--no-isolation"] if _builds_without_download() else []
-    _run(sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, folder / "tree", folder=folder)
+    _run(sys.executable, "-m", "build", *isolation, "--outdir", folder, folder / "tree", folder=folder)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -107,6 +108,14 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert "License-Expression: Apache-2.0" in text
     required = [line.removeprefix("Requires-Dist: ") for line in text.splitlines() if line.startswith("Requires-Dist")]
     assert len([one for one in required if "extra ==" not in one]) == len(project["dependencies"])
+
+
+def test_who_cites_it_names_the_version_that_is_built() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    (published,) = citation["references"]
+    assert published["url"] in (ROOT / "inference_econ" / "references.bib").read_text(encoding="utf-8")
 
 
 def test_the_installed_command_runs_from_the_root_folder(installed: Path) -> None:
