@@ -6,6 +6,7 @@ from . import model_keys as model_keys
 from . import names as names
 from . import options as options
 from . import percentiles as percentiles
+from . import plugins as plugins
 from . import prices as prices
 from . import profiles as profiles
 from . import schemas as schemas

@@ -20,6 +20,7 @@ from inference_econ.errors import InputError, UnknownNameError, of_option
 from inference_econ.inputs.places import Kind as Kind
 from inference_econ.inputs.places import Meaning as Meaning
 from inference_econ.inputs.places import Part as Part
+from inference_econ.inputs.places import files as files
 from inference_econ.inputs.places import folder as folder
 from inference_econ.inputs.places import names as names
 from inference_econ.inputs.places import part_names as part_names
@@ -114,7 +115,7 @@ def ownership() -> Ownership:
 def locate(kind: Kind, name: str) -> Path:
     """The file behind a name or path; see :func:`meaning` for errors."""
     known = meaning(kind, name).name
-    return _own_file(kind, known) or folder(kind) / f"{known}.yaml"
+    return _own_file(kind, known) or files(kind)[known]
 
 
 def meaning(kind: Kind, name: str) -> Meaning:

@@ -159,7 +159,7 @@ def title(kind: places.Kind, name: str) -> str:
     >>> title("models", "llama_3_8b")
     'Llama 3.1 8B'
     """
-    text = (places.folder(kind) / f"{name}.yaml").read_text(encoding="utf-8")
+    text = places.files(kind)[name].read_text(encoding="utf-8")
     found = re.search(r"^name:\s*(.*?)\s*$", text, re.MULTILINE)
     return "" if found is None else found[1].strip("'\"")
 

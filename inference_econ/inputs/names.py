@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import spellings
-from inference_econ.inputs.places import Kind, Meaning, folder, names
+from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 from inference_econ.inputs.spellings import format_in, has_other_width, plain
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
     """Name to what the files of one kind say of themselves."""
     from inference_econ.inputs import _yaml
 
-    return {name: _entry(_yaml.read(folder(kind) / f"{name}.yaml").data) for name in names(kind) if "/" not in name}
+    return {name: _entry(_yaml.read(path).data) for name, path in files(kind).items() if "/" not in name}
 
 
 def _entry(data: Mapping[str, Value]) -> _Entry:

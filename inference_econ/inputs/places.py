@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import plugins
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
 #: Folders inside of ``assumptions`` whose files are parts of assumptions.
@@ -44,20 +46,46 @@ def folder(kind: Kind) -> Path:
 
 def is_shipped(path: Path) -> bool:
     """Whether a path is inside of the catalogue, as it is written: no link is followed and no file is looked at."""
-    return ".." not in path.parts and any(path.is_relative_to(folder(kind)) for kind in get_args(Kind))
+    places = [*(folder(kind) for kind in get_args(Kind)), *(plugin.path for plugin in plugins.folders())]
+    return ".." not in path.parts and any(path.is_relative_to(place) for place in places)
 
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Every name of one kind that comes with the package, sorted."""
-    root = folder(kind)
-    found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    """Every name of one kind that comes with the package or a plug-in, sorted."""
+    return tuple(files(kind))
+
+
+@cache
+def files(kind: Kind) -> Mapping[str, Path]:
+    """The file behind every name of one kind, sorted by name.
+
+    Raises
+    ------
+    InputError
+        If a plug-in has a name that there is already.
+    """
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/"),
         "assumptions": tuple(f"{part}/" for part in get_args(Part)),
         "engines": ("launch/", "options/", "recipes/"),
     }.get(kind, ())
-    return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
+    known = {name: path for name, path in _below(folder(kind)) if not name.startswith(hidden)}
+    origins = dict.fromkeys(known, "inference-econ")
+    for plugin in plugins.folders() if kind in plugins.FOLDERS else ():
+        for name, path in _below(plugin.path / kind):
+            if name in known:
+                raise InputError(
+                    f"{path}: {origins[name]} has {kind}/{name}, too; give the file of {plugin.origin} another name, "
+                    "or uninstall that plug-in"
+                )
+            known[name], origins[name] = path, plugin.origin
+    return {name: known[name] for name in sorted(known, key=lambda name: (name.count("/"), name))}
+
+
+def _below(root: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a folder by their names."""
+    return ((path.relative_to(root).with_suffix("").as_posix(), path) for path in root.rglob("*.yaml"))
 
 
 @cache

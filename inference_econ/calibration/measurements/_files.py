@@ -16,7 +16,7 @@ from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._speculation import with_tokens
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, read_text
+from inference_econ.inputs import catalog, plugins, read_text
 
 #: The shipped files that hold measurements of servers; the others are of kernels, collectives, prices and the like.
 SHIPPED = (
@@ -62,7 +62,7 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
         If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
     """
     file = Path(path)
-    if file.suffix.lower() in (".json", ".jsonl"):
+    if file.suffix.lower() in (".json", ".jsonl") and _foreign(file) is None:
         if server is None:
             raise InputError(f"{file}: results do not say what they were measured on; give hardware, tp and so on")
         return read_report(file, server)
@@ -137,8 +137,31 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
     return measurement
 
 
+def _foreign(path: Path) -> list[dict[str, str]] | None:
+    """The rows that the reader of a plug-in has for a file; None if none knows it.
+
+    Raises
+    ------
+    InputError
+        If a reader fails, or gives what are no rows.
+    """
+    for reader in plugins.readers():
+        try:
+            rows = reader.read(read_text(path, encoding="utf-8-sig"))
+            if rows is not None:
+                return [{str(name): str(value) for name, value in row.items()} for row in rows]
+        except InputError:
+            raise
+        except Exception as error:  # code of others fails as it likes
+            raise InputError(f"{path}: the reader of the plug-in {reader.origin} fails ({error!r})") from error
+    return None
+
+
 def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
+    foreign = _foreign(path)
+    if foreign is not None:
+        return list(dict.fromkeys(name for row in foreign for name in row)), list(enumerate(foreign, start=1))
     try:
         text = read_text(path, encoding="utf-8-sig")
         reader, lines, ends = csv.reader(io.StringIO(text, newline=""), strict=True), [], [0]

@@ -177,8 +177,9 @@ class Combinations:
             If a file is not there.
         """
         digest = hashlib.sha256(importlib.metadata.version("inference-econ").encode())
-        for kind in ("hardware", "models", "assumptions", "engines"):
-            for path in sorted(catalog.folder(kind).rglob("*.yaml")):
+        kinds: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "engines")
+        for kind in kinds:
+            for path in sorted({*catalog.folder(kind).rglob("*.yaml"), *catalog.files(kind).values()}):
                 digest.update(path.read_bytes())
         for kind, name in sorted(self._own_files()):
             digest.update(_READ[kind](name).model_dump_json().encode())

@@ -1,0 +1,101 @@
+"""What other installed packages bring to the catalogue, found by their entry points.
+
+``inference_econ.catalog`` names a package with folders ``hardware``, ``models``, ``engines`` and ``assumptions`` of
+YAML files, of which no code is run; ``inference_econ.readers`` names a function that reads files of measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from inference_econ.errors import InputError
+
+#: Groups of entry points, as packages write them.
+CATALOG, READERS = "inference_econ.catalog", "inference_econ.readers"
+#: Folders that are looked at.
+FOLDERS = ("hardware", "models", "engines", "assumptions")
+#: Rows of a text by the columns of measured servers; None of texts of another kind.
+Read = Callable[[str], Iterable[Mapping[str, str]] | None]
+
+
+class Folder(NamedTuple):
+    """Files that a package brings."""
+
+    origin: str
+    """The package and its version, for messages."""
+    path: Path
+
+
+class Reader(NamedTuple):
+    """A function that reads measurements."""
+
+    origin: str
+    """The package and its version, for messages."""
+    read: Read
+
+
+@cache
+def folders() -> tuple[Folder, ...]:
+    """The folders of all installed packages, by the names of their entry points.
+
+    Raises
+    ------
+    InputError
+        If a package is not where it is said to be, or has none of the folders.
+    """
+    return tuple(_folder(entry) for entry in _entries(CATALOG))
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """The functions of all installed packages, by the names of their entry points.
+
+    Raises
+    ------
+    InputError
+        If one cannot be loaded.
+    """
+    return tuple(_reader(entry) for entry in _entries(READERS))
+
+
+def _entries(group: str) -> Iterator[EntryPoint]:
+    yield from sorted(entry_points(group=group), key=lambda entry: entry.name)
+
+
+def _origin(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.name
+
+
+def _folder(entry: EntryPoint) -> Folder:
+    try:
+        spec = find_spec(entry.value)
+    except (ImportError, ValueError):
+        spec = None
+    places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+    if not places:
+        raise _broken(entry, f"there is no package {entry.value!r}")
+    if not any((places[0] / folder).is_dir() for folder in FOLDERS):
+        raise _broken(entry, f"{places[0]} has none of the folders {', '.join(FOLDERS)}")
+    return Folder(_origin(entry), places[0])
+
+
+def _reader(entry: EntryPoint) -> Reader:
+    try:
+        read = entry.load()
+    except Exception as error:  # code of others fails as it likes
+        raise _broken(entry, f"{entry.value!r} cannot be loaded ({error})") from error
+    if not callable(read):
+        raise _broken(entry, f"{entry.value!r} is no function")
+    return Reader(_origin(entry), read)
+
+
+def _broken(entry: EntryPoint, fault: str) -> InputError:
+    return InputError(
+        f"the plug-in {_origin(entry)} is broken: {fault}, named by its entry point {entry.name!r} of {entry.group}; "
+        "install another version of it, or uninstall it"
+    )
