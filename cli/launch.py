@@ -35,19 +35,23 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
     cls=Command,
     epilog=example(
         "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
-        "inference-econ launch answer.json --to vllm -o serve.sh",
+        "inference-econ launch answer.json -o serve.sh",
     ),
 )
 @click.argument("answer", metavar="ANSWER.json|MODEL")
 @click.argument("hardware", type=Name("hardware"), required=False)
-@click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
+@click.option(
+    "--to", type=click.Choice(["vllm", "sglang", "trtllm"]), help="Engine; by default the one of the deployment."
+)
 @click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
 @click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [of a node as it is rented].")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
 @click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
-@click.option("--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say.")
+@click.option(
+    "--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say, and 5 % more."
+)
 @click.option(
     "--bench",
     "generator",
@@ -94,11 +98,15 @@ def _deployment(choices: options.Choices) -> Deployment:
     from inference_econ.answers.launching import plan
     from inference_econ.report.chosen import chosen
 
-    runner = plan.engine(choices["to"], choices["version"], choices["image"])
     saved = _saved(choices)
     deployment = chosen(saved, choices["number"])
-    engines = str(deployment.parts[-1].practice.get("engine") or "")
-    plan.check_engine(engines, choices["to"], f"choice {choices['number'] or 1} of {saved.origin}")
+    engines, which = str(deployment.parts[-1].practice.get("engine") or ""), f"choice {choices['number'] or 1}"
+    to = choices["to"] or plan.usual_engine(engines)
+    if to is None:
+        of_what = f"is one of {engines}, which is not started here" if engines else "is of no engine"
+        raise InputError(f"{which} of {saved.origin} {of_what}; name one with --to", option="to")
+    plan.check_engine(engines, to, f"{which} of {saved.origin}")
+    runner = plan.engine(to, choices["version"], choices["image"])
     parts = saved_services.parts(saved, deployment)
     asked = saved_services.asked_speculation(saved, deployment.parts[-1])
     served = plan.weights(parts[0].service, choices["model_id"])
@@ -135,7 +143,7 @@ def _saved(choices: options.Choices) -> SavedAnswer:
     if choices["hardware"] is None:
         raise InputError(
             f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
-            "inference-econ launch llama_3_70b h100_sxm --to vllm",
+            "inference-econ launch llama_3_70b h100_sxm",
             option="hardware",
         )
     return _recommended(choices)
@@ -152,12 +160,12 @@ def _recommended(choices: options.Choices) -> SavedAnswer:
     named = {"model": model, "hardware": choices["hardware"]}
     asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
     engine = options.one_engine({"any_layout": False, "engine": asked.get("engine")}) or choices["to"]
-    if engine.partition("@")[0] != choices["to"]:
+    if engine and choices["to"] and engine.partition("@")[0] != choices["to"]:
         raise InputError(
             f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other",
             option="engine",
         )
-    if not asked.get("any_layout"):
+    if engine and not asked.get("any_layout"):
         asked["engine"] = engine
     requests, targets = options.requests(asked), options.targets(asked)
     offered = market.candidates(asked, requests)

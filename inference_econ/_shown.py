@@ -44,6 +44,9 @@ class Shows(Protocol):
     def report(self, answer: Shown, path: str | Path) -> None:
         """Write an answer into one file for a browser."""
 
+    def launch(self, answer: Shown, to: str | None) -> str:
+        """Script that starts the deployment that an answer chose."""
+
     def line(self, answer: Shown) -> str:
         """Kind of an answer, heading of its first table, and how many rows that has."""
 
@@ -146,6 +149,26 @@ class Shown:
             If the name ends otherwise, or the path cannot be written.
         """
         _show().report(self, path)
+
+    def launch(self, to: str | None = None) -> str:
+        """Script that starts the deployment that the answer chose, and the run that holds it to account.
+
+        Parameters
+        ----------
+        to : str, optional
+            Engine (``vllm``, ``sglang``, ``trtllm``); by default the one that the deployment was predicted of.
+
+        Returns
+        -------
+        str
+            For a shell; see the command ``launch``.
+
+        Raises
+        ------
+        InputError
+            If the answer chose none, or the engine is not known to start it.
+        """
+        return _show().launch(self, to)
 
     def __repr__(self) -> str:
         """The kind of answer, the heading of its first table, and how many rows that has."""

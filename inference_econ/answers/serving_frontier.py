@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ from inference_econ.answers.promises import Targets
 from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs import Requests, Traffic
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
+from inference_econ.inputs.catalog import Name
 from inference_econ.search import MEGAWATT, Choosable, Metric, Saving
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 SLOWEST = 0.1
 #: Halvings that find the speed of a cost between two points [1].
 _HALVINGS = 20
+#: Lengths that are asked where nobody says others.
+_USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
 Mask = npt.NDArray[np.bool_]
 
 
@@ -482,9 +486,22 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         return bounds.ends(self._instances(number, np.flatnonzero(self.which == number)), bounds.FULL)
 
 
+@overload
 def frontier(
     setup: Setup,
-    traffic: Traffic | Requests,
+    traffic: Traffic | Requests = ...,
+    space: Space | None = ...,
+    *,
+    speculation: Proposer = ...,
+    arrangement: Arrangement = ...,
+    promises: Targets | None = ...,
+    slots: int | None = ...,
+) -> ServiceFrontier: ...
+@overload
+def frontier(setup: ModelSpec | Name, traffic: HardwareSpec | Name) -> ServiceFrontier: ...
+def frontier(
+    setup: Setup | ModelSpec | Name,
+    traffic: Traffic | Requests | HardwareSpec | Name = _USUAL,
     space: Space | None = None,
     *,
     speculation: Proposer = RECIPE,
@@ -496,11 +513,12 @@ def frontier(
 
     Parameters
     ----------
-    setup : Setup
-        What is served, on what, how (``inference_econ.frontier``); where it leaves the engine open, the best practice
-        of every engine that can.
-    traffic : Traffic or Requests
-        Lengths; with cached and shared tokens as requests.
+    setup : Setup, or a model
+        What is served, on what, how; where it leaves the engine open, the best practice of every engine that can. With
+        a model (or its name or path) the next argument is the chip: everything else is as usual, and whoever wants
+        more makes a :class:`inference_econ.Setup` of them.
+    traffic : Traffic or Requests, or a chip
+        Lengths, with cached and shared tokens as requests; by default 2000 tokens of prompt and 500 of answer.
     space : Space, optional
         Which instances are tried; by default every whole-number one.
     speculation : Speculation, None or 'recipe'
@@ -520,7 +538,8 @@ def frontier(
     Raises
     ------
     InputError
-        If nobody knows the price, the traffic is one of decode steps alone, or something else cannot be used.
+        If nobody knows the price, the traffic is one of decode steps alone, it is none, or something else cannot be
+        used.
     NothingFitsError
         If no layout fits, or none keeps the promises, with the least that would have to be promised.
 
@@ -530,13 +549,38 @@ def frontier(
     >>> front = frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(isl=1000, osl=200), Space(max_accelerators=2))
     >>> front.fastest().accelerators
     2.0
+    >>> frontier("llama_3_8b", "h100_sxm").fastest().layout["tp"]
+    8
     """
+    if not isinstance(setup, Setup):
+        setup, traffic = _setup_of(setup, traffic), _USUAL
+    if not isinstance(traffic, (Traffic, Requests)):
+        raise InputError(
+            f"traffic: got {traffic!r}; give lengths after a setup, for example Traffic(2000, 500), or a model and a "
+            "chip: frontier('llama_3_70b', 'h100_sxm')"
+        )
     promised = check_mean(promises)
     offered = market(
         setup, requests_of(traffic), space, speculation=speculation, arrangement=arrangement, slots=slots,
         ttft_seconds=promised.ttft_seconds,
     )  # fmt: skip
     return service_frontier(offered, promised)
+
+
+def _setup_of(model: ModelSpec | Name, hardware: object) -> Setup:
+    """A model on a chip, everything else as usual.
+
+    Raises
+    ------
+    InputError
+        If the second is no chip.
+    """
+    if isinstance(hardware, (HardwareSpec, str, PathLike)) and isinstance(model, (ModelSpec, str, PathLike)):
+        return Setup.of(model, hardware)
+    raise InputError(
+        f"frontier takes a Setup and a Traffic, or a model and a chip, got {model!r} and {hardware!r}; write "
+        "frontier('llama_3_70b', 'h100_sxm') or frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
+    )
 
 
 def requests_of(traffic: Traffic | Requests) -> Requests:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
@@ -19,6 +19,13 @@ AtLeastOne = Annotated[int | float, Field(ge=1, le=_LONGEST, allow_inf_nan=False
 _FORMS = "2000, uniform:1600:2400, lognormal:2000:0.5 (mean, coefficient of variation), 500@0.25,2000@0.75"
 
 
+def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
+    """Lengths that are given by position, by their names: the prompt's, then the answer's."""
+    if len(lengths) > 2:
+        raise InputError(f"{kind} takes isl and osl by position, got {len(lengths)} values; name the others")
+    return dict(zip(("isl", "osl"), lengths, strict=False))
+
+
 class Traffic(Spec):
     """Requests of one shape.
 
@@ -27,8 +34,8 @@ class Traffic(Spec):
 
     Examples
     --------
-    >>> Traffic(isl=2000, osl=500).mean_context
-    2250.0
+    >>> Traffic(isl=2000, osl=500).mean_context, Traffic(2000, 500).mean_context
+    (2250.0, 2250.0)
     """
 
     isl: Tokens | None = None
@@ -39,6 +46,11 @@ class Traffic(Spec):
     """Tokens already in the KV cache at a decode step [tokens]."""
     max_tokens_per_second: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Demand: an instance cannot sell more output tokens per second than this [tokens/s]."""
+
+    def __init__(self, *lengths: float, **fields: Any) -> None:
+        super().__init__(**_named("Traffic", lengths), **fields)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> Self:
@@ -213,6 +225,11 @@ class Requests(Spec):
     """Tokens of a prompt that are found in the prefix cache, on average [tokens]; the shared ones at least."""
     shared_prefix: Tokens = 0
     """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
+
+    def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
+        super().__init__(**_named("Requests", lengths), **fields)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @model_validator(mode="before")
     @classmethod

@@ -10,10 +10,12 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.launching import holding
+from inference_econ.answers.launching import holding, plan
 from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
-from inference_econ.answers.launching.plan import Deployment
+from inference_econ.answers.launching.plan import Deployment, Start
+from inference_econ.answers.service_record import layout_of
+from inference_econ.engine import node
 from inference_econ.inputs import yaml_text
 from inference_econ.report.service import fleet_label
 
@@ -47,6 +49,29 @@ class _Kind:
     command: str
     files: Mapping[str, str] = field(default_factory=dict)
     before: Sequence[str] = ()
+
+
+def started(start: Start, to: str | None = None) -> str:
+    """The script of a deployment that an answer chose.
+
+    Parameters
+    ----------
+    start : Start
+        The deployment.
+    to : str, optional
+        Engine; by default the one that it was predicted of.
+
+    Raises
+    ------
+    InputError
+        If the engine is not known to start it.
+    """
+    first, engines = start.parts[0].service, str(layout_of(start.parts[-1].service).get("engine", ""))
+    named = to or plan.usual_engine(engines) or plan.ENGINES[0]
+    plan.check_engine(engines, named, "what was chosen")
+    instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
+    deployment = Deployment(instances, start.load, start.expected, "vllm", start.pick)
+    return script(deployment, node(first.setup.hardware))
 
 
 def script(deployment: Deployment, size: int) -> str:

@@ -58,6 +58,19 @@ def report(answer: Shown, path: str | Path) -> None:
     web.write(path, [web.Asked(page(answer))])
 
 
+def launch(answer: Shown, to: str | None) -> str:
+    """See :meth:`inference_econ._shown.Shown.launch`."""
+    from inference_econ.errors import InputError
+    from inference_econ.report.launch import started
+
+    start = page(answer).start()
+    if start is None:
+        raise InputError(
+            f"{type(answer).__name__} starts nothing; recommend, price, load and frontier choose what does"
+        )
+    return started(start, to)
+
+
 def line(answer: Shown) -> str:
     """See :meth:`inference_econ._shown.Shown.__repr__`."""
     from inference_econ.report import picture

@@ -13,6 +13,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import EngineLaunch, EngineOptions, catalog
 from inference_econ.serving import Service
 
+#: What requests may be longer than those that were asked for: a share of them, and at least so many [1, tokens].
+_ROOM, _LEAST_ROOM = 0.05, 64
 #: What an instance does: all of a request, or prompts only, or answers only.
 Role = Literal["both", "prefill", "decode"]
 #: The file that an instance of TensorRT-LLM reads.
@@ -124,15 +126,15 @@ class Limits:
 
     @classmethod
     def of(cls, service: Service, engine: Engine, role: Role, longest: int | None = None) -> Limits:
-        """The limits that follow from the requests, or from a longest one that is named [tokens].
+        """The limits that follow from the requests with some room, or from a longest one that is named [tokens].
 
         Raises
         ------
         InputError
             If the model is not made for such requests, or the instance would not start with them.
         """
-        tokens = longest or math.ceil(service.requests.isl.longest + service.requests.osl.longest)
         most = service.setup.model.max_context
+        tokens = longest or _with_room(math.ceil(service.requests.isl.longest + service.requests.osl.longest), most)
         if most is not None and tokens > most:
             raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {tokens}")
         sequences = sequences_of_a_group(service)
@@ -144,6 +146,12 @@ class Limits:
         counted = catalog.engine(engine.name).at(engine.options.version).decoding_in_step_tokens
         decoding = 0 if role == "prefill" or not counted else sequences * (1 + drafted)
         return cls(tokens, sequences, chunk + decoding if role == "both" else max(chunk, decoding), needed)
+
+
+def _with_room(tokens: int, most: int | None) -> int:
+    """Tokens of the longest request that is let in: templates and tokenisers add some to those that were asked for."""
+    roomy = tokens + max(_LEAST_ROOM, math.ceil(_ROOM * tokens))
+    return roomy if most is None else max(min(roomy, most), tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import REPOSITORY_LETTERS, is_repository, starting
 from inference_econ.serving import Service
 
+#: Engines that are started, the most usual first.
+ENGINES = ("vllm", "sglang", "trtllm")
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -140,6 +143,11 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> E
     """
     _check_named("image", image, "the name of a container image")
     return Engine(name, starting.options(name, version), starting.launch(name), image)
+
+
+def usual_engine(engines: str) -> str | None:
+    """The most usual of some engines, named between commas; None if none of them can be started."""
+    return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
 def check_engine(engines: str, to: str, what: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.inputs import LayoutAssumptions
 
@@ -18,7 +19,7 @@ _DEGREE = re.compile(r"(tp|dp|pp|ep)(\d[\d.]*)")
 def layout_columns(
     plans: Plans, cut: npt.NDArray[np.str_], assumptions: LayoutAssumptions
 ) -> dict[str, list[float] | list[str]]:
-    """The degrees of n plans, each as a list.
+    """The degrees of n plans, each as a list; whole ones are whole numbers, and only published grids have others.
 
     A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
     wait, so that moe_tp x ep is more.
@@ -39,7 +40,11 @@ def layout_columns(
         columns |= {"ep": ep, "moe_tp": stage / ep}
     if plans.dcp > 1:
         columns["dcp"] = np.full(plans.shape, plans.dcp)
-    return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
+    return {**{name: _whole(values) for name, values in {**columns, "stage": stage}.items()}, "cut": cut.tolist()}
+
+
+def _whole(values: Array) -> list[float]:
+    return [int(value) if value.is_integer() else value for value in values.astype(float).tolist()]
 
 
 def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:

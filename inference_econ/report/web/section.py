@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.sources import UsedSource
-from inference_econ.engine import Setup, node
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.report import charts, launch
 from inference_econ.report.heading import formats_title
@@ -21,8 +19,6 @@ from inference_econ.report.table import Amount, Table
 
 #: Fields of a reference that are listed [1].
 _FIELDS = 8
-#: Engines by how often they are met.
-_ENGINES = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +150,8 @@ def script(start: Start, to: str | None = None) -> str:
     str
         Why there is none, in one line that begins with ``#``, where no engine is known to start it.
     """
-    first, last = start.parts[0].service, start.parts[-1].service
-    engines = str(layout_of(last).get("engine", ""))
-    # Where any layout was offered, the most usual.
-    named = to or next((name for name in _ENGINES if name in engines), _ENGINES[0])
     try:
-        plan.check_engine(engines, named, "what was chosen")
-        instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
-        deployment = plan.Deployment(instances, start.load, start.expected, "vllm", start.pick)
-        return launch.script(deployment, node(first.setup.hardware))
+        return launch.started(start, to)
     except InputError as error:
         return f"# No command line: {error}\n"
 
