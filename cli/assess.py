@@ -33,7 +33,11 @@ _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 @click.command(cls=Command, epilog=_EXAMPLES)
 @options.subject
 @options.domain
-@click.option("--tokens-per-second", type=Number(), required=True, help="Measured speed of one user, 1 / TPOT.")
+@click.option(
+    "--tokens-per-second",
+    type=Number(),
+    help="Measured speed of one user, 1 / TPOT; follows where both --throughput and --batch are given.",
+)
 @click.option(
     "--utilization",
     type=Number(),
@@ -67,9 +71,9 @@ def assess(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.operating_point import Observation, instances_of
 
     pins = options.pins({**choices, "batch": None})
-    fullness = {name: choices[name] for name in _FULLNESS}
+    measured = {name: choices[name] for name in ("tokens_per_second", *_FULLNESS)}
     instances = instances_of(choices["gpus"], pins)
-    observed = Observation(choices["tokens_per_second"], choices["gpus"], **fullness, instances=instances)
+    observed = Observation.of(choices["gpus"], **measured, instances=instances)
     with show.progress_bar(quiet=output.quiet) as progress:
         assessment = assess(options.setup(choices), traffic, observed, pins, progress=progress)
     show.answer(assessment, output)

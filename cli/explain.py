@@ -58,15 +58,18 @@ def explain(
 
     context, spread = _contexts(choices, prefill, contexts)
     with show.progress_bar(quiet=output.quiet):
-        explanation = explain(
-            options.setup(choices),
-            options.pins(choices),
-            context=context,
-            prompt=prefill,
-            cut=choices["cut"],
-            shared_prefix=choices["shared_prefix"],
-            spread=spread,
-            contexts=contexts or (),
+        explanation = options.fewest(
+            choices,
+            lambda pinned: explain(
+                options.setup(choices),
+                options.pins(pinned),
+                context=context,
+                prompt=prefill,
+                cut=choices["cut"],
+                shared_prefix=choices["shared_prefix"],
+                spread=spread,
+                contexts=contexts or (),
+            ),
         )
     page = ExplanationPage(explanation, operators, memory)
     show.emit(page, output, provenance.asked())

@@ -49,15 +49,18 @@ def intensity(over: Axis, to: float | None, prefill: float | None, output: optio
 
     context, spread = _contexts(choices, over, prefill)
     with show.progress_bar(quiet=output.quiet):
-        answer = intensity(
-            options.setup(choices),
-            options.pins(choices),
-            over=over,
-            most=to,
-            context=context,
-            prompt=prefill,
-            cut=choices["cut"],
-            spread=spread,
+        answer = options.fewest(
+            choices,
+            lambda pinned: intensity(
+                options.setup(choices),
+                options.pins(pinned),
+                over=over,
+                most=to,
+                context=context,
+                prompt=prefill,
+                cut=choices["cut"],
+                spread=spread,
+            ),
         )
     show.answer(answer, output)
 

@@ -19,6 +19,7 @@ from .decorators import option as option
 from .decorators import options as options
 from .degrees import as_option as as_option
 from .degrees import degrees as degrees
+from .degrees import fewest as fewest
 from .degrees import instance_gpus as instance_gpus
 from .degrees import largest as largest
 from .degrees import layout as layout

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from inference_econ.inputs import catalog
+from inference_econ.inputs import ALIASES, Dtype, catalog
 from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
 #: What stands for a number format, of which there are many.
@@ -66,10 +66,22 @@ class Name(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The catalogue's name of it, or the path; what it was taken for is said beside the answer."""
         del param
-        name, remark = catalog.meaning(self.kind, value)
+        name, remark, *_ = catalog.meaning(self.kind, value)
         if remark and ctx is not None:
             ctx.call_on_close(lambda: None if ctx.params.get("quiet") else click.echo(remark, err=True))
         return name
+
+
+class Format(click.Choice[str]):
+    """A number format, or a name that people have for one."""
+
+    def __init__(self) -> None:
+        super().__init__([*get_args(Dtype), *ALIASES])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The format."""
+        chosen = super().convert(value, param, ctx)
+        return ALIASES.get(chosen, chosen)
 
 
 class Number(click.FloatRange):

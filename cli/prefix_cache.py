@@ -60,8 +60,9 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
     )
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
     with show.progress_bar(quiet=output.quiet):
+        requests = options.requests(choices, isl=tokens, osl=choices["osl"])
         offloading = offload(
-            options.offer(choices, options.requests(choices, isl=tokens, osl=choices["osl"])),
+            options.fewest(choices, lambda pinned: options.offer(pinned, requests)),
             [catalog.tier(name) for name in tiers or catalog.part_names("tiers")],
             prefix_tokens=prefix,
             conversation=conversation,

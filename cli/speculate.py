@@ -33,5 +33,8 @@ def speculate(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.speculate import speculate
 
     with show.progress_bar(quiet=output.quiet):
-        speculated = speculate(options.setup(choices), options.requests(choices), speculation, options.pins(choices))
+        setup, requests = options.setup(choices), options.requests(choices)
+        speculated = options.fewest(
+            choices, lambda pinned: speculate(setup, requests, speculation, options.pins(pinned))
+        )
     show.answer(speculated, output)

@@ -94,6 +94,36 @@ class Observation:
     throughput: float | None = None
     instances: int = 1
 
+    @classmethod
+    def of(
+        cls,
+        accelerators: int,
+        *,
+        tokens_per_second: float | None = None,
+        utilization: float | None = None,
+        batch: float | None = None,
+        throughput: float | None = None,
+        instances: int = 1,
+    ) -> Observation:
+        """An observation whose speed may follow from throughput and batch together; see the class.
+
+        Raises
+        ------
+        InputError
+            If the speed is not given and does not follow.
+        """
+        if tokens_per_second is not None:
+            return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances)
+        if batch is None or throughput is None or utilization is not None:
+            raise InputError(
+                "how fast is a user served? give tokens_per_second (1 / TPOT), or throughput and batch, whose quotient "
+                "it is",
+                option="tokens_per_second",
+            )
+        if not 0.0 < batch <= _MOST:
+            raise InputError(f"batch must be positive and at most {_MOST:g}, got {batch:g}", option="batch")
+        return cls(throughput / batch, accelerators, batch=batch, instances=instances)
+
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         known = [name for name in _FULLNESS if getattr(self, name) is not None]

@@ -81,6 +81,7 @@ from .defaults import USUAL_TOKENS_PER_SECOND as USUAL_TOKENS_PER_SECOND
 from .distributions import HELD_OUT as HELD_OUT
 from .distributions import Distribution as Distribution
 from .distributions import UncertainInput as UncertainInput
+from .dtype import ALIASES as ALIASES
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import UNSCALED as UNSCALED
 from .dtype import Dtype as Dtype

@@ -114,8 +114,8 @@ def ownership() -> Ownership:
 
 def locate(kind: Kind, name: str) -> Path:
     """The file behind a name or path; see :func:`meaning` for errors."""
-    known = meaning(kind, name).name
-    return _own_file(kind, known) or files(kind)[known]
+    called = meaning(kind, name)
+    return _own_file(kind, called.name) or files(kind)[called.base or called.name]
 
 
 def meaning(kind: Kind, name: str) -> Meaning:
@@ -373,10 +373,10 @@ def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -
     """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
     if not isinstance(asked, (str, os.PathLike)):
         raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {asked!r}")
-    name, remark = meaning(kind, os.fspath(asked))
-    if remark:
+    name, remark, base, *_ = meaning(kind, os.fspath(asked))
+    if remark and not base:  # a checkpoint keeps its name, which every answer shows
         _LOG.warning(remark)
-    if name in names(kind):
+    if base or name in names(kind):
         shipped = cast("SpecT", _shipped(cls, kind, name, changes))
         return shipped if is_uncopied() else shipped.model_copy(deep=True)
     return _fresh(cls, kind, name, changes)
@@ -426,6 +426,11 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
         from inference_econ.inputs import huggingface
 
         return huggingface.document_of(text, name)
+    called = meaning(kind, name)
+    if called.base:
+        from inference_econ.inputs import variants
+
+        return variants.checkpoint(_read(kind, called.base), called.name, called.weights)
     path = locate(kind, name)
     if kind == "models" and path.suffix == ".json":
         from inference_econ.inputs import huggingface

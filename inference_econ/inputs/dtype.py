@@ -24,6 +24,9 @@ Dtype = Literal[
     "int4_channel",
 ]
 
+#: What people call formats: AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) have 4 bits in groups of 128 by default.
+ALIASES: Mapping[str, Dtype] = {"awq": "int4", "gptq": "int4", "int4_g128": "int4"}
+
 #: Embeddings under a narrow format of weights: in 16 bits as engines and published checkpoints have them, or in the
 #: same format, as studies count that have one width for all weights.
 EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
@@ -93,13 +96,14 @@ BLOCKS: Mapping[str, int] = {"fp8_block": 128}
 
 
 def check_dtype(name: str, role: str) -> str:
-    """Return ``name`` if it is a known format.
+    """Return ``name``, or the format that people call so, if it is a known one.
 
     Raises
     ------
     InputError
         Naming the role (weights, activations, kv) and the known formats.
     """
+    name = ALIASES.get(name, name)
     if name not in BYTES_PER_ELEMENT:
         raise InputError(f"{role}: unknown number format {name!r}; known: {', '.join(BYTES_PER_ELEMENT)}")
     return name

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import spellings
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
+from inference_econ.inputs.repository import is_repository
 from inference_econ.inputs.spellings import format_in, has_other_width, plain
 
 if TYPE_CHECKING:
@@ -142,17 +143,22 @@ def _in_format(text: str, name: str) -> Meaning | None:
     """The entry for a checkpoint of a model in the format that its name says, if it says one."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
+    written = "nvfp4" if written == "fp4" else written  # what checkpoints are called whose scales NVIDIA's tools chose
     if written is None and has_other_width(bare):
         return None
     if written in (None, native) or spellings.alike(written, native):
         return Meaning(name, _remark("models", text, name))
     checkpoint = measured_names().checkpoints.get(name, {}).get(written)
+    named = "/" in text and is_repository(text)
     if checkpoint is not None:
-        return Meaning(checkpoint, _remark("models", text, checkpoint))
-    dtype = measured_names().formats.get(name, {}).get(written, written)
+        remark = _remark("models", text, checkpoint)
+        return Meaning(text, remark, checkpoint) if named else Meaning(checkpoint, remark)
+    dtype = measured_names().formats.get(name, {}).get(str(written), str(written))
+    if named:
+        return Meaning(text, f"{_remark('models', text, name)}, with weights in {dtype}", name, dtype)
     raise UnknownNameError(
-        f"{text!r} is {name} with weights in {dtype}, which the catalogue has in {native}; "
-        f"write {name} --weights {dtype}"
+        f"{text!r} is {name} with weights in {dtype}, which the catalogue has in {native}; write {name} --weights "
+        f"{dtype}, or the id of the checkpoint with its owner (OWNER/{text})"
     )
 
 

@@ -21,9 +21,13 @@ class Meaning(NamedTuple):
     """The entry of the catalogue that a text stands for."""
 
     name: str
-    """Name in the catalogue."""
+    """Name in the catalogue; of a checkpoint of an entry in another format its own."""
     remark: str = ""
     """What it was taken for, where that is not plain; empty otherwise."""
+    base: str = ""
+    """Name in the catalogue of the model that a checkpoint is of."""
+    weights: str = ""
+    """The format that a checkpoint has its weights in; empty where it is that of the entry."""
 
 
 @cache

@@ -61,9 +61,10 @@ class Precision:
         InputError
             If a format is unknown.
         """
-        for name, role in ((weights, "weights"), (activations, "activations"), (kv, "kv")):
-            if name is not None:
-                check_dtype(name, role)
+        weights, activations, kv = (
+            name if name is None else check_dtype(name, role)
+            for name, role in ((weights, "weights"), (activations, "activations"), (kv, "kv"))
+        )
         published = model.embedding_weights or model.weights
         flowing = activations or ("fp16" if (weights or model.weights) == "fp16" else "bf16")
         return cls(

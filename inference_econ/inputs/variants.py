@@ -17,6 +17,9 @@ _OWN = ("description", "huggingface_id")
 #: Of a variant itself, and no property of it.
 _NOT_CHANGED = ("extends", "name", "description", "sources")
 
+#: Formats of parts of a model, which checkpoints in one format do not have.
+_FORMATS = ("attention_weights", "attention_output_weights", "expert_weights", "shared_expert_weights")
+
 
 def laid_over(base: Document, variant: Document) -> Document:
     """A chip or model with the changes of a file that extends it.
@@ -81,6 +84,32 @@ def drop_below(sources: dict[str, Value], key: str) -> None:
     """Forget the sources of what a field held before."""
     for stale in [known for known in sources if known.startswith(f"{key}.")]:
         del sources[stale]
+
+
+def checkpoint(document: Document, repository: str, dtype: str) -> Document:
+    """A model with the weights of one of its checkpoints.
+
+    Parameters
+    ----------
+    document : Document
+        The model as the catalogue has it.
+    repository : str
+        Hugging Face id of the checkpoint.
+    dtype : str
+        The format of its linear layers, empty where it is the model's; embeddings stay as published, which tools that
+        quantise leave out.
+    """
+    data, sources = document.data, document.data["sources"]
+    assert isinstance(sources, dict)
+    data["huggingface_id"] = repository
+    if dtype:
+        data.setdefault("embedding_weights", data["weights"])
+        data["weights"] = dtype
+        sources["weights"] = {"ref": "user", "where": f"the name {repository}", "kind": "derived"}
+        for part in _FORMATS:
+            data.pop(part, None)
+            sources.pop(part, None)
+    return document
 
 
 def _places(data: Value, location: Location) -> Iterator[Location]:
