@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 
-from inference_econ.inputs import Dtype
 from inference_econ.inputs.options import OPTIONS, Kind
 
 from . import prices
@@ -31,7 +30,6 @@ from .parameters import (
 F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
 Choices = Mapping[str, Any]
-DTYPES: tuple[str, ...] = get_args(Dtype)
 
 
 #: What an option of each kind is to click.

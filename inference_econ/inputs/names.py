@@ -66,8 +66,11 @@ def meant(kind: Kind, text: str) -> Meaning | None:
 
     Examples
     --------
-    >>> meant("models", "qwen/qwen3-32b"), meant("models", "llama-3.3-70b").name, meant("hardware", "h100").name
-    (Meaning(name='qwen3_32b', remark=''), 'llama_3_70b', 'h100_sxm')
+    >>> texts = (("models", "qwen/qwen3-32b"), ("models", "llama-3.3-70b"), ("hardware", "h100"))
+    >>> [meant(kind, text).name for kind, text in texts]
+    ['qwen3_32b', 'llama_3_70b', 'h100_sxm']
+    >>> meant("models", "Qwen/Qwen3-32B-FP8")[2:]
+    ('qwen3_32b', 'fp8')
     """
     if not plain(text):
         return None

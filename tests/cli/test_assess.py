@@ -118,7 +118,8 @@ def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
     ("arguments", "message"),
     [
         (["assess", "llama_3_70b", "h100_sxm", "--tokens-per-second", 70, "--batch", 8], "Missing option '--gpus'"),
-        ([*SUBJECT, "--batch", 8], "Missing option '--tokens-per-second'"),
+        ([*SUBJECT, "--batch", 8], "give tokens_per_second (1 / TPOT), or throughput and batch"),
+        ([*SUBJECT, "--batch", 0, "--throughput", 8], "batch must be positive"),
         ([*SUBJECT, "--tokens-per-second", 70], "give one of utilization, batch and throughput"),
         ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--utilization", 0.1], "got utilization and batch"),
         ([*SUBJECT, "--tokens-per-second", 70, "--utilization", 15], "at most 1 (0.15 is 15 %), got 15"),
@@ -246,3 +247,12 @@ def test_more_requests_than_fit_wait(command: Command) -> None:
 )
 def test_what_cannot_be_of_a_service_is_refused(refused: Command, arguments: list[object], message: str) -> None:
     assert message in " ".join(refused(*arguments).err.split())
+
+
+def test_throughput_and_batch_say_how_fast_a_user_is_served(command: Command) -> None:
+    given = [
+        command(*SUBJECT, *fullness, "--context", 500, "--format", "json").out
+        for fullness in (("--throughput", 3200, "--batch", 64), ("--tokens-per-second", 50, "--batch", 64))
+    ]
+    first, second = (json.loads(text) for text in given)
+    assert {**first, "asked": None} == {**second, "asked": None}

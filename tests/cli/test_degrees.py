@@ -135,3 +135,28 @@ def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command
     assert "It is the cheapest at this rate within the SLOs, of 1 pair of layouts in all ratios." in cheapest
     most = " ".join(command(*asked, "--gpus", 4).out.split())
     assert "It serves the most requests within the SLOs, of 1 pair " in most
+
+
+    assert "It serves the most requests within the promises, of 1 pair " in most
+
+
+@pytest.mark.parametrize(
+    ("asked", "chips"),
+    [
+        (("explain", "llama_3_70b", "h100_sxm"), 2),
+        (("explain", "llama_3_70b", "h100_sxm", "--pp", 4), 4),
+        (("intensity", "llama_3_70b", "h100_sxm"), 2),
+        (("speculate", "deepseek_v3", "h200_sxm", "--mtp"), 8),
+    ],
+)
+def test_without_a_degree_the_fewest_accelerators_that_hold_the_model(
+    command: Command, asked: tuple[object, ...], chips: int
+) -> None:
+    layout = record(command, *asked)["layout"]
+    assert layout["tp"] * layout["dp"] * layout["pp"] == chips
+
+
+def test_what_no_link_domain_holds_says_how_many_would(command: Command) -> None:
+    outcome = command("explain", "llama_3_405b", "l4")
+    assert outcome.code == 1
+    assert "at least 43 accelerators would do" in outcome.err

@@ -72,7 +72,7 @@ def test_limits_of_a_server_follow_from_the_answer(answer: Path, command: Comman
     choice = json.loads(answer.read_text())["choices"][0]
     read = _parsed(command("launch", answer, "--to", "vllm").out, "vllm")
     assert read["model_tag"] == "meta-llama/Meta-Llama-3.1-70B"
-    assert read["--max-model-len"] == 2500
+    assert read["--max-model-len"] == 2625
     assert read["--max-num-seqs"] == choice["slots"]
     assert read["--tensor-parallel-size"] == choice["layout"]["tp"]
     assert (read["--quantization"], read["--gpu-memory-utilization"]) == ("fp8", 0.92)
@@ -310,7 +310,7 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
     asked = (*PINNED, "--isl", "uniform:1600:2400", "--osl", "uniform:400:600", "--to", "vllm")
     text = command("launch", *asked).out
     assert float(_benchmark(text)["--random-range-ratio"]) == pytest.approx(0.2)
-    assert _parsed(text, "vllm")["--max-model-len"] == 3000
+    assert _parsed(text, "vllm")["--max-model-len"] == 3150
     text = command("launch", *PINNED, "--isl", "lognormal:2000:0.5", "--to", "vllm").out
     assert "requests of the mean lengths" in text
     assert _parsed(text, "vllm")["--max-model-len"] > 4000
@@ -489,3 +489,27 @@ def test_a_server_of_a_single_request_is_started(command: Command) -> None:
     outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 2, "--token-budget", 3)
     assert outcome.code == 0, outcome.err
     assert "vllm serve" in outcome.out
+
+
+def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:
+    asked = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 5)
+    command(*asked, "--engine", "sglang", "-o", tmp_path / "answer.json")
+    assert "sglang.launch_server" in command("launch", tmp_path / "answer.json").out
+    command(*asked, "--any-layout", "-o", tmp_path / "any.json")
+    refused = command("launch", tmp_path / "any.json")
+    assert refused.code == 2
+    assert "any.json is of no engine; name one with --to" in refused.err
+
+
+def test_a_checkpoint_is_started_by_its_id(command: Command) -> None:
+    name = "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"
+    out = command("launch", name, "h100_sxm", "--request-rate", 2, "--tp", 1, "--to", "vllm").out
+    assert f"vllm serve {name}" in out
+    assert "--quantization" not in out
+
+
+def test_requests_have_room_but_no_more_than_the_model_is_made_for(command: Command) -> None:
+    pinned = ("launch", "llama_3_8b", "h100_sxm", "--tp", 1, "--request-rate", 0.1, "--to", "vllm")
+    for isl, longest in ((100, 264), (2000, 2205), (130_000, 131_072)):
+        text = command(*pinned, "--isl", isl, "--osl", 100).out
+        assert _parsed(text, "vllm")["--max-model-len"] == longest

@@ -11,7 +11,7 @@ import pytest
 from inference_econ.engine import Setup
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import InputError
-from inference_econ.inputs import BYTES_PER_ELEMENT, Dtype, Precision, catalog, check_cache_dtype, math_unit
+from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, Dtype, Precision, catalog, check_cache_dtype, math_unit
 from inference_econ.inputs.dtype import check_dtype
 
 
@@ -81,8 +81,15 @@ def test_stored_bytes_count_block_scales() -> None:
 
 
 def test_every_list_of_formats_is_the_same() -> None:
-    decorators = importlib.import_module("inference_econ_cli.decorators")
-    assert set(decorators.DTYPES) == set(BYTES_PER_ELEMENT) == set(typing.get_args(Dtype))
+    parameters = importlib.import_module("inference_econ_cli.parameters")
+    assert set(parameters.Format().choices) - set(ALIASES) == set(BYTES_PER_ELEMENT) == set(typing.get_args(Dtype))
+
+
+@pytest.mark.parametrize("name", ["awq", "gptq"])
+def test_what_people_call_four_bits_in_groups_is_that(name: str) -> None:
+    parameters = importlib.import_module("inference_econ_cli.parameters")
+    assert parameters.Format().convert(name, None, None) == "int4"
+    assert Precision.of(catalog.model("llama_3_8b"), weights=name) == Precision.of(catalog.model("llama_3_8b"), "int4")
 
 
 def test_stored_bytes_of_published_files() -> None:

@@ -11,7 +11,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine import Setup
 from inference_econ.errors import UnknownNameError
-from inference_econ.inputs import catalog, names, spellings
+from inference_econ.inputs import Precision, catalog, names, spellings
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("models") if "/" not in name])
@@ -19,12 +19,12 @@ def test_every_model_goes_by_its_hugging_face_id_in_any_case(name: str) -> None:
     spec = catalog.model(name)
     for text in (spec.name, spec.huggingface_id, (spec.huggingface_id or "").upper()):
         if text:
-            assert catalog.meaning("models", text) == (name, "")
+            assert catalog.meaning("models", text) == catalog.Meaning(name)
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("hardware") if "/" not in name])
 def test_every_chip_goes_by_its_title(name: str) -> None:
-    assert catalog.meaning("hardware", catalog.hardware(name).name.lower()) == (name, "")
+    assert catalog.meaning("hardware", catalog.hardware(name).name.lower()) == catalog.Meaning(name)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_every_chip_goes_by_its_title(name: str) -> None:
     ],
 )
 def test_case_and_separators_do_not_count(kind: catalog.Kind, text: str, name: str) -> None:
-    assert catalog.meaning(kind, text) == (name, "")
+    assert catalog.meaning(kind, text) == catalog.Meaning(name)
     assert catalog.locate(kind, text) == catalog.folder(kind) / f"{name}.yaml"
 
 
@@ -66,7 +66,7 @@ def test_case_and_separators_do_not_count(kind: catalog.Kind, text: str, name: s
         ("models", "llama-3.3-70b", "llama_3_70b", "(Llama 3.1 70B), which stands for models of its shape"),
         ("models", "meta-llama/Llama-3.3-70B-Instruct", "llama_3_70b", "is taken as llama_3_70b"),
         ("models", "deepseek-ai/DeepSeek-R1-0528", "deepseek_v3", "is taken as deepseek_v3"),
-        ("models", "nvidia/DeepSeek-R1-NVFP4", "deepseek_v3_nvfp4", "is taken as deepseek_v3_nvfp4"),
+        ("models", "DeepSeek-R1-NVFP4", "deepseek_v3_nvfp4", "is taken as deepseek_v3_nvfp4"),
         ("models", "openai/gpt-oss-20b-mxfp4", "gpt_oss_20b", "is taken as gpt_oss_20b"),
     ],
 )
@@ -90,11 +90,11 @@ def test_what_is_not_plain_comes_with_a_remark(kind: catalog.Kind, text: str, na
         ("models", "qwen3-coder", "could be qwen3_coder_480b_a35b (Qwen3-Coder 480B-A35B); write that if it is meant"),
         (
             "models",
-            "Qwen/Qwen3-32B-FP8",
-            "'Qwen/Qwen3-32B-FP8' is qwen3_32b with weights in fp8, which the catalogue has in bf16; write qwen3_32b "
-            "--weights fp8",
+            "Qwen3-32B-FP8",
+            "'Qwen3-32B-FP8' is qwen3_32b with weights in fp8, which the catalogue has in bf16; write qwen3_32b "
+            "--weights fp8, or the id of the checkpoint with its owner (OWNER/Qwen3-32B-FP8)",
         ),
-        ("models", "Qwen/Qwen3-235B-A22B-FP8", "write qwen3_235b_a22b --weights fp8_block"),
+        ("models", "Qwen3-235B-A22B-FP8", "write qwen3_235b_a22b --weights fp8_block, or the id"),
         ("models", "Qwen3-32B-GGUF", "unknown model 'Qwen3-32B-GGUF'; did you mean qwen3_32b"),
         ("models", "Qwen3-32B-3bit", "unknown model 'Qwen3-32B-3bit'"),
         ("models", "nvidia/gpt-oss-120b-Eagle3", "unknown model 'nvidia/gpt-oss-120b-Eagle3'"),
@@ -105,10 +105,34 @@ def test_what_could_be_several_is_refused_with_a_list(kind: catalog.Kind, text: 
         catalog.meaning(kind, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "base", "weights", "embeddings"),
+    [
+        ("Qwen/Qwen3-235B-A22B-FP8", "qwen3_235b_a22b", "fp8_block", "bf16"),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "llama_3_70b", "int4", "bf16"),
+        ("nvidia/Llama-3.3-70B-Instruct-FP4", "llama_3_70b", "nvfp4", "bf16"),
+        ("nvidia/DeepSeek-R1-NVFP4", "deepseek_v3_nvfp4", None, None),
+    ],
+)
+def test_a_checkpoint_is_its_model_in_its_format_under_its_id(
+    text: str, base: str, weights: str | None, embeddings: str | None
+) -> None:
+    assert catalog.meaning("models", text).base == base
+    checkpoint, model = catalog.model(text), catalog.model(base)
+    assert (checkpoint.name, checkpoint.huggingface_id) == (model.name, text)
+    assert Precision.of(checkpoint) == Precision.of(model, weights=weights)
+    assert embeddings is None or Precision.of(checkpoint).embeddings == embeddings
+
+
+def test_an_id_that_no_shell_should_see_is_no_checkpoint() -> None:
+    with pytest.raises(UnknownNameError):
+        catalog.meaning("models", "Qwen/Qwen3-32B-FP8;reboot")
+
+
 def test_formats_that_a_message_tells_to_write_are_formats() -> None:
-    with pytest.raises(UnknownNameError, match=r"--weights (\w+)$") as refusal:
-        catalog.meaning("models", "RedHatAI/Qwen3-32B-quantized.w4a16")
-    dtype = str(refusal.value).rsplit(" ", 1)[-1]
+    with pytest.raises(UnknownNameError) as refusal:
+        catalog.meaning("models", "Qwen3-32B-quantized.w4a16")
+    dtype = re.findall(r"--weights (\w+), or the id", str(refusal.value))[0]
     assert Setup.of("qwen3_32b", "h100_sxm", weights=dtype).precision.weights == dtype
 
 

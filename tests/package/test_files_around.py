@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -14,6 +15,8 @@ from types import ModuleType
 
 import pytest
 import yaml
+
+from benchmarks import transcripts
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -45,6 +48,16 @@ def test_conda_installs_what_pip_does() -> None:
     assert recipe["context"]["version"] == PROJECT["project"]["version"]
     (entry,) = recipe["build"]["python"]["entry_points"]
     assert entry == "inference-econ = " + PROJECT["project"]["scripts"]["inference-econ"]
+
+
+def test_the_skill_of_assistants_shows_what_is_printed_now(tmp_path: Path) -> None:
+    text = (ROOT / "skills" / "inference-econ" / "SKILL.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(text.split("---")[1])
+    assert head["name"] == "inference-econ"
+    assert len(head["description"]) < 1024
+    assert len(list(transcripts.transcripts(text))) == 5
+    with contextlib.chdir(tmp_path):
+        assert transcripts.again(text, transcripts.Session()) == text
 
 
 def test_workflows_call_what_is_there() -> None:

@@ -247,3 +247,38 @@ def test_a_calibration_is_an_answer(measured: Path) -> None:
     assert fitted.to_dict()["constants"]["host.graph_launch"]["value"] > 0
     with pytest.raises(ie.InputError, match="results do not say what they were measured on"):
         ie.calibrate("result.json")
+
+
+def test_a_model_and_a_chip_are_a_question() -> None:
+    answer = ie.frontier("llama_3_8b", "h100_sxm")
+    assert answer.to_dict()["points"] == ie.frontier(ie.Setup.of("llama_3_8b", "h100_sxm")).to_dict()["points"]
+    degrees = [value for point in answer.points() for value in point.layout.values() if not isinstance(value, str)]
+    assert {type(value) for value in degrees} == {int}
+    assert ie.Traffic(3000, 800) == ie.Traffic(isl=3000, osl=800)
+    assert ie.Requests(3000, osl="800") == ie.Requests(isl="3000", osl=800)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: ie.frontier(setup(), "h100_sxm"), "traffic: got 'h100_sxm'; give lengths after a setup"),
+        (
+            lambda: ie.frontier("llama_3_8b", TRAFFIC),
+            "frontier takes a Setup and a Traffic, or a model and a chip, got",
+        ),
+        (lambda: ie.frontier("llama_3_8b"), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
+        (lambda: ie.Traffic(1, 2, 3), "Traffic takes isl and osl by position, got 3 values"),
+        (lambda: ie.explain(setup(), ie.Pins(tp=1)).launch(), "Explanation starts nothing; recommend, price, load and"),
+        (lambda: ie.frontier(setup(), TRAFFIC, SPACE).launch("nemo"), "--to nemo: what was chosen is served by"),
+    ],
+)
+def test_what_is_no_question_is_refused(ask: Callable[[], object], message: str) -> None:
+    with pytest.raises(ie.InputError, match=message):
+        ask()
+
+
+@pytest.mark.parametrize("name", ["frontier", "recommend", "price", "load"])
+def test_an_answer_launches_what_it_chose(name: str) -> None:
+    script = ANSWERS[name][0]().launch("vllm")
+    assert script.startswith("#!/bin/sh")
+    assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in script
