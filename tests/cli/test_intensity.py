@@ -64,6 +64,6 @@ def test_bad_questions(command: Command, options: tuple[str, ...], message: str)
 
 
 def test_a_model_without_room(command: Command) -> None:
-    outcome = command("intensity", "llama_3_70b", "h100_sxm", "--assumptions", "ideal")
+    outcome = command("intensity", "llama_3_70b", "h100_sxm", "--assumptions", "ideal", "--tp", 1)
     assert outcome.code == 1
     assert "at least 2 accelerators would do" in outcome.err

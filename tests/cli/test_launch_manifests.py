@@ -165,7 +165,7 @@ def test_dynamo_has_workers_of_each_kind(command: Command, apart: Callable[[str]
         maps = [document for document in documents if document["kind"] == "ConfigMap"]
         for file in (yaml.safe_load(entry["data"]["engine.yaml"]) for entry in maps):
             starting.options(engine).check_file("trtllm-serve config", file)
-            assert file["cache_transceiver_config"]["max_tokens_in_buffer"] == 5000
+            assert file["cache_transceiver_config"]["max_tokens_in_buffer"] == 5250
 
 
 def test_llm_d_has_both_pools(command: Command, apart: Callable[[str], Path]) -> None:

@@ -108,4 +108,7 @@ def test_waits_need_a_unit(refused: Command, option: str) -> None:
 
 
 def test_a_single_chip_that_is_too_small_is_answered_with_how_many_would_do(refused: Command) -> None:
-    assert "of KV cache > 75.5 GB; at least 2 would do" in refused("cache", "llama_3_70b", "h100_sxm", code=1).err
+    assert (
+        "of KV cache > 75.5 GB; at least 2 would do"
+        in refused("cache", "llama_3_70b", "h100_sxm", "--tp", 1, code=1).err
+    )
