@@ -164,8 +164,8 @@ class Candidate:
             {
                 **record,
                 "prefill": reader,
-                "prefill_instances": float(prefilling),
-                "decode_instances": float(decoding),
+                "prefill_instances": round(prefilling),
+                "decode_instances": round(decoding),
             }
             for record, reader, (prefilling, decoding) in zip(records, readers, counts, strict=True)
         ]

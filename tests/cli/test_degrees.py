@@ -144,7 +144,7 @@ def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command
     ("asked", "chips"),
     [
         (("explain", "llama_3_70b", "h100_sxm"), 2),
-        (("explain", "llama_3_70b", "h100_sxm", "--pp", 4), 4),
+        (("explain", "llama_3_70b", "h100_sxm", "--pp", 4, "--batch", 4), 4),
         (("intensity", "llama_3_70b", "h100_sxm"), 2),
         (("speculate", "deepseek_v3", "h200_sxm", "--mtp"), 8),
     ],

@@ -98,6 +98,8 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_reader_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.log").write_text("3 tokens\n")
-    monkeypatch.setattr(plugins, "readers", lambda: (plugins.Reader("acme 1.0", lambda text: [{"tokens": int(text)}]),))
+    monkeypatch.setattr(
+        plugins, "readers", lambda: (plugins.Reader("acme 1.0", lambda text: [{"tokens": str(int(text))}]),)
+    )
     with pytest.raises(InputError, match=r"run.log: the reader of the plug-in acme 1.0 fails \(ValueError"):
         measurements.read(tmp_path / "run.log")

@@ -258,15 +258,19 @@ def test_a_model_and_a_chip_are_a_question() -> None:
     assert ie.Requests(3000, osl="800") == ie.Requests(isl="3000", osl=800)
 
 
+#: As who does not check types may call it.
+FRONTIER: Callable[..., Shown] = ie.frontier
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: ie.frontier(setup(), "h100_sxm"), "traffic: got 'h100_sxm'; give lengths after a setup"),
+        (lambda: FRONTIER(setup(), "h100_sxm"), "traffic: got 'h100_sxm'; give lengths after a setup"),
         (
-            lambda: ie.frontier("llama_3_8b", TRAFFIC),
+            lambda: FRONTIER("llama_3_8b", TRAFFIC),
             "frontier takes a Setup and a Traffic, or a model and a chip, got",
         ),
-        (lambda: ie.frontier("llama_3_8b"), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
+        (lambda: FRONTIER("llama_3_8b"), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
         (lambda: ie.Traffic(1, 2, 3), "Traffic takes isl and osl by position, got 3 values"),
         (lambda: ie.explain(setup(), ie.Pins(tp=1)).launch(), "Explanation starts nothing; recommend, price, load and"),
         (lambda: ie.frontier(setup(), TRAFFIC, SPACE).launch("nemo"), "--to nemo: what was chosen is served by"),
@@ -277,8 +281,13 @@ def test_what_is_no_question_is_refused(ask: Callable[[], object], message: str)
         ask()
 
 
-@pytest.mark.parametrize("name", ["frontier", "recommend", "price", "load"])
+@pytest.mark.parametrize("name", ["recommend", "price", "load"])
 def test_an_answer_launches_what_it_chose(name: str) -> None:
     script = ANSWERS[name][0]().launch("vllm")
     assert script.startswith("#!/bin/sh")
     assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in script
+
+
+def test_a_frontier_launches_its_preferred_point_by_its_own_engine() -> None:
+    sglang = ie.Setup.of("llama_3_8b", "h100_sxm", engine="sglang")
+    assert "sglang.launch_server" in ie.frontier(sglang, TRAFFIC, SPACE).launch()

@@ -15,7 +15,7 @@ from inference_econ.report.promises import chances_notes
 
 @pytest.mark.parametrize("length", ["2000", "uniform:800:1000", "lognormal:2000:0.8", "500@0.25,2000@0.75"])
 def test_lengths_are_said_as_they_are_typed(length: str) -> None:
-    requests = Requests(isl=length, osl=500)  # type: ignore[arg-type]
+    requests = Requests(isl=length, osl=500)
     assert lengths_label(requests) == f"{length} input tokens, 500 output tokens"
 
 
