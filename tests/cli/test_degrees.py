@@ -137,9 +137,6 @@ def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command
     assert "It serves the most requests within the SLOs, of 1 pair " in most
 
 
-    assert "It serves the most requests within the promises, of 1 pair " in most
-
-
 @pytest.mark.parametrize(
     ("asked", "chips"),
     [
