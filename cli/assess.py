@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,10 +23,12 @@ Examples:
       --isl 2000 --osl 500
   inference-econ assess deepseek_v3 h200_sxm --tokens-per-second 20 --throughput 15000 --gpus 16 --instance-gpus 8 \\
       --isl 2000 --osl 500 --plot assess.svg
-  inference-econ assess llama_3_70b h100_sxm --context 500 --tokens-per-second 70 --utilization 0.15 --gpus 8
+  inference-econ assess qwen3_32b h100_sxm --gpus 2 --tp 1 --measured server.prom
 """
 #: What says how full a deployment is.
 _FULLNESS = ("utilization", "batch", "throughput")
+#: Shares of cached tokens that are no matter [1].
+_LITTLE = 0.01
 #: Options that say something of requests.
 _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 
@@ -37,6 +40,13 @@ _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
     "--tokens-per-second",
     type=Number(),
     help="Measured speed of one user, 1 / TPOT; follows where both --throughput and --batch are given.",
+)
+@click.option(
+    "--measured",
+    type=click.Path(),
+    metavar="FILE",
+    help="Speed, requests in flight, lengths and cached tokens, as far as they are not given: the text of /metrics of "
+    "vLLM or SGLang, or a result of a load generator, as in 'validate'.",
 )
 @click.option(
     "--utilization",
@@ -59,24 +69,59 @@ _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 @options.picture()
 @options.yes
 @options.output
-def assess(output: options.Output, **choices: Any) -> None:
+def assess(measured: str | None, output: options.Output, **choices: Any) -> None:
     """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.
 
     With --isl and --osl the server is held against services, in continuous batching with the prefill of others;
     without them, against decode steps alone. How much faster at equal cost and cheaper at equal speed it could be,
     which deployment would do it, and which part would have to shrink. MODEL and HARDWARE as in 'frontier'.
     """
+    if measured is not None:
+        choices |= _read(choices, measured)
+    if choices["tokens_per_second"] is None and None in (choices["batch"], choices["throughput"]):
+        raise InputError(
+            "how fast is one user served? Give --tokens-per-second, --throughput and --batch, or --measured FILE",
+            option="tokens_per_second",
+        )
     traffic = _traffic(choices)
     from inference_econ.answers.assess import assess
     from inference_econ.answers.operating_point import Observation, instances_of
 
     pins = options.pins({**choices, "batch": None})
-    measured = {name: choices[name] for name in ("tokens_per_second", *_FULLNESS)}
+    seen = {name: choices[name] for name in ("tokens_per_second", *_FULLNESS)}
     instances = instances_of(choices["gpus"], pins)
-    observed = Observation.of(choices["gpus"], **measured, instances=instances)
+    observed = Observation.of(choices["gpus"], **seen, instances=instances)
     with show.progress_bar(quiet=output.quiet) as progress:
         assessment = assess(options.setup(choices), traffic, observed, pins, progress=progress)
     show.answer(assessment, output)
+
+
+def _read(choices: options.Choices, path: str) -> dict[str, float]:
+    """What a file says of the server, by the options that leave it open.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or says nothing of the time per token.
+    """
+    from inference_econ.calibration import read_run
+
+    run = read_run(path)
+    tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
+    if tpot is None:
+        raise InputError(f"{path}: it says nothing of the time per output token", option="measured")
+    read: dict[str, float | None] = {"tokens_per_second": 1.0 / tpot}
+    if all(choices[name] is None for name in _FULLNESS):
+        read |= {"batch": run.in_flight} if run.in_flight is not None else {"throughput": _number(run.throughput)}
+    if choices["context"] is None:
+        read |= {"isl": _number(run.isl), "osl": _number(run.osl)}
+        share = run.cached_share if choices["isl"] is None and not math.isnan(run.isl) else 0.0
+        read |= {"cached": float(round(share * run.isl))} if share > _LITTLE else {}
+    return {name: value for name, value in read.items() if choices[name] is None and value is not None}
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _traffic(choices: options.Choices) -> Traffic | Requests:

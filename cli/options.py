@@ -51,14 +51,14 @@ Answer = TypeVar("Answer")
 
 #: What the result files of load generators do not say of the server.
 deployment = apply(
-    click.option("--hardware", help="Of results of a load generator: the chip."),
+    click.option("--hardware", help="Of results of a load generator: the chip, if not the one in the file."),
     click.option("--model", default="", help="Of results: the model, if not the one in the file."),
     click.option("--engine", default="", help="Of results: the engine, if not the one in the file."),
     click.option("--weights", default="", help="Of results: number format of the weights."),
     click.option("--kv", default="", help="Of results: number format of the KV cache."),
-    click.option("--tp", type=COUNT, default=1, help="Of results: tensor-parallel ranks."),
-    click.option("--dp", type=COUNT, default=1, help="Of results: data-parallel groups."),
-    click.option("--pp", type=COUNT, default=1, help="Of results: pipeline stages."),
+    click.option("--tp", type=COUNT, help="Of results: tensor-parallel ranks [as in the file, else 1]."),
+    click.option("--dp", type=COUNT, help="Of results: data-parallel groups [as in the file, else 1]."),
+    click.option("--pp", type=COUNT, help="Of results: pipeline stages [as in the file, else 1]."),
     click.option("--ep", type=COUNT, help="Of results: expert-parallel ranks."),
 )
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, of_option
 
 from . import market, options, proposals, show
 from .help import Command, example
 from .parameters import COUNT
+
+if TYPE_CHECKING:
+    from inference_econ.answers.price import Sheet
 
 
 @click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
@@ -25,7 +28,9 @@ from .parameters import COUNT
 @market.competing
 @click.option("--replicas", type=COUNT, help="Instances; by default the fewest that keep up.")
 @click.option(
-    "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
+    "--api-prices",
+    help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6; or whose recorded "
+    "offer: deepinfra, deepseek:peak (see 'inference-econ offers').",
 )
 @options.option("any_speed")
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
@@ -55,8 +60,18 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    charged = replace(sheet, api=_api_prices(api_prices))
-    show.answer(charged, output)
+    show.answer(_compared(sheet, api_prices), output)
+
+
+def _compared(sheet: Sheet, text: str | None) -> Sheet:
+    """The sheet beside prices that are typed, or those of a provider's recorded offer."""
+    from inference_econ.answers import buyer
+
+    if text is None or "=" in text:
+        return replace(sheet, api=_api_prices(text))
+    with of_option("api_prices"):
+        offer = buyer.offer_by(sheet.service.setup.model, text)
+    return replace(sheet, api=buyer.prices_of(offer), offer=offer)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

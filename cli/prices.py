@@ -45,7 +45,7 @@ def of_chip(price: Prices, chip: str) -> Rate | None:
 
 
 def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
-    """The rates of all chips of a question: one kind for all by default, where their files list one.
+    """The rates of all chips of a question: one kind and seller for all by default, where their files list one.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
             "example --price on_demand",
             option="price",
         )
-    return _common_kind(chips) if price is None and len(chips) > 1 else price
+    return _compared(chips, price)
 
 
 def _is_amount(price: Rate) -> bool:
@@ -76,10 +76,10 @@ def _is_amount(price: Rate) -> bool:
     return not isinstance(price, str) or prices.is_amount(price)
 
 
-def _common_kind(chips: Sequence[str]) -> str | None:
+def _compared(chips: Sequence[str], price: Rate | None) -> Rate | None:
     from inference_econ.inputs import prices
 
-    return prices.common_kind(catalog.hardware(chip) for chip in chips)
+    return prices.compared(map(catalog.hardware, chips), price)
 
 
 def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -> Rate:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 #: Datasets that are not of servers, each with the file that replaces it.
 Others = list[tuple[str, str | None]]
 
-_FILES = (".csv", ".json", ".jsonl")
-
 
 def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
     """Files of servers, and other datasets with the file that follows each; if none is named, all that are quick."""
@@ -50,7 +48,9 @@ def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
 
 
 def _is_path(text: str) -> bool:
-    return text.lower().endswith(_FILES) or Path(text).name != text
+    from inference_econ.calibration import RESULT_ENDINGS
+
+    return text.lower().endswith((".csv", *RESULT_ENDINGS)) or Path(text).name != text
 
 
 #: Options that say which run is held to which deployment, and how that is shown.
@@ -70,9 +70,10 @@ _HELP = f"""Hold predictions against measurements: errors, coverage, and the row
 DATASET is one of these; all of them by default, but those that take long:
 {_LISTED}
 
-FILE is one of your own: servers, with the columns of a shipped file (.csv), or results of vllm bench serve, SGLang's
-bench_serving, genai-perf or AIPerf (.json, with --hardware, --tp and so on); or, after the name of a dataset that is
-not of servers, rows that replace it.
+FILE is one of your own: servers, with the columns of a shipped file (.csv); results of vllm bench serve, SGLang's
+bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, llm-d (.yaml), InferenceX or AISimulate (.json), or the
+text of /metrics of vLLM or SGLang (.prom, .txt), with --hardware, --tp and so on where they do not say them; or, after
+the name of a dataset that is not of servers, rows that replace it.
 
 With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
 """
@@ -178,7 +179,7 @@ def _servers(
     from inference_econ.calibration import MeasuredServer
     from inference_econ.calibration.validation import servers
 
-    server = None if deployment["hardware"] is None else MeasuredServer(**deployment)
+    server = MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
     files = servers.read(sources, server)
     return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from inference_econ.answers.promises import Targets
-from inference_econ.errors import NothingFitsError
-from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers, offers
 from inference_econ.inputs.percentiles import MEAN
 
 Priced = TypeVar("Priced")
@@ -95,11 +95,9 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
     >>> usual_speed(catalog.model("gpt_oss_20b")).text
     '20 is taken (no three offers of it are recorded)'
     """
-    offered = [offer for offer in known_offers() if offer.tokens_per_second is not None]
-    own = {name for name in {offer.model for offer in offered if offer.model} if catalog.is_one_of(model, _files(name))}
     days: dict[tuple[str, str], list[Offer]] = {}
-    for offer in offered:
-        if offer.model in own:
+    for offer in offers_of(model):
+        if offer.tokens_per_second is not None:
             days.setdefault((offer.date, offer.source), []).append(offer)
     usual = [day for day, offers in days.items() if len(offers) >= _ENOUGH]
     if not usual:
@@ -107,6 +105,62 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
     date, source = max(usual)
     speeds = [offer.tokens_per_second or 0.0 for offer in days[date, source]]
     return UsualSpeed(statistics.median(speeds), f"median of {len(speeds)} offers of {date}, {source}", offered=True)
+
+
+def offers_of(model: ModelSpec) -> list[Offer]:
+    """The offers of a model, of its checkpoints in other formats too, in the order of their files."""
+    listed = known_offers()
+    own = {name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))}
+    return [offer for offer in listed if offer.model in own]
+
+
+def offer_by(model: ModelSpec, text: str) -> Offer:
+    """The offer of a model by a provider on the last day on which it is recorded.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        What is bought by the token.
+    text : str
+        ``deepinfra``; where a provider has several, ``zai/glm-4.6``, and ``deepseek:peak`` where hours differ.
+
+    Raises
+    ------
+    InputError
+        If no such offer is recorded, or several are.
+    """
+    found, hours = offers.latest(offers_of(model)), ""
+    named = text.strip().lower()
+    provider, _, written = named.partition("/")
+    if provider.rpartition(":")[2] in ("peak", "off-peak"):
+        provider, _, hours = provider.rpartition(":")
+    elif named.rpartition(":")[2] in ("peak", "off-peak"):
+        written, _, hours = written.rpartition(":")
+    meant = [
+        offer
+        for offer in found
+        if offer.provider.lower() == provider
+        and (not written or written in offer.model_as_written.lower())
+        and (not hours or offer.hours == hours)
+    ]
+    meant = [offer for offer in meant if offer.date == max(offer.date for offer in meant)]
+    exact = [offer for offer in meant if written and offer.model_as_written.lower() == written]
+    if len(exact or meant) == 1:
+        return (exact or meant)[0]
+    listed = ", ".join(_written(offer) for offer in meant or found) or "none"
+    what = "several offers" if meant else "no offer"
+    raise InputError(f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ offers' has the rest")
+
+
+def prices_of(offer: Offer) -> dict[str, float]:
+    """What an offer charges by kind of token; cached input as other input where nothing is said of it [USD per 1e6]."""
+    plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
+    output = offer.dollars_per_million_output_tokens
+    return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}
+
+
+def _written(offer: Offer) -> str:
+    return f"{offer.provider}/{offer.model_as_written}{f':{offer.hours}' if offer.hours else ''}"
 
 
 def _ours(reason: str) -> UsualSpeed:

@@ -23,6 +23,7 @@ from inference_econ.answers.together import naturally_filled
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
+from inference_econ.inputs import Offer
 from inference_econ.serving import Gamma, Loaded, Service, Services, loaded, served
 
 #: Kinds of tokens, each with a price of its own.
@@ -63,6 +64,8 @@ class Sheet(RecordedRows):
         How the deployment was chosen; None if it was given.
     api : mapping of str to float or None
         What somebody charges, by kind of token, if that is compared [USD per 1e6 tokens].
+    offer : Offer or None
+        Whose recorded offer that is; None if it was typed.
     """
 
     page = "report.price:PricePage"
@@ -79,6 +82,7 @@ class Sheet(RecordedRows):
     usual: UsualSpeed | None = None
     pick: Pick | None = None
     api: Mapping[str, float] | None = None
+    offer: Offer | None = None
 
     @property
     def accelerators(self) -> int:

@@ -98,6 +98,8 @@ def price_record(setup: Setup) -> dict[str, object] | None:
         "usd_per_gpu_hour": price.dollars,
         **node_record(setup.hardware, price.dollars),
         "kind": price.kind,
+        "seller": price.seller or None,
+        "years": price.years,
         "date": price.date,
         "verified": price.verified,
         "source": prices.GIVEN if price.kind == prices.GIVEN else f"{price.ref}: {price.where}",

@@ -24,6 +24,7 @@ from .measurements import read_run as read_run
 from .problem import CONSTANTS as CONSTANTS
 from .profile_file import Provenance as Provenance
 from .profile_file import profile as profile
+from .result_files import RESULT_ENDINGS as RESULT_ENDINGS
 from .rows import chosen as chosen
 from .rows import conditions as conditions
 from .rows import thinned as thinned

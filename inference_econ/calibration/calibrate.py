@@ -13,7 +13,6 @@ from inference_econ.calibration.fit import Fit, fit
 from inference_econ.calibration.holdout import Fold, all_folds
 from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.calibration.rows import chosen, thinned
-from inference_econ.errors import InputError
 from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS, Unlike, catalog, profiles
 
 
@@ -101,11 +100,4 @@ def read_all(data: Sequence[str | Path], server: MeasuredServer | None) -> list[
         If a file is none, or a result whose server nobody has described.
     """
     files = catalog.server_files()
-    rows: list[Measurement | Skipped] = []
-    for name in data:
-        path = files.get(str(name), name)
-        is_result = str(path).lower().endswith((".json", ".jsonl"))
-        if is_result and server is None:
-            raise InputError(f"{name}: results do not say what they were measured on; give --hardware, --tp and so on")
-        rows += measurements.read(path, server if is_result else None)
-    return rows
+    return [row for name in data for row in measurements.read(files.get(str(name), name), server)]

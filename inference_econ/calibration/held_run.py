@@ -120,7 +120,7 @@ def hold(
     _check_lengths(service, run)
     held = []
     for entry in expected:
-        if entry.measure == "throughput":
+        if entry.measure == "throughput" and not math.isnan(run.throughput):
             low, high = (None if end is None else end * share for end in (entry.low, entry.high))
             held.append(Held(Expected("throughput", "mean", entry.value * share, low, high), run.throughput))
         elif (entry.measure, entry.statistic) in run.latencies:

@@ -33,10 +33,19 @@ def hour_price(chip: HardwareSpec, asked: float | str | None) -> HourPrice | Non
     return owned_price(chip) if words == prices.OWNED else _of_kind(chip, words)
 
 
+def no_price(chip: HardwareSpec) -> InputError:
+    """That the file of a chip lists no price at all."""
+    return InputError(
+        f"{chip.name} lists no price; give one, for example --price 2.50 (USD per accelerator and hour)", option="price"
+    )
+
+
 def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
     price = prices.of_kind(chip, kind)
+    if not chip.prices:
+        raise no_price(chip)
     if price is None:
-        kinds = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip))) or "none"
+        kinds = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip)))
         others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), kind)]
         raise InputError(
             f"{chip.name} lists no price of the kind {kind}; it lists {kinds}; {kind} is listed by "

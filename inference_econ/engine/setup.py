@@ -20,7 +20,7 @@ from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
-from inference_econ.engine.pricing import hour_price
+from inference_econ.engine.pricing import hour_price, no_price
 from inference_econ.errors import InputError
 from inference_econ.formulas import renting
 from inference_econ.formulas.kernels import carried_share
@@ -396,11 +396,7 @@ class Setup:
             If nobody knows it.
         """
         if self.price is None:
-            raise InputError(
-                f"{self.hardware.name} lists no price; give one, for example --price 2.50 (USD per accelerator and "
-                "hour)",
-                option="price",
-            )
+            raise no_price(self.hardware)
         return self.price if isinstance(self.price, HourPrice) else HourPrice(self.price)
 
     @property

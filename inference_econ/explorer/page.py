@@ -14,7 +14,7 @@ from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
 _PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
 _ARRANGEMENTS = ("together", "apart")
 #: Kinds of prices.
-_PRICES = ("on_demand", "reserved", "spot", "index", "owned")
+_PRICES = ("on_demand", "reserved", "tco", "spot", "index", "owned")
 #: Percentiles that are proposed for promises; others can be typed.
 _PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
 

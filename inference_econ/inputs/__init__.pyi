@@ -4,6 +4,8 @@ from . import catalog as catalog
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
+from . import offer_snapshots as offer_snapshots
+from . import offers as offers
 from . import options as options
 from . import percentiles as percentiles
 from . import plugins as plugins
@@ -205,5 +207,6 @@ from .what_if import SPECIFICATIONS as SPECIFICATIONS
 from .what_if import checked_changes as checked_changes
 from .what_if import parsed_value as parsed_value
 from .what_if import split_changes as split_changes
+from .yaml_reading import foreign_yaml as foreign_yaml
 from .yaml_writing import spec_text as spec_text
 from .yaml_writing import yaml_text as yaml_text

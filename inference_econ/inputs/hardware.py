@@ -17,7 +17,8 @@ from inference_econ.inputs._base import (
     Watts,
 )
 
-PriceKind = Literal["on-demand", "reserved", "spot", "paper", "index", "estimate"]
+PriceKind = Literal["on-demand", "reserved", "tco", "spot", "paper", "index", "estimate"]
+Seller = Literal["neocloud", "hyperscaler", "marketplace", "survey"]
 Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$")]
 MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
@@ -28,7 +29,12 @@ class Price(Spec):
     dollars_per_accelerator_hour: DollarsPerHour
     """[USD/h]"""
     kind: PriceKind
-    """Contract: on-demand, reserved, spot, an index, an estimate, or the value a paper used."""
+    """Contract: on-demand, reserved, spot; the total cost of owning it (tco); an index, an estimate, or the value a
+    paper used."""
+    seller: Seller | None = None
+    """Who sells or owns it: prices of one class are compared; a survey is of several sellers. Absent if unknown."""
+    years: Count | None = None
+    """Term of a reserved price [years]; absent if unknown."""
     date: Date
     """When it was seen: ``2026-05``, or ``undated``."""
     ref: str = Field(min_length=1)
@@ -98,7 +104,7 @@ class HardwareSpec(SourcedSpec):
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
     """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
-    """Rental prices; of those of a kind that are dated and verified, the one to use by default first."""
+    """Rental prices; of those of a kind and seller that are dated and verified, the one to use by default first."""
     purchase: Purchase | None = None
     """What it costs to buy; absent if nobody was found who says."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from inference_econ.inputs import _yaml, csv_table
 from inference_econ.inputs._base import Date, Spec
+from inference_econ.inputs.scope import files_allowed
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -30,8 +32,12 @@ class Offer(Spec):
     """Speed of one user, as measured from outside; None where nobody measured it [tokens/s]."""
     ttft_seconds: _Positive | None = None
     """Time to the first token, as measured from outside [s]."""
+    hours: Literal["peak", "off-peak"] | None = None
+    """When the price holds; absent where it always does."""
     dollars_per_million_input_tokens: _Positive
     """[USD per 1e6 tokens]"""
+    dollars_per_million_cached_input_tokens: _Positive | None = None
+    """Of input found in a prefix cache; absent where nothing is said of it [USD per 1e6 tokens]."""
     dollars_per_million_output_tokens: _Positive
     """[USD per 1e6 tokens]"""
     source: _Text
@@ -50,6 +56,7 @@ _NUMBERS = (
     "tokens_per_second",
     "ttft_seconds",
     "dollars_per_million_input_tokens",
+    "dollars_per_million_cached_input_tokens",
     "dollars_per_million_output_tokens",
 )
 
@@ -71,15 +78,40 @@ def _value(column: str, text: str) -> object:
     return _yaml.scalar(text) if column in _NUMBERS else text
 
 
-@cache
+def own_file() -> Path:
+    """The file with the offers of whoever asks, which ``inference-econ offers --refresh`` writes."""
+    return Path.home() / ".config" / "inference_econ" / "offers.csv"
+
+
 def known_offers() -> tuple[Offer, ...]:
-    """Every offer of ``scenarios/measured/offers.csv``, in its order.
+    """Every offer of ``scenarios/measured/offers.csv``, in its order, then those of :func:`own_file`, if there is one.
+
+    Raises
+    ------
+    SpecError
+        If the own file has mistakes, each with its line.
 
     Examples
     --------
     >>> [offer.provider for offer in known_offers() if offer.date < "2025"]
     ['Fireworks', 'Fireworks']
     """
+    own = own_file()
+    return (*_shipped(), *(read(own) if files_allowed() and own.is_file() else ()))
+
+
+def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Of each provider, model and hours the offers of the last day; the cheapest output first."""
+    days: dict[tuple[str, str, str | None], Offer] = {}
+    for offer in offers:
+        key = (offer.provider.lower(), offer.model_as_written, offer.hours)
+        if key not in days or days[key].date <= offer.date:
+            days[key] = offer
+    return tuple(sorted(days.values(), key=lambda offer: offer.dollars_per_million_output_tokens))
+
+
+@cache
+def _shipped() -> tuple[Offer, ...]:
     from inference_econ.inputs import catalog
 
     return read(catalog.measured_files()["offers"])

@@ -94,9 +94,9 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("activations", "format", "Of what operators exchange; by default 16-bit."),
         Option("kv", "format", "Of the KV cache; by default as the recipe of an engine has it, else as activations."),
         Option("price", "price",
-            "USD per GPU-hour, 23.60/node of a whole node, or a kind: on_demand, reserved, index, spot (those that "
-            "files list), owned; by chip where there are several (repeat). By default a dated, verified one, of one "
-            "kind for all.", number=True),
+            "USD per GPU-hour, 23.60/node of a whole node, or a kind: on_demand, reserved, tco, index, spot (those "
+            "that files list), owned; KIND:SELLER of neocloud, hyperscaler; by chip where there are several (repeat). "
+            "By default a dated, verified one, of one kind and seller for all.", number=True),
         Option("rent", "rent",
             "Bill a fleet for the smallest machines that hold its instances, or for whole nodes.",
             default="gpu", shown=True),

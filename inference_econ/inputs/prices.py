@@ -6,18 +6,23 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.hardware import HardwareSpec, Price
+from inference_econ.inputs.hardware import HardwareSpec, Price, Seller
 
 #: Kinds that files list, the one to take by default first: what anybody can have, before what is bid for, or guessed.
-KINDS: tuple[str, ...] = ("on_demand", "reserved", "index", "spot", "paper", "estimate")
+KINDS: tuple[str, ...] = ("on_demand", "reserved", "tco", "index", "spot", "paper", "estimate")
+#: Who sells, the class that several chips are compared by first.
+SELLERS: tuple[str, ...] = get_args(Seller)
 #: What an hour of a chip of one's own costs; computed, and listed by no file.
 OWNED = "owned"
 #: The kind of a price that somebody typed.
 GIVEN = "given"
 #: What people can ask for, in words.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
+#: Kinds of one class of sellers.
+_CLASSES = tuple(f"{kind}:{seller}" for kind in KINDS for seller in SELLERS)
 _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 
@@ -37,6 +42,10 @@ class HourPrice:
         Whether somebody read it in its source; None if it was given.
     ref, where : str
         Key of the reference, and where inside; empty if it was given.
+    seller : str
+        One of :data:`SELLERS`; empty if nobody says.
+    years : int or None
+        Term of the contract [years]; None if it has none, or nobody says.
     """
 
     dollars: float
@@ -45,6 +54,21 @@ class HourPrice:
     verified: bool | None = None
     ref: str = ""
     where: str = ""
+    seller: str = ""
+    years: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How it is asked for: by its kind, and by kind and seller."""
+        return (self.kind, f"{self.kind}:{self.seller}")
+
+    @property
+    def label(self) -> str:
+        """Its kind in words, with the term of its contract; of a cost of ownership whose it is, too."""
+        kind = self.kind.replace("_", "-")
+        if self.kind == "tco":
+            return f"TCO of a {self.seller}"
+        return kind if self.years is None else f"{kind} for {self.years} years"
 
     @property
     def doubt(self) -> str:
@@ -59,7 +83,7 @@ class HourPrice:
     def terms(self) -> str:
         """Its kind and date, and what is to be doubted, in words."""
         doubt = ", not verified" if self.verified is False else ""
-        return f"{self.kind.replace('_', '-')}{'' if self.date is None else f', {self.date}'}{doubt}"
+        return f"{self.label}{'' if self.date is None else f', {self.date}'}{doubt}"
 
 
 def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
@@ -70,14 +94,15 @@ def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
 def best(chip: HardwareSpec) -> HourPrice | None:
     """The price to take where nobody asks for one; None if the file lists none.
 
-    What can be doubted comes after what cannot, then kinds count in their order, then prices in that of the file.
+    Costs of ownership and contracts of years, which nobody can have for an hour, come last; then what can be doubted
+    after what cannot; then kinds count in their order, then prices in that of the file.
     """
     return min(listed(chip), key=_rank, default=None)
 
 
-def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """The best price of a kind; None if the file lists none."""
-    return min((price for price in listed(chip) if price.kind == kind), key=_rank, default=None)
+def of_kind(chip: HardwareSpec, asked: str) -> HourPrice | None:
+    """The best price of a kind, or of a kind and seller (``tco:neocloud``); None if the file lists none."""
+    return min((price for price in listed(chip) if asked in price.names), key=_rank, default=None)
 
 
 def in_words(text: str) -> bool:
@@ -111,22 +136,46 @@ def checked(text: str) -> str:
         If it is neither.
     """
     kind = text.strip().replace("-", "_").lower()
-    if kind in (*KINDS, OWNED):
+    if kind in (*KINDS, OWNED, *_CLASSES):
         return kind
     match = _PER.fullmatch(text.strip().lower())
     if match is None:
-        raise InputError(f"{text!r} is no price: give {FORMS}: {', '.join((*KINDS[:-2], OWNED, *KINDS[-2:]))}")
+        kinds = ", ".join((*KINDS[:-2], OWNED, *KINDS[-2:]))
+        raise InputError(f"{text!r} is no price: give {FORMS}: {kinds}; or KIND:SELLER: {', '.join(SELLERS)}")
     if not _is_positive(match[1]):
         raise InputError(f"{text!r}: {match[1]!r} is no positive number of USD; write for example 23.60/{match[2]}")
     return f"{float(match[1])!r}/{match[2]}"
 
 
-def common_kind(chips: Iterable[HardwareSpec]) -> str | None:
-    """The kind that chips are compared by: one that all files list, without doubts where there is such a kind."""
-    compared = list(chips)
-    common = [kind for kind in KINDS if compared and all(of_kind(chip, kind) for chip in compared)]
-    firm = [kind for kind in common if not any(_is_doubtful(chip, kind) for chip in compared)]
-    return next(iter([*firm, *common]), None)
+def compared(chips: Iterable[HardwareSpec], asked: float | str | None = None) -> float | str | None:
+    """What to ask of several chips so that like is compared with like; what is asked of a single one.
+
+    Parameters
+    ----------
+    chips : iterable of HardwareSpec
+        What is compared; those that list no price have a say in nothing.
+    asked : float, str or None
+        The price that somebody asked for; a kind leaves sellers open, None the kind too.
+
+    Returns
+    -------
+    float, str or None
+        A kind and seller (``on_demand:neocloud``) that all files list, without doubts where there is such a class, the
+        first kind and seller first; else a kind that all list; else what was asked.
+    """
+    files = [chip for chip in chips if chip.prices]
+    if len(files) < 2 or asked not in (None, *KINDS):
+        return asked
+    for names in (_CLASSES, KINDS):
+        shared = [
+            name
+            for name in names
+            if asked in (None, name.partition(":")[0]) and all(of_kind(chip, name) for chip in files)
+        ]
+        firm = [name for name in shared if not any(_is_doubtful(chip, name) for chip in files)]
+        if shared:
+            return (firm or shared)[0]
+    return asked
 
 
 def _is_doubtful(chip: HardwareSpec, kind: str) -> bool:
@@ -134,14 +183,21 @@ def _is_doubtful(chip: HardwareSpec, kind: str) -> bool:
     return price is None or bool(price.doubt)
 
 
-def _rank(price: HourPrice) -> tuple[bool, int]:
-    return bool(price.doubt), KINDS.index(price.kind)
+def _rank(price: HourPrice) -> tuple[bool, bool, int]:
+    return price.kind == "tco" or price.years is not None, bool(price.doubt), KINDS.index(price.kind)
 
 
 def _of_entry(entry: Price) -> HourPrice:
     kind = entry.kind.replace("-", "_")
     return HourPrice(
-        entry.dollars_per_accelerator_hour, kind, entry.date, entry.verified, ref=entry.ref, where=entry.where
+        entry.dollars_per_accelerator_hour,
+        kind,
+        entry.date,
+        entry.verified,
+        entry.ref,
+        entry.where,
+        entry.seller or "",
+        entry.years,
     )
 
 

@@ -195,14 +195,20 @@ def _lacking(chips: str, generation: str) -> str:
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """What a reader must know of listed prices: that they are of different kinds, and which of them can be doubted."""
+    """What a reader must know of listed prices: that kinds or sellers differ, and which of them can be doubted."""
     known = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
     listed = {chip: price for chip, price in known.items() if price.kind != prices.GIVEN}
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = []
-    if len({price.kind for price in listed.values()}) > 1:
-        kinds = ", ".join(f"{chip} {price.kind}" for chip, price in listed.items())
-        remarks.append(f"Prices are of different kinds: {kinds}. --price takes one kind for all, or HARDWARE=USD.")
+    # A chip of somebody's own often does not say who sells it.
+    sellers = {price.seller for price in listed.values() if price.seller}
+    if len({price.label for price in listed.values()}) > 1 or len(sellers) > 1:
+        kinds = ", ".join(
+            f"{chip} {' '.join(filter(None, (price.label, price.seller)))}" for chip, price in listed.items()
+        )
+        remarks.append(
+            f"Prices are of different kinds or sellers: {kinds}. --price takes KIND, KIND:SELLER or HARDWARE=USD."
+        )
     if doubtful:
         remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")
     return remarks

@@ -51,6 +51,7 @@ def heading(
     shown = list(setups)
     parts = (
         f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
+        _price_class(shown),
         _formats(shown),
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
@@ -110,6 +111,16 @@ def _priced(setup: Setup) -> str:
     if profiles.is_bound(setup.assumptions.name, setup.hardware.generation):
         chip = f"{chip} ({BOUND})"
     return chip if setup.price is None else f"{chip} at {setup.price_label}"
+
+
+def _price_class(setups: Iterable[Setup]) -> str:
+    """Of several chips the kind and seller of their prices, where they have one; nothing of a single chip."""
+    priced = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
+    classes = {(price.label, price.seller) for price in priced.values() if price.seller}
+    if len(priced) < 2 or len(classes) != 1 or not all(price.seller for price in priced.values()):
+        return ""
+    ((label, seller),) = classes
+    return f"prices alike: {label}" if label.startswith("TCO") else f"prices alike: {label}, {seller}"
 
 
 def _named(spec: HardwareSpec | ModelSpec) -> str:

@@ -14,6 +14,7 @@ from inference_econ.answers.price import (
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup
+from inference_econ.inputs import Offer
 from inference_econ.report import caveats, charts
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
@@ -106,6 +107,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     notes = [
         f"{_label(sheet)}.",
         *load_notes(sheet.load, sheet.replicas, sheet.targets),
+        *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         *([] if api is None else [break_even(sheet, api)]),
         *cannot_start([setup]),
         *caveats.warnings(sheet.subjects()),
@@ -119,6 +121,13 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     ]
     rows, least = [*records, every], ("marginal_dollars_per_million",)
     return view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least)
+
+
+def offer_label(offer: Offer) -> str:
+    """Whose prices are compared, of which day, in words."""
+    hours = f", {offer.hours} hours" if offer.hours else ""
+    cached = "" if offer.dollars_per_million_cached_input_tokens else "; it says nothing of cached input"
+    return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
 
 
 def price_title(sheet: Sheet) -> str:

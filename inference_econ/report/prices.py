@@ -10,9 +10,10 @@ from inference_econ.inputs import HardwareSpec, HourPrice, catalog, prices
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
-_COLUMNS = ("chip", "kind", "$/GPU-h", "$/node-h", "node", "date", "verified", "default", "source")
+_COLUMNS = ("chip", "kind", "seller", "years", "$/GPU-h", "$/node-h", "node", "date", "verified", "default", "source")
 _NOTES = (
-    "Default: taken where nobody names a price, of one chip alone; several are compared by one kind that all list.",
+    "Default: taken where nobody names a price, of one chip alone; several are compared by a kind and seller that all "
+    "list. TCO: what an hour costs who owns it. Years: the term of a contract.",
     "Verified: read in the source; prices that are not, estimates and undated ones are taken only with a remark.",
 )
 
@@ -40,6 +41,8 @@ def _records(name: str, chip: HardwareSpec) -> list[dict[str, object]]:
         {
             "chip": name,
             "kind": price.kind,
+            "seller": price.seller or None,
+            "years": price.years,
             "usd_per_gpu_hour": price.dollars,
             **node_record(chip, price.dollars),
             "date": price.date,
@@ -60,6 +63,8 @@ def _row(record: dict[str, object]) -> tuple[str, ...]:
     return (
         str(record["chip"]),
         str(record["kind"]),
+        str(record["seller"] or "-"),
+        str(record["years"] or "-"),
         f"{record['usd_per_gpu_hour']:.4g}",
         "-" if node is None else f"{node:.4g}",
         "-" if node is None else str(record["gpus_per_node"]),

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 #: Behind what no measurement stands behind, and what that says.
 _MARK = "*"
+_PRICES_DIFFER = (
+    "Prices are of different kinds or sellers, since no class is listed for all chips; 'price' in the study's 'common' "
+    "takes one."
+)
 _UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
 #: Reasons that are listed; a query has all [1].
 _REASONS = 12
@@ -92,7 +96,15 @@ def cheapest_table(swept: Swept) -> Table:
     )
     unknown = () if all(each.is_measured for each in swept.best) else (_UNKNOWN,)
     columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
-    return Table(_heading(swept), columns, tuple(rows), (*notes, *unknown))
+    return Table(_heading(swept), columns, tuple(rows), (*notes, *_priced(swept), *unknown))
+
+
+def _priced(swept: Swept) -> tuple[str, ...]:
+    """Whether chips are compared at prices that can be compared; nothing where there are not several."""
+    if swept.price is None:
+        return ()
+    # A kind without its seller is all that they have in common.
+    return (f"Prices alike: {swept.price}." if ":" in swept.price else _PRICES_DIFFER,)
 
 
 def _cell(best: Best | None) -> str:

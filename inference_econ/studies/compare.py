@@ -38,7 +38,7 @@ def compare(
         Names or paths.
     price : float or str, or mapping of str to these, optional
         Of one accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), of all hardware or of some;
-        otherwise of the kind that all files list, or the best of each file.
+        otherwise of the kind and seller that all files list, or the best of each file.
     series : mapping of str to Settings, optional
         Further series by label; what they leave out is common to all.
     progress : callable, optional
@@ -123,9 +123,11 @@ def comparison_scenario(
         if name not in axes["hardware"]:
             compared = ", ".join(axes["hardware"]) or "none"
             raise InputError(f"price: {name!r} is not among the hardware that is compared: {compared}")
-    common_price = _common_kind(axes["hardware"]) if price is None else price
-    if common_price is not None and not isinstance(common_price, Mapping):
-        shared["price"] = common_price
+    if not isinstance(price, Mapping):
+        unpriced = (one.hardware for one in series.values() if one.hardware is not None and one.price is None)
+        chips = dict.fromkeys((*axes["hardware"], *unpriced))
+        common_price = prices.compared(map(catalog.hardware, chips), price)
+        shared |= {} if common_price is None else {"price": common_price}
     listed = [_series(label, settings.model_dump(exclude_unset=True)) for label, settings in series.items()]
     if axes["model"] and axes["hardware"]:
         listed = _product(axes, rates) + listed
@@ -152,11 +154,6 @@ def _values(given: object) -> list[Any]:
 def _title(axes: Mapping[str, Sequence[Any]]) -> str:
     """What all combinations have in common."""
     return ", ".join(_short(name, values[0]) for name, values in axes.items() if len(values) == 1) or "Comparison"
-
-
-def _common_kind(chips: Sequence[str]) -> str | None:
-    """The kind of price that several chips are compared by, if all list one."""
-    return prices.common_kind(map(catalog.hardware, chips)) if len(chips) > 1 else None
 
 
 def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:

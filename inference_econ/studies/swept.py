@@ -81,6 +81,9 @@ class Swept(Study):
         Columns that have one value in all that is shown.
     best : tuple of Best
         By row and speed, where any is fast enough.
+    price : str or None
+        What several chips are priced by: a kind with its seller, or empty where each has what its file lists first;
+        None of a single chip, or where an axis says prices.
     """
 
     page = "report.sweep:SweepPage"
@@ -97,6 +100,7 @@ class Swept(Study):
     speeds: Sequence[float]
     where: Mapping[str, str]
     best: tuple[Best, ...]
+    price: str | None
 
     @property
     def failures(self) -> int:

@@ -66,11 +66,11 @@ def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
 
 
 def test_without_a_price_there_are_no_dollars() -> None:
-    found = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
+    found = asking.explain("llama_3_70b", "trainium2", tp=4, batch=8)
     assert found.dollars is None
     assert explain_record(found)["dollars_per_million_output_tokens"] is None
     assert "no price known" in explain.explain_table(found).every_note[1]
-    priced = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
+    priced = asking.explain("llama_3_70b", "trainium2", tp=4, batch=8, price=1.0)
     assert priced.dollars is not None
 
 

@@ -243,7 +243,7 @@ def test_progress_is_told_shares_of_the_work() -> None:
         ({"price": float("nan")}, InputError, "the price must be a positive number .*, got nan"),
         ({"price": float("inf")}, InputError, "the price must be a positive number .*, got inf"),
         ({"price": 1e308}, InputError, r"the price must be a positive number .*, got 1e\+308"),
-        ({"hardware": "tpu_v7", "weights": "bf16"}, InputError, r"Ironwood\) lists no price; give one, .*--price 2.50"),
+        ({"hardware": "trainium2", "weights": "bf16"}, InputError, "lists no price; give one, .*--price 2.50"),
         ({"grid": "hole"}, InputError, "grid: got 'hole'; allowed: whole, paper"),
         ({"grid": "hole", "assumptions": "paper"}, InputError, "grid: got 'hole'; allowed: whole, paper"),
         ({"max_accelerators": 0}, InputError, "max_accelerators must be positive, got 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
     ("arguments", "message"),
     [
         (["assess", "llama_3_70b", "h100_sxm", "--tokens-per-second", 70, "--batch", 8], "Missing option '--gpus'"),
-        ([*SUBJECT, "--batch", 8], "give tokens_per_second (1 / TPOT), or throughput and batch"),
+        ([*SUBJECT, "--batch", 8], "how fast is one user served? Give --tokens-per-second"),
         ([*SUBJECT, "--batch", 0, "--throughput", 8], "batch must be positive"),
         ([*SUBJECT, "--tokens-per-second", 70], "give one of utilization, batch and throughput"),
         ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--utilization", 0.1], "got utilization and batch"),
@@ -256,3 +257,34 @@ def test_throughput_and_batch_say_how_fast_a_user_is_served(command: Command) ->
     ]
     first, second = (json.loads(text) for text in given)
     assert {**first, "asked": None} == {**second, "asked": None}
+
+
+#: A page of metrics of two replicas of Qwen3 32B; where it comes from is said in ``tests/fixtures/README.md``.
+_PAGE = Path(__file__).parents[1] / "fixtures" / "results" / "vllm.prom"
+_MEASURED = ("assess", "qwen3_32b", "h100_sxm", "--weights", "fp8", "--gpus", 2, "--tp", 1)
+
+
+def test_what_a_server_says_of_itself_is_assessed_and_what_is_typed_counts_more(command: Command) -> None:
+    text = " ".join(command(*_MEASURED, "--measured", _PAGE).out.split())
+    assert "2000 input tokens, 500 of it cached, 400 output tokens" in text
+    assert re.search(r"measured 52.6 \S+ 2 - 32 ", text)
+    typed = " ".join(command(*_MEASURED, "--measured", _PAGE, "--batch", 16, "--isl", 1000).out.split())
+    assert "1000 input tokens, 400 output tokens" in typed
+    assert re.search(r"measured 52.6 \S+ 2 - 16 ", typed)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "how fast is one user served? Give --tokens-per-second, --throughput and --batch, or --measured FILE"),
+        (("--measured", "none.prom"), "none.prom: cannot be read"),
+        (("--measured", "empty.prom"), "empty.prom: no page of metrics of vLLM"),
+    ],
+)
+def test_a_server_of_which_nothing_is_known(
+    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "empty.prom").write_text("", encoding="utf-8")
+    outcome = command(*_MEASURED, *words)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())

@@ -231,8 +231,8 @@ def _what_if(change: str) -> list[str]:
         (["explain", "llama_3_8b", "groq_lpu"], r"Groq LPU .* has no peak for bf16 .*; it has: fp16, int8"),
         # Prices.
         (
-            ["frontier", "llama_3_8b", "tpu_v7"],
-            r"TPU7x \(Ironwood\) lists no price; give one, for example --price 2.50",
+            ["frontier", "llama_3_8b", "trainium2"],
+            r"AWS Trainium2 lists no price; give one, for example --price 2.50",
         ),
         # Pictures.
         ([*FRONTIER, "--plot", "a.gif"], r"a\.gif: a picture's name must end in \.svg, \.png, \.pdf"),

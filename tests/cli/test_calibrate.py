@@ -190,7 +190,7 @@ def test_rows_that_cannot_be_understood_are_told(refused: Command, data: Path, t
 
 def test_files_that_are_none(refused: Command, data: Path, tmp_path: Path) -> None:
     assert "missing.csv: cannot be read" in refused("calibrate", "missing.csv").err
-    (tmp_path / "result.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "result.json").write_text(RUN, encoding="utf-8")
     assert "give --hardware, --tp and so on" in refused("calibrate", "result.json").err
     (tmp_path / "kept.yaml").write_text("mine", encoding="utf-8")
     (tmp_path / "kept.yaml").chmod(0o444)

@@ -22,7 +22,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     assert outcome.code == 0, outcome.err
     said = " ".join(outcome.out.split())
     assert said.startswith(
-        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6"
+        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.2 per GPU-hour ($25.6"
     )
     assert "weights fp8, embeddings bf16, activations bf16, KV fp8; 2000 input tokens, 500 output tokens" in said
     assert "a queue is not: 'load' has it" in said
@@ -224,9 +224,9 @@ def test_nothing_fits_at_all(refused: Command) -> None:
 def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
     asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
     usual = " ".join(command(*asked).out.split())
-    assert "H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05 and NVIDIA A100" in usual
+    assert "H100 SXM5 80GB at $3.2 per GPU-hour ($25.6 per node of 8), on-demand, 2026-08-26 and NVIDIA A100" in usual
     assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
-    what_if = "hardware.prices.0.dollars_per_accelerator_hour=2 USD/h"
+    what_if = "hardware.prices.1.dollars_per_accelerator_hour=2 USD/h"
     changed = " ".join(command(*asked, "--set", what_if).out.split())
     assert "=2 USD/h at $2 per GPU-hour ($16 per node of 8), on-demand" in changed
 

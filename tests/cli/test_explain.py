@@ -116,7 +116,7 @@ def test_explain_options(command: Command) -> None:
     assert float(str(record["dollars_per_million_output_tokens"])) == pytest.approx(
         float(str(record["step_seconds"])) * 2 / 3600 * 1e6, rel=1e-12
     )
-    assert "no price known" in command("explain", "llama_3_8b", "tpu_v7").out
+    assert "no price known" in command("explain", "llama_3_8b", "trainium2").out
 
 
 def test_a_step_is_drawn_as_a_waterfall_and_on_a_roofline(command: Command, tmp_path: Path) -> None:

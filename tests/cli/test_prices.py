@@ -64,19 +64,43 @@ def test_a_price_goes_by_the_name_that_people_have_of_each_chip(command: Command
     assert "'h200' is taken as h200_sxm" in outcome.err
 
 
-def test_chips_are_compared_by_a_kind_that_all_list_without_doubts(command: Command) -> None:
-    # The on-demand price of GB300 is undated, so that both are compared by indices.
-    text = " ".join(command("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "gb300_nvl72", *_RATES).out.split())
-    assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in text
-    assert "GB300 NVL72 279GB at $12.32 per GPU-hour ($49.28 per node of 4), index, 2026-04" in text
+def test_chips_are_compared_at_prices_of_one_kind_and_seller(command: Command) -> None:
+    # The on-demand price of GB300 is undated and a hyperscaler's, that of B200 a neocloud's of this year.
+    text = " ".join(command("compare", "llama_3_8b", "--on", "b200", "--on", "gb300_nvl72", *_RATES).out.split())
+    assert "at $3.7 per GPU-hour ($29.6 per node of 8), reserved for 3 years, 2026-07 and" in text
+    assert "at $5 per GPU-hour ($20 per node of 4), reserved for 3 years, 2026-07; prices alike: reserved" in text
+    assert "prices alike: reserved for 3 years, survey;" in text
     assert "doubted" not in text
     assert "different kinds" not in text
 
 
 def test_chips_without_a_kind_in_common_are_compared_with_a_remark(command: Command) -> None:
     text = " ".join(command("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h800_sxm", *_RATES).out.split())
-    assert "Prices are of different kinds: NVIDIA H100 SXM5 80GB on_demand, NVIDIA H800 SXM5 80GB estimate." in text
+    kinds = "NVIDIA H100 SXM5 80GB on-demand survey, NVIDIA H800 SXM5 80GB estimate."
+    assert f"Prices are of different kinds or sellers: {kinds}" in text
     assert "Prices that can be doubted: NVIDIA H800 SXM5 80GB ($2, an estimate)." in text
+    assert "prices alike" not in text
+
+
+@pytest.mark.parametrize(
+    ("price", "b200", "mi355x"),
+    [
+        ("on_demand", 14.0, 8.6),  # both a hyperscaler's list prices
+        ("tco", 2.07, 2.09),
+        ("tco:hyperscaler", 1.73, 1.5),
+    ],
+)
+def test_a_kind_is_taken_of_sellers_alike(command: Command, price: str, b200: float, mi355x: float) -> None:
+    asked = ("compare", "llama_3_8b", "--on", "b200", "--on", "mi355x", *_RATES, "--price", price)
+    series = record(command, *asked)["series"]
+    assert [each["price"]["usd_per_gpu_hour"] for each in series] == [b200, mi355x]
+    assert series[0]["price"]["seller"] == series[1]["price"]["seller"]
+
+
+def test_series_with_chips_of_their_own_are_priced_alike(command: Command) -> None:
+    listed = ("--series", "one: model=llama_3_8b, hardware=b200", "--series", "two: model=llama_3_8b, hardware=mi355x")
+    series = record(command, "compare", *listed, *_RATES)["series"]
+    assert [each["price"]["usd_per_gpu_hour"] for each in series] == [3.7, 2.9]
 
 
 def test_a_kind_is_compared_in_all_chips(command: Command) -> None:

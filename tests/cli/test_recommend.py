@@ -136,7 +136,7 @@ def test_fewer_chips_than_the_model_needs(refused: Command) -> None:
         (["--price", "b200=2"], r"--price b200=\.\.\.: 'b200' is not among the hardware: h100_sxm"),
         (
             ["--on", "h200_sxm", "--price", "index"],
-            r"H200 .* lists no price of the kind index; it lists on_demand, reserved, spot; index is listed by ",
+            r"H200 .* lists no price of the kind index; it lists on_demand, reserved, spot, tco; index is listed by ",
         ),
         (["--on", "h200_sxm", "--price", "owned"], r"H200 .*'inference-econ hour-cost HARDWARE --purchase USD' with"),
         (["--on", "h200_sxm", "--price", "20/node"], r"--price 20.0/node is a price of one kind of hardware; write"),
@@ -150,8 +150,9 @@ def test_bad_input_is_refused(refused: Command, arguments: list[str], message: s
 def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
     text = " ".join(command(*asked).out.split())
-    assert "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05" in text
+    assert "NVIDIA H100 SXM5 80GB at $3.2 per GPU-hour ($25.6 per node of 8), on-demand, 2026-08-26" in text
     assert "NVIDIA H200 SXM5 141GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-08-26" in text
+    assert "prices alike: on-demand, neocloud;" in text
     assert "doubted" not in text
     own = " ".join(command(*asked, "--price", "H100-SXM=2", "--price", "h200_sxm=2.25").out.split())
     assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in own
@@ -166,13 +167,15 @@ def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command
     assert "Prices that can be doubted: Google TPU v6e (Trillium) ($2.7, undated). Give today's with --price." in text
     prices = {choice["hardware"]: choice["price"] for choice in record(command, *asked)["choices"]}
     assert prices["NVIDIA H100 SXM5 80GB"] == {
-        "usd_per_gpu_hour": 2.95,
-        "usd_per_node_hour": pytest.approx(23.6),
+        "usd_per_gpu_hour": 6.88,
+        "usd_per_node_hour": pytest.approx(55.04),
         "gpus_per_node": 8,
         "kind": "on_demand",
-        "date": "2026-05",
+        "seller": "hyperscaler",
+        "years": None,
+        "date": "2026-11-09",
         "verified": True,
-        "source": "aimultiple2026gpu: H100, median posted on-demand price of 37 providers, page of 2026-05-20",
+        "source": "datareceipts2026gpu: AWS p5.48xlarge in us-east-1, 55.04 USD/h for eight",
     }
     own = record(command, *asked, "--price", "h100=2", "--price", "tpu_v6e=1")["choices"][0]["price"]
     assert (own["kind"], own["date"], own["verified"], own["source"]) == ("given", None, None, "given")
@@ -187,8 +190,8 @@ def test_one_kind_of_price_for_all(command: Command) -> None:
     assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in index
     assert "different kinds" not in index
     mixed = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "a100_sxm_40=index").out.split())
-    assert "Prices are of different kinds: " in mixed
-    assert "--price takes one kind for all, or HARDWARE=USD." in mixed
+    assert "Prices are of different kinds or sellers: " in mixed
+    assert "--price takes KIND, KIND:SELLER or HARDWARE=USD." in mixed
 
 
 @pytest.mark.parametrize("given", ["80", "80 %", "80%", "0.8"])

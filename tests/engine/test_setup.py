@@ -31,7 +31,7 @@ def test_everything_is_resolved_once() -> None:
 def test_the_first_price_of_the_file_is_taken() -> None:
     first = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
     assert ie.Setup.of("llama_3_8b", "h100_sxm").dollars_per_accelerator_hour == first
-    unpriced = ie.Setup.of("llama_3_8b", "tpu_v7")
+    unpriced = ie.Setup.of("llama_3_8b", "trainium2")
     assert unpriced.price is None
     with pytest.raises(InputError, match=r"lists no price; give one, for example --price 2\.50"):
         _ = unpriced.dollars_per_accelerator_hour

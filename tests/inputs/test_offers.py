@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import Offer, catalog, known_offers, offers
+from inference_econ.inputs import Offer, catalog, known_offers, offer_snapshots, offers
 
 LINE = {
     "provider": "Somebody",
@@ -59,7 +60,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
     listed = known_offers()
-    assert len(listed) == 242
+    assert len(listed) == 385
+    assert max(offer.date for offer in listed) == "2026-09-10"
     assert {offer.model for offer in listed} - {""} <= set(catalog.names("models"))
     assert {offer.source for offer in listed} <= set(catalog.references())
 
@@ -73,3 +75,65 @@ def test_what_the_study_drew() -> None:
 
 def _point(offer: Offer) -> tuple[str, float | None, float]:
     return offer.model, offer.tokens_per_second, offer.dollars_per_million_output_tokens
+
+
+#: The form of https://models.dev/api.json, as the README of anomalyco/models.dev describes it.
+MODELS_DEV = {
+    "deepseek": {
+        "id": "deepseek",
+        "models": {
+            "deepseek-v3.2": {"id": "deepseek-v3.2", "cost": {"input": 0.28, "output": 0.42, "cache_read": 0.028}},
+            "deepseek-free": {"id": "deepseek-free", "cost": {"input": 0, "output": 0}},
+            "no-price": {"id": "no-price"},
+        },
+    },
+    "groq": {"models": {"qwen/qwen3-32b": {"cost": {"input": 0.29, "output": 0.59}}}},
+}
+TABLE = """provider,model,hours,input,cached_input,output,date
+own,deepseek-v3.2,off-peak,0.14,0.003,0.28,
+own,deepseek-v3.2,peak,0.28,0.006,0.56,2026-11-21
+"""
+
+
+def _taken(tmp_path: Path, name: str, text: str) -> tuple[Offer, ...]:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return offer_snapshots.read_snapshot(tmp_path / name, "2026-11-20")
+
+
+def test_a_snapshot_of_models_dev(tmp_path: Path) -> None:
+    first, second = _taken(tmp_path, "api.json", json.dumps(MODELS_DEV))
+    assert (first.provider, first.model, first.date) == ("deepseek", "deepseek_v3_2", "2026-11-20")
+    assert (first.dollars_per_million_cached_input_tokens, first.dollars_per_million_output_tokens) == (0.028, 0.42)
+    assert (second.model, second.dollars_per_million_cached_input_tokens) == ("qwen3_32b", None)
+    assert (second.source, second.where) == ("user", "api.json, groq/qwen/qwen3-32b")
+
+
+def test_a_table_of_ones_own_with_hours(tmp_path: Path) -> None:
+    off, peak = _taken(tmp_path, "mine.csv", TABLE)
+    assert (off.hours, off.date, peak.hours, peak.date) == ("off-peak", "2026-11-20", "peak", "2026-11-21")
+    assert (peak.dollars_per_million_input_tokens, peak.dollars_per_million_cached_input_tokens) == (0.28, 0.006)
+    (tmp_path / "again.csv").write_text(offer_snapshots.csv_of((off, peak)), encoding="utf-8")
+    assert offers.read(tmp_path / "again.csv") == (off, peak)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", "{", r"a\.json: not JSON .*; a snapshot is the JSON of https://models.dev"),
+        ("a.json", '{"data": []}', r"a\.json: no provider with models; a snapshot is"),
+        ("a.json", '{"x": {"models": {}}}', r"a\.json: no price in it; a snapshot is"),
+        ("a.csv", "model,input\nx,1\n", r"a\.csv:1: lacks output; a snapshot is"),
+        ("a.csv", "model,input,output,speed\nx,1,1,1\n", r"a\.csv:1: has speed; a snapshot is"),
+        ("a.csv", "model,input,output\nx,much,1\n", r"a\.csv: line 2: dollars_per_million_input_tokens.*got 'much'"),
+        ("a.csv", "model,hours,input,output\nx,noon,1,1\n", r"a\.csv: line 2: hours.*got 'noon'"),
+    ],
+)
+def test_files_that_are_no_snapshot(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _taken(tmp_path, name, text)
+
+
+def test_of_each_offer_the_last_day_counts(tmp_path: Path) -> None:
+    off, peak = _taken(tmp_path, "mine.csv", TABLE)
+    older = off.replace(date="2025-01-01", dollars_per_million_output_tokens=9.0)
+    assert offers.latest([off, peak, older]) == (off, peak)

@@ -27,6 +27,10 @@ INDEX = _entry(2.0, "index", "2026-04")
 SPOT = _entry(1.0, "spot", "2026-04")
 UNDATED = _entry(4.0, "on-demand", "undated")
 HEARSAY = _entry(5.0, "on-demand", "2026-05", verified=False)
+CLOUD = _entry(6.0, "on-demand", "2026-09", seller="neocloud")
+LISTED = _entry(14.0, "on-demand", "undated", seller="hyperscaler")
+RENT = _entry(2.5, "reserved", "2026-07", seller="survey", years=3)
+OWNERSHIP = _entry(1.5, "tco", "2026-07", seller="neocloud")
 GUESS = _entry(0.5, "estimate", "2026-05")
 
 
@@ -75,6 +79,8 @@ def test_what_can_be_doubted_is_said(listed: Mapping[str, object], doubt: str, t
         ("on_demand", "on_demand"),
         (" On-Demand", "on_demand"),
         ("owned", "owned"),
+        ("TCO", "tco"),
+        ("on-demand:Neocloud", "on_demand:neocloud"),
         ("23.60/node", "23.6/node"),
         ("2.5 / GPU", "2.5/gpu"),
     ],
@@ -98,6 +104,7 @@ def test_prices_in_words(text: str, meant: str) -> None:
         ("inf/node", "'inf' is no positive number"),
         ("20/rack", "'20/rack' is no price"),
         ("20/8/node", "'20/8/node' is no price"),
+        ("tco:bank", "estimate; or KIND:SELLER: neocloud, hyperscaler, marketplace, survey"),
     ],
 )
 def test_texts_that_are_no_price(text: str, message: str) -> None:
@@ -113,21 +120,44 @@ def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "kind"),
+    ("first", "second", "asked", "meant"),
     [
-        ((FIRM, INDEX), (INDEX, FIRM), "on_demand"),
-        ((FIRM, INDEX), (UNDATED, INDEX), "index"),  # without doubts
-        ((FIRM, SPOT), (UNDATED, INDEX), "on_demand"),  # with doubts, where there is no other
-        ((FIRM,), (INDEX,), None),
-        ((FIRM,), (), None),
+        ((FIRM, INDEX), (INDEX, FIRM), None, "on_demand"),
+        ((FIRM, INDEX), (UNDATED, INDEX), None, "index"),  # without doubts
+        ((FIRM, SPOT), (UNDATED, INDEX), None, "on_demand"),  # with doubts, where there is no other
+        ((FIRM,), (INDEX,), None, None),
+        ((FIRM,), (), None, None),
+        ((CLOUD, LISTED), (LISTED,), None, "on_demand:hyperscaler"),  # one seller before no doubts
+        ((CLOUD, LISTED, RENT), (LISTED, RENT), None, "reserved:survey"),  # no doubts before what anybody can have
+        ((CLOUD,), (LISTED,), None, "on_demand"),  # sellers differ, which is remarked
+        ((CLOUD, LISTED, RENT), (LISTED, RENT), "on_demand", "on_demand:hyperscaler"),
+        ((CLOUD, RENT), (LISTED, RENT), "on_demand", "on_demand"),
+        ((CLOUD,), (LISTED,), "reserved", "reserved"),  # which is refused where it is taken
+        ((CLOUD, LISTED), (LISTED,), 2.0, 2.0),
     ],
 )
-def test_the_kind_that_all_files_list(
-    first: tuple[Mapping[str, object], ...], second: tuple[Mapping[str, object], ...], kind: str | None
+def test_several_chips_are_compared_at_one_kind_and_seller(
+    first: tuple[Mapping[str, object], ...],
+    second: tuple[Mapping[str, object], ...],
+    asked: float | str | None,
+    meant: float | str | None,
 ) -> None:
-    assert prices.common_kind([_chip(*first), _chip(*second)]) == kind
-    assert prices.common_kind([_chip(*second), _chip(*first)]) == kind
+    assert prices.compared([_chip(*first), _chip(*second)], asked) == meant
+    assert prices.compared([_chip(*second), _chip(*first)], asked) == meant
 
 
-def test_nothing_has_no_kind_in_common() -> None:
-    assert prices.common_kind([]) is None
+def test_a_single_chip_is_asked_for_what_was_asked() -> None:
+    assert prices.compared([]) is None
+    assert prices.compared([_chip(CLOUD)]) is None
+    assert prices.compared([_chip(CLOUD)], "on_demand") == "on_demand"
+
+
+def test_costs_of_ownership_and_contracts_of_years_are_taken_only_by_those_who_ask() -> None:
+    chip = _chip(OWNERSHIP, RENT, GUESS)
+    best, owned, rent = prices.best(chip), prices.of_kind(chip, "tco"), prices.of_kind(chip, "reserved:survey")
+    assert best is not None and owned is not None and rent is not None
+    assert (best.kind, owned.terms, rent.terms) == (
+        "estimate",
+        "TCO of a neocloud, 2026-07",
+        "reserved for 3 years, 2026-07",
+    )

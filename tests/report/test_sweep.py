@@ -30,6 +30,7 @@ SWEPT = Swept(
     speeds=(50, 100),
     where={"traffic": "chat"},
     best=(Best("small", "tpu", 50.0, UNMEASURED), Best("big", "gpu", 50.0, POINT), Best("small", "gpu", 100.0, POINT)),
+    price="on_demand:neocloud",
 )
 
 
@@ -47,6 +48,16 @@ def test_what_no_measurement_stands_behind_is_marked() -> None:
 
     assert said(SWEPT) == (True, True)
     assert said(replace(SWEPT, best=SWEPT.best[1:])) == (False, False)
+
+
+def test_what_chips_are_priced_by_is_said() -> None:
+    def note(price: str | None) -> str:
+        return next((note for note in SweepPage(replace(SWEPT, price=price)).tables()[0].notes if "rices" in note), "")
+
+    assert note("on_demand:neocloud") == "Prices alike: on_demand:neocloud."
+    assert note("").startswith("Prices are of different kinds or sellers, since no class is listed for all chips")
+    assert note("on_demand") == note("")
+    assert note(None) == ""
 
 
 def test_reasons_are_listed_up_to_a_dozen() -> None:

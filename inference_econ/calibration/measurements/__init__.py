@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from inference_econ.calibration.measurements._collections import distinct
 from inference_econ.calibration.measurements._dates import Days
-from inference_econ.calibration.measurements._every_statistic import BenchmarkRun, read_run
 from inference_econ.calibration.measurements._files import SHIPPED, cells, read, shipped
 from inference_econ.calibration.measurements._names import (
     chip_count,
@@ -23,12 +22,33 @@ from inference_econ.calibration.measurements._names import (
     served,
 )
 from inference_econ.calibration.measurements._record import FULL_LOADS, Load, Measurement, Pool, Skipped
-from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
+from inference_econ.calibration.measurements._reports import MeasuredServer, read_report, read_run
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
+from inference_econ.calibration.measurements._run import BenchmarkRun
 
 __all__ = [
-    "FULL_LOADS", "SHIPPED", "BenchmarkRun", "Days",
-    "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped",
-    "UnusableRowError", "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "is_number",
-    "model_name", "read", "read_report", "read_run", "served", "shipped",
+    "FULL_LOADS",
+    "SHIPPED",
+    "BenchmarkRun",
+    "Days",
+    "Load",
+    "MeasuredServer",
+    "Measurement",
+    "Pool",
+    "Row",
+    "Skipped",
+    "UnusableRowError",
+    "cells",
+    "chip_count",
+    "distinct",
+    "engine_name",
+    "format_name",
+    "hardware_name",
+    "is_number",
+    "model_name",
+    "read",
+    "read_report",
+    "read_run",
+    "served",
+    "shipped",
 ]  # fmt: skip

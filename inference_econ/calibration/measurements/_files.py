@@ -15,6 +15,7 @@ from inference_econ.calibration.measurements._reports import MeasuredServer, rea
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._speculation import with_tokens
 from inference_econ.calibration.measurements._tables import KINDS, Kind
+from inference_econ.calibration.result_files import RESULT_ENDINGS
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, plugins, read_text
 
@@ -46,10 +47,10 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
     Parameters
     ----------
     path : path or str
-        The file; its name without suffix becomes the dataset. Further columns do no harm. What ends in .json or
-        .jsonl is read as a result, see :func:`read_report`.
+        The file; its name without suffix becomes the dataset. Further columns do no harm. What does not end in .csv
+        is read as a result, see :func:`read_report`.
     server : MeasuredServer, optional
-        What the server was; needed for results only.
+        What the server was; needed for results only, where they do not say it themselves.
 
     Returns
     -------
@@ -62,10 +63,8 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
         If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
     """
     file = Path(path)
-    if file.suffix.lower() in (".json", ".jsonl") and _foreign(file) is None:
-        if server is None:
-            raise InputError(f"{file}: results do not say what they were measured on; give hardware, tp and so on")
-        return read_report(file, server)
+    if file.suffix.lower() in RESULT_ENDINGS and _foreign(file) is None:
+        return read_report(file, MeasuredServer() if server is None else server)
     kind, measured = rows(file)
     return measured if kind.final else mark_spoilt([_with_tokens(row) for row in suspect_speculation(measured)])
 

@@ -1,13 +1,14 @@
-"""Result files of load generators: ``vllm bench serve``, SGLang's ``bench_serving``, genai-perf and AIPerf."""
+"""Result files: of load generators, of collectors of their results, and of servers that were asked for metrics."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inference_econ.calibration.measurements._generators import generator_of, written_by
 from inference_econ.calibration.measurements._names import (
     cache_format,
     engine_name,
@@ -18,15 +19,12 @@ from inference_econ.calibration.measurements._names import (
     prefill_first,
     served,
 )
-from inference_econ.calibration.measurements._record import Load, Measurement, Skipped
-from inference_econ.calibration.measurements._rows import UnusableRowError, positive
+from inference_econ.calibration.measurements._record import Measurement, Skipped
+from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements._run import BenchmarkRun, Json
+from inference_econ.calibration.measurements._scrape import is_scrape, read_scrape
 from inference_econ.errors import InputError
-from inference_econ.inputs import read_text
-
-Json = Mapping[str, Any]
-
-#: Time and rate units that AIPerf writes, in base units.
-_UNITS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "tokens/sec": 1.0, "tokens/s": 1.0, "tokens": 1.0}
+from inference_econ.inputs import foreign_yaml, read_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +34,12 @@ class MeasuredServer:
     Attributes
     ----------
     hardware : str
-        Name, in any usual spelling.
+        Name, in any usual spelling; empty to take the one in the file, where it has one.
     model : str
         Name; empty to take the one in the file.
-    tp, dp, pp : int
-        Accelerators that share the attention weights, groups of them with sequences of their own, pipeline stages [1].
+    tp, dp, pp : int, optional
+        Accelerators that share the attention weights, groups of them with sequences of their own, pipeline stages [1];
+        by default as the file says, else 1.
     ep : int, optional
         Expert-parallel ranks [1].
     weights, kv : str
@@ -49,11 +48,11 @@ class MeasuredServer:
         Empty to take the one in the file.
     """
 
-    hardware: str
+    hardware: str = ""
     model: str = ""
-    tp: int = 1
-    dp: int = 1
-    pp: int = 1
+    tp: int | None = None
+    dp: int | None = None
+    pp: int | None = None
     ep: int | None = None
     weights: str = ""
     kv: str = ""
@@ -66,19 +65,19 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
     Parameters
     ----------
     path : path or str
-        JSON, or one JSON object a line.
+        JSON, one JSON object a line, YAML, or the text of ``/metrics``.
     server : MeasuredServer
-        What the server was.
+        What the server was; what is not given is taken from the file, where that says it.
 
     Returns
     -------
     list of Measurement or Skipped
-        One for each object of the file; impossible values are skipped runs, not errors.
+        One for each run of the file; impossible values are skipped runs, not errors.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is not of a known kind, or the deployment names what nobody knows.
+        If the file cannot be read, is not of a known kind, or the deployment is not given, or names what nobody knows.
     """
     file = Path(path)
     runs = _runs(file)
@@ -87,7 +86,8 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
         if value is not None and value < 1:
             raise InputError(f"{degree} must be at least 1, got {value}")
     try:
-        hardware_name(server.hardware)
+        if server.hardware:
+            hardware_name(server.hardware)
         if server.model:
             model_name(server.model)
         for text in (server.weights, server.kv):
@@ -96,50 +96,113 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
         raise InputError(
             f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
         ) from error
-    return [_run(file, number, run, server) for number, run in enumerate(runs, start=1)]
+    return [_measured(file, f"run {number}", run, server) for number, run in enumerate(runs, start=1)]
 
 
-def _runs(path: Path) -> list[Json]:
+def read_run(path: Path | str) -> BenchmarkRun:
+    """The only run of a result file, with all of its statistics.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is not of a known kind, lacks a number, or has several runs.
+    """
+    runs = _runs(Path(path))
+    if len(runs) > 1:
+        raise InputError(f"{path}: {len(runs)} runs; one is held against one answer")
+    try:
+        run = _run(runs[0])
+    except UnusableRowError as error:
+        raise InputError(f"{path}: {error}") from error
+    return run
+
+
+def _runs(path: Path) -> list[Json | str]:
+    """The objects of a file, each of a known form; the text of one that is a page of metrics.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is of no known form.
+    """
     try:
         text = read_text(path, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
-    # A number of thousands of digits is a ValueError that is no JSONDecodeError.
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        try:
-            data = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not JSON, nor one JSON object a line: {str(error).partition(';')[0]}") from error
-    runs = data if isinstance(data, list) else [data]
+    if is_scrape(text):
+        return [text]
+    if path.suffix.lower() in (".prom", ".txt"):
+        raise InputError(f"{path}: no page of metrics of vLLM (vllm:...) or SGLang (sglang:...), as /metrics has them")
+    data: Any = foreign_yaml(text, str(path)) if path.suffix.lower() in (".yaml", ".yml") else _json(path, text)
+    listed = data.get("benchmarks", data) if isinstance(data, dict) else data
+    runs: list[Json | str] = listed if isinstance(listed, list) else [listed]
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")
+    if not all(generator_of(run) for run in runs if not isinstance(run, str)):
+        raise InputError(f"{path}: no result of a known load generator; known by their keys: {written_by()}")
     return runs
 
 
-def _run(path: Path, number: int, run: Json, server: MeasuredServer) -> Measurement | Skipped:
-    if "median_tpot_ms" in run or "mean_tpot_ms" in run:
-        read = _bench
-    elif isinstance(run.get("inter_token_latency"), dict) or isinstance(run.get("request_latency"), dict):
-        read = _aiperf
-    else:
-        raise InputError(
-            f"{path}: no result of a known load generator; vllm bench serve and SGLang's bench_serving write "
-            "median_tpot_ms, genai-perf and AIPerf inter_token_latency"
-        )
-    name = f"run {number}"
+def _json(path: Path, text: str) -> Any:
+    # A number of thousands of digits is a ValueError that is no JSONDecodeError.
     try:
-        return read(run, _common(run, path, name, server))
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not JSON, nor one JSON object a line: {str(error).partition(';')[0]}") from error
+
+
+def _run(data: Json | str) -> BenchmarkRun:
+    if isinstance(data, str):
+        return read_scrape(data)
+    generator = generator_of(data)
+    assert generator is not None
+    return generator.read(data)
+
+
+def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -> Measurement | Skipped:
+    try:
+        run = _run(data)
+        if not (server.hardware or run.told.hardware):
+            raise InputError(f"{path}: results do not say what they were measured on; give --hardware, --tp and so on")
+        common = _common(run, path, name, server)
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
+    middle = "p50" if ("tpot", "p50") in run.latencies else "mean"
+    chips = common["accelerators"]
+    return Measurement(
+        **common,
+        isl=_known(run.isl),
+        osl=_known(run.osl),
+        load=run.load,
+        concurrency=run.concurrency,
+        requests_per_second=run.requests_per_second,
+        requests=run.requests,
+        spread=run.spread,
+        statistic="median" if middle == "p50" else "mean",
+        ttft_seconds=run.latencies.get(("ttft", middle)),
+        tpot_seconds=run.latencies.get(("tpot", middle)),
+        request_seconds=run.latencies.get(("e2e", middle)),
+        output_tokens_per_second_per_accelerator=_known(run.throughput / chips),
+        total_tokens_per_second_per_accelerator=_known((run.total_throughput or math.nan) / chips),
+        speculation=run.speculation,
+        remarks=run.remarks,
+    )
 
 
-def _common(run: Json, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
-    chip = hardware_name(server.hardware)
-    named = server.model or str(_anywhere(run, ("model_id", "model_names", "model_name", "model")) or "")
-    model, weights = served(model_name(named), chip, server.weights or format_in_name(named))
-    engine, version = engine_name(server.engine or str(run.get("backend") or run.get("endpoint_type") or ""))
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _common(run: BenchmarkRun, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
+    told = run.told
+    chip = hardware_name(server.hardware or told.hardware)
+    named = server.model or told.model
+    model, weights = served(model_name(named), chip, server.weights or told.weights or format_in_name(named))
+    engine, version = engine_name(server.engine or told.engine)
+    tp, dp, pp = (getattr(server, degree) or getattr(told, degree) or 1 for degree in ("tp", "dp", "pp"))
     return {
         "id": name,
         "dataset": path.stem,
@@ -148,106 +211,12 @@ def _common(run: Json, path: Path, name: str, server: MeasuredServer) -> dict[st
         "engine_version": version,
         "model": model,
         "hardware": chip,
-        "accelerators": server.tp * server.dp * server.pp,
-        "tp": server.tp,
-        "dp": server.dp,
-        "pp": server.pp,
-        "ep": server.ep,
+        "accelerators": tp * dp * pp,
+        "tp": tp,
+        "dp": dp,
+        "pp": pp,
+        "ep": server.ep or told.ep,
         "weights": weights,
         "kv": cache_format(format_name(server.kv), chip),
         "prefill_first": prefill_first(engine, version),
     }
-
-
-def _bench(run: Json, common: dict[str, Any]) -> Measurement:
-    """``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
-    completed = _needed(run, "completed")
-    statistic = "median" if run.get("median_tpot_ms") is not None else "mean"
-    load, concurrency, rate = _load(run.get("request_rate"), run.get("max_concurrency"), completed)
-    accepted = run.get("accept_length")
-    return Measurement(
-        **common,
-        isl=_needed(run, "total_input_tokens") / completed,
-        osl=_needed(run, "total_output_tokens") / completed,
-        load=load,
-        concurrency=concurrency,
-        requests_per_second=rate,
-        requests=completed,
-        statistic=statistic,
-        ttft_seconds=_optional(run, f"{statistic}_ttft_ms", 1e-3),
-        tpot_seconds=_optional(run, f"{statistic}_tpot_ms", 1e-3),
-        request_seconds=_optional(run, f"{statistic}_e2el_ms", 1e-3),
-        output_tokens_per_second_per_accelerator=_optional(run, "output_throughput", 1 / common["accelerators"]),
-        total_tokens_per_second_per_accelerator=_optional(run, "total_token_throughput", 1 / common["accelerators"]),
-        speculation="unrecorded" if accepted is None else f"{accepted} tokens accepted",
-    )
-
-
-def _aiperf(run: Json, common: dict[str, Any]) -> Measurement:
-    """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
-    settings = run.get("input_config") or {}
-    concurrency = _anywhere(settings, ("concurrency",))
-    rate = _anywhere(settings, ("request_rate",))
-    requests = _statistic(run, "request_count", "avg") or 1.0
-    load, cap, offered = _load(rate, concurrency, requests)
-    output = _statistic(run, "output_token_throughput", "avg")
-    statistic = "median" if _statistic(run, "inter_token_latency", "p50") is not None else "mean"
-    key = "p50" if statistic == "median" else "avg"
-    return Measurement(
-        **common,
-        isl=_statistic(run, "input_sequence_length", "avg"),
-        osl=_statistic(run, "output_sequence_length", "avg"),
-        load=load,
-        concurrency=cap,
-        requests_per_second=offered,
-        requests=_statistic(run, "request_count", "avg"),
-        statistic=statistic,
-        ttft_seconds=_statistic(run, "time_to_first_token", key),
-        tpot_seconds=_statistic(run, "inter_token_latency", key),
-        request_seconds=_statistic(run, "request_latency", key),
-        output_tokens_per_second_per_accelerator=None if output is None else output / common["accelerators"],
-    )
-
-
-def _load(rate: Any, concurrency: Any, requests: float) -> tuple[Load, float | None, float | None]:
-    """How requests arrived: at a rate, with a constant number of them under way, or all at once."""
-    cap = None if concurrency in (None, "", 0) else positive(concurrency, "concurrency")
-    if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
-        return "rate", cap, positive(rate, "request_rate")
-    return ("batch", requests, None) if cap is None else ("concurrency", cap, None)
-
-
-def _needed(run: Json, key: str) -> float:
-    if run.get(key) is None:
-        raise UnusableRowError(f"{key} is missing")
-    return positive(run[key], key)
-
-
-def _optional(run: Json, key: str, factor: float) -> float | None:
-    return None if run.get(key) is None else positive(run[key], key) * factor
-
-
-def _statistic(run: Json, metric: str, key: str) -> float | None:
-    """One statistic of a metric, in base units."""
-    block = run.get(metric)
-    if not isinstance(block, dict) or block.get(key) is None:
-        return None
-    unit = str(block.get("unit", "")).lower()
-    factor = 1.0 if metric == "request_count" else _UNITS.get(unit)
-    if factor is None:
-        raise UnusableRowError(f"unit {unit!r} of {metric} is not convertible")
-    return positive(block[key], metric) * factor
-
-
-def _anywhere(value: Any, keys: tuple[str, ...]) -> Any:
-    """The first value under one of the keys, however deep; of a list, its first entry."""
-    if isinstance(value, dict):
-        for key in keys:
-            known = value.get(key)
-            if known not in (None, "", [], {}) and not isinstance(known, dict):
-                return known[0] if isinstance(known, list) else known
-        for below in value.values():
-            known = _anywhere(below, keys)
-            if known is not None:
-                return known
-    return None

@@ -16,6 +16,7 @@ from inference_econ.calibration import measurements
 from inference_econ.calibration.accuracy import Accuracy, by_group
 from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.result_files import RESULT_ENDINGS
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.validation._report import ComparedPoint
 from inference_econ.calibration.validation.rows import (
@@ -31,8 +32,6 @@ from inference_econ.calibration.validation.rows import (
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, catalog, profiles
 
-#: Endings of results of load generators.
-RESULTS = (".json", ".jsonl")
 #: What the prediction of a row takes at most, about [s].
 _ROW_SECONDS = 0.02
 #: What assumptions are called that are chosen row by row.
@@ -89,7 +88,7 @@ def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) ->
 def _file(source: str | Path, server: MeasuredServer | None) -> File:
     path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
     found = tuple(measurements.read(path, server))
-    if path.suffix.lower() in RESULTS:
+    if path.suffix.lower() in RESULT_ENDINGS:
         return File("ms", (None,) * len(found), found)
     kind, cells = measurements.cells(path)
     own = kind == "measurements"

@@ -21,6 +21,7 @@ from inference_econ.inputs import (
     axis_points,
     catalog,
     point_settings,
+    prices,
     written,
 )
 
@@ -144,7 +145,21 @@ class Combinations:
     @cached_property
     def _common(self) -> Settings:
         named = _named({name: getattr(self.ask.common, name) for name in _NAMES if getattr(self.ask.common, name)})
-        return self.ask.common.replace(**named)
+        priced = {} if self.price is None else {"price": self.price}
+        return self.ask.common.replace(**named, **priced)
+
+    @property
+    def several_chips(self) -> bool:
+        """Whether chips are compared, at prices that no axis says."""
+        points = [point for axis in self.axes.values() for point in axis.values()]
+        return not any("price" in point for point in points) and len(_chips(points)) > 1
+
+    @cached_property
+    def price(self) -> float | str | None:
+        """The price of all combinations [USD/h], or its kind; of several chips a kind and seller that all list."""
+        points = (point for axis in self.axes.values() for point in axis.values())
+        asked = self.ask.common.price
+        return prices.compared(map(catalog.hardware, _chips(points)), asked) if self.several_chips else asked
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Settings]]:
@@ -206,6 +221,10 @@ def _named(point: Mapping[str, Written]) -> SweepPoint:
     return {
         key: catalog.meaning(_NAMES[key], str(value)).name if key in _NAMES else value for key, value in point.items()
     }
+
+
+def _chips(points: Iterable[SweepPoint]) -> set[str]:
+    return {str(point["hardware"]) for point in points if "hardware" in point}
 
 
 def combinations_of(ask: SweepAsk) -> Combinations:

@@ -171,6 +171,7 @@ class Sweep(Shown):
                 chosen.speeds,
                 {name: str(value) for name, value in where.items()},
                 best,
+                str(self.combinations.price or "") if self.combinations.several_chips else None,
             )
 
     def _shown_columns(self, chosen: Cheapest) -> tuple[str, str]:

@@ -175,7 +175,7 @@ def test_an_unknown_unit(tmp_path: Path) -> None:
         (f'{{"a": {"9" * 5000}}}', "nor one JSON object a line: Exceeds the limit .4300 digits."),
         ("[]", "mine.json: a JSON object, or a list of them, is needed"),
         ("3", "mine.json: a JSON object, or a list of them, is needed"),
-        ('{"a": 1}', "mine.json: no result of a known load generator; vllm bench serve and SGLang's"),
+        ('{"a": 1}', "mine.json: no result of a known load generator; known by their keys: AISimulate: completed"),
     ],
 )
 def test_files_of_no_kind(tmp_path: Path, text: str, message: str) -> None:
@@ -199,11 +199,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             MeasuredServer(hardware="Abacus"),
             "unknown hardware 'Abacus'; 'inference-econ hardware' and 'inference-econ models'",
         ),
-        (MeasuredServer(hardware=""), "no hardware is named; "),
+        (MeasuredServer(hardware=""), "mine.json: results do not say what they were measured on; give --hardware"),
         (MeasuredServer(hardware="h100", model="GPT-9"), "unknown model 'GPT-9'; "),
         (MeasuredServer(hardware="h100", kv="exl9"), "unknown number format 'exl9'; "),
         (MeasuredServer(hardware="h100", tp=0), "tp must be at least 1, got 0"),
-        (None, "mine.json: results do not say what they were measured on; give hardware, tp and so on"),
+        (None, "mine.json: results do not say what they were measured on; give --hardware, --tp and so on"),
     ],
 )
 def test_deployments_that_cannot_be(tmp_path: Path, deployment: MeasuredServer | None, message: str) -> None:

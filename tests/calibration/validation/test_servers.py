@@ -510,7 +510,9 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
 
 def test_results_have_lines_too(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    path.write_text('{"median_tpot_ms": 8.0, "completed": 0, "model": "x"}', encoding="utf-8")
+    path.write_text(
+        '{"median_tpot_ms": 8.0, "completed": 1, "total_input_tokens": 9, "total_output_tokens": 9}', encoding="utf-8"
+    )
     with pytest.raises(InputError):
         servers.servers([path])
 

@@ -1,0 +1,56 @@
+"""The command that lists API offers, and takes those of a snapshot."""
+
+from __future__ import annotations
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+from .help import Command, example
+from .parameters import Name
+
+
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ offers deepseek_v3_2", "inference-econ offers --refresh api.json --date 2026-11-20"),
+)
+@click.argument("model", type=Name("models"), required=False)
+@click.option(
+    "--refresh",
+    type=click.Path(),
+    metavar="FILE",
+    help="Take the offers of a snapshot from now on: the JSON of https://models.dev/api.json, or CSV with the columns "
+    "model, input, output and, if wanted, provider, hours, cached_input, tokens_per_second, date. Nothing is fetched.",
+)
+@click.option("--date", help="With --refresh: the day of the snapshot, 2026-11-20, where its lines say none.")
+@options.output
+def offers(model: str | None, refresh: str | None, date: str | None, output: options.Output) -> None:
+    """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
+
+    Those of --refresh are kept in a file of one's own beside the shipped ones, in place of what was there before;
+    'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one.
+    """
+    from inference_econ.report.offers import OffersPage
+
+    if refresh is not None:
+        if model is not None:
+            raise InputError("--refresh takes all offers of a file; leave out the model", option="refresh")
+        _refresh(refresh, date, quiet=output.quiet)
+        return
+    if date is not None:
+        raise InputError("--date is the day of a snapshot; give --refresh FILE", option="date")
+    show.emit(OffersPage(model), output)
+
+
+def _refresh(path: str, date: str | None, *, quiet: bool) -> None:
+    from inference_econ.inputs import offer_snapshots
+    from inference_econ.inputs import offers as recorded
+    from inference_econ.report.files import write_text
+
+    taken = offer_snapshots.read_snapshot(path, date)
+    place = recorded.own_file()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, offer_snapshots.csv_of(taken))
+    known = sum(bool(offer.model) for offer in taken)
+    show.remark(f"wrote {place}: {len(taken)} offers, {known} of models of the catalogue", quiet=quiet)

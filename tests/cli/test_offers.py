@@ -1,0 +1,82 @@
+"""API offers on the command line: listed, taken from a snapshot, and compared with what serving costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference_econ.inputs import offers
+from tests.cli.conftest import Command, record
+
+_SMALL = ("price", "qwen3_32b", "h100_sxm", "--weights", "fp8", "--request-rate", 2, "--instance-gpus", 1, "--together")
+_MINE = "provider,model,hours,input,cached_input,output\nown,qwen3-32b,peak,2,0.2,4\nown,qwen3-32b,off-peak,1,0.1,2\n"
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty home."""
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+
+
+def _listed(command: Command, model: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(command("offers", model, "--format", "json").out)
+    return found
+
+
+def test_offers_of_a_model_are_listed_cheapest_first(command: Command) -> None:
+    listed = _listed(command, "qwen3_32b")
+    prices = [offer["dollars_per_million_output_tokens"] for offer in listed]
+    assert prices == sorted(prices)
+    assert {offer["provider"] for offer in listed} >= {"groq", "nebius", "siliconflow"}
+    assert "API offers of Qwen3 32B" in command("offers", "qwen3_32b").out
+
+
+def test_a_snapshot_counts_from_then_on(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
+    wrote = command("offers", "--refresh", "mine.csv", "--date", "2026-11-20")
+    assert (wrote.code, wrote.out) == (0, "")
+    assert f"wrote {offers.own_file()}: 2 offers, 2 of models of the catalogue" in " ".join(wrote.err.split())
+    assert _listed(command, "qwen3_32b")[-1]["where"] == "mine.csv, line 2"
+    sheet = record(command, *_SMALL, "--api-prices", "own:peak")
+    half = record(command, *_SMALL, "--api-prices", "own/qwen3-32b:off-peak")
+    assert sheet["revenue_dollars_per_hour"] == pytest.approx(2 * half["revenue_dollars_per_hour"])
+    text = " ".join(command(*_SMALL, "--api-prices", "own:peak").out.split())
+    assert "API: own, qwen3-32b, peak hours, 2026-11-20 (user)." in text
+
+
+def test_a_providers_recorded_offer_is_compared(command: Command) -> None:
+    text = " ".join(command(*_SMALL, "--api-prices", "groq").out.split())
+    assert "API: groq, qwen/qwen3-32b, 2026-07-01 (models_dev); it says nothing of cached input." in text
+    assert "0.59" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("offers", "qwen3_32b", "--refresh", "mine.csv"), "--refresh takes all offers of a file; leave out the model"),
+        (("offers", "--date", "2026-11-20"), "--date is the day of a snapshot; give --refresh FILE"),
+        (("offers", "--refresh", "mine.csv"), "mine.csv: of which day is it? Give --date, for example --date"),
+        (("offers", "--refresh", "none.csv", "--date", "2026-11-20"), "none.csv: cannot be read"),
+        (("offers", "--refresh", "mine.csv", "--date", "today"), "got 'today'"),
+        ((*_SMALL, "--api-prices", "nobody"), "'nobody' names no offer of Qwen3 32B; recorded: "),
+        ((*_SMALL, "--api-prices", ""), "names no offer of Qwen3 32B"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(
+    command: Command, tmp_path: Path, words: tuple[str | int, ...], message: str
+) -> None:
+    (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
+    outcome = command(*words)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+    assert not offers.own_file().exists()
+
+
+def test_several_offers_of_a_provider_are_told_apart(command: Command) -> None:
+    asked = ("price", "glm_4_5", "h200_sxm", "--request-rate", 1, "--instance-gpus", 8, "--tp", 8, "--any-speed")
+    outcome = command(*asked, "--api-prices", "zai")
+    assert "'zai' names several offers of GLM-4.5" in " ".join(outcome.err.split())
+    assert "zai/glm-4.6" in outcome.err
