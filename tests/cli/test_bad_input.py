@@ -267,7 +267,7 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
         ),
         ([*STEPS, "--max-throughput", "1e-3"], r"nothing fits: .*more than 0.001 tokens/s are produced: \d+"),
         (
-            ["explain", "llama_3_70b", "h100_sxm", "--assumptions", "paper"],
+            ["explain", "llama_3_70b", "h100_sxm", "--tp", "1", "--assumptions", "paper"],
             r"Llama 3.1 70B on 1 x NVIDIA H100 SXM5 80GB: weights exceed the memory: 141.1 GB of weights and 0.7 GB of "
             r"KV cache > 85.5 GB; at least 2 accelerators would do",
         ),
