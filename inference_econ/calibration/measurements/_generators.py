@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from inference_econ.calibration.measurements import _points
@@ -45,17 +45,21 @@ class Generator(NamedTuple):
     """Reads one; :class:`UnusableRowError` where it cannot be used."""
 
 
+def _flat(run: Json, endings: Mapping[str, str], factor: float = 1.0) -> dict[tuple[str, str], float]:
+    """Statistics under keys of their own, ``p99_ttft_ms``, by how those of a measure end."""
+    latencies: dict[tuple[str, str], float] = {}
+    for measure, ending in endings.items():
+        values = {key.removesuffix(ending): value for key, value in run.items() if key.endswith(ending)}
+        latencies |= by_statistic(measure, values, f"{{}}{ending}", factor)
+    return latencies
+
+
 def _bench(run: Json) -> BenchmarkRun:
     """``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
     completed = needed(run, "completed")
-    latencies: dict[tuple[str, str], float] = {}
-    for measure, metric in (("ttft", "ttft"), ("tpot", "tpot"), ("e2e", "e2el")):
-        ending = f"_{metric}_ms"
-        values = {key.removesuffix(ending): value for key, value in run.items() if key.endswith(ending)}
-        latencies |= by_statistic(measure, values, f"{{}}{ending}", 1e-3)
     accepted = run.get("accept_length")
     return BenchmarkRun(
-        latencies=latencies,
+        latencies=_flat(run, {"ttft": "_ttft_ms", "tpot": "_tpot_ms", "e2e": "_e2el_ms"}, 1e-3),
         throughput=optional(run, "output_throughput") or math.nan,
         total_throughput=optional(run, "total_token_throughput"),
         isl=needed(run, "total_input_tokens") / completed,
@@ -219,14 +223,10 @@ def _inferencex(run: Json) -> BenchmarkRun:
     if _is_true(run.get("disagg")) or _is_true(run.get("is_multinode")):
         raise UnusableRowError("pools, or several nodes, which a single run does not tell apart; write a table of them")
     tp = int(needed(run, "tp"))
-    latencies: dict[tuple[str, str], float] = {}
-    for measure, metric in (("ttft", "_ttft"), ("tpot", "_tpot"), ("e2e", "_e2el")):
-        values = {key.removesuffix(metric): value for key, value in run.items() if key.endswith(metric)}
-        latencies |= by_statistic(measure, values, f"{{}}{metric}")
     rates = [optional(run, name, tp) for name in ("output_tput_per_gpu", "tput_per_gpu")]
     apart = _is_true(run.get("dp_attention"))
     return BenchmarkRun(
-        latencies=latencies,
+        latencies=_flat(run, {"ttft": "_ttft", "tpot": "_tpot", "e2e": "_e2el"}),
         throughput=rates[0] or math.nan,
         total_throughput=rates[1],
         isl=needed(run, "isl") * MEAN_LENGTH,
@@ -260,10 +260,7 @@ def _image_version(framework: str, image: str) -> str:
 def _aisimulate(run: Json) -> BenchmarkRun:
     """AISimulate: ``prediction.json``, a replay of requests in the words of measurements; latencies in ms."""
     completed = needed(run, "completed_requests")
-    latencies: dict[tuple[str, str], float] = {}
-    for measure, metric in (("ttft", "_ttft_ms"), ("tpot", "_tpot_ms"), ("e2e", "_e2e_latency_ms")):
-        values = {key.removesuffix(metric): value for key, value in run.items() if key.endswith(metric)}
-        latencies |= by_statistic(measure, values, f"{{}}{metric}", 1e-3)
+    latencies = _flat(run, {"ttft": "_ttft_ms", "tpot": "_tpot_ms", "e2e": "_e2e_latency_ms"}, 1e-3)
     return BenchmarkRun(
         latencies=latencies,
         throughput=needed(run, "output_throughput_tok_s"),
