@@ -252,7 +252,7 @@ def test_the_picture(command: Command, suffix: str) -> None:
         (["mine.csv"], "mine.csv: cannot be read: No such file"),
         (["other.csv"], "other.csv:1: its columns are those of no known kind of measurements; nearest to it are "),
         (["bytes.csv"], "bytes.csv: not a CSV file in UTF-8"),
-        (["result.json"], "result.json: results do not say what they were measured on; give --hardware, --tp and so on"),
+        (["result.json"], "results do not say what they were measured on; give --hardware, --tp and so on"),
         (["result.json", "--hardware", "h1000"], "unknown hardware 'h1000'; nearest: h100_sxm; "),
         (["empty.json", "--hardware", "h100_sxm"], "empty.json: a JSON object, or a list of them, is needed"),
         (["ttft_points", "--by", "hardwere"], "cannot group by 'hardwere'; did you mean hardware? possible: dataset, "),
