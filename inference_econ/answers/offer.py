@@ -59,6 +59,11 @@ def offer(
     )
     check_space(served, tried)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
+    if not usable > 0.0:
+        raise NothingFitsError(
+            f"nothing fits: of the {served.hardware.hbm_bytes / 1e9:.3g} GB of {served.hardware.name} nothing is left "
+            f"for a model under {served.assumptions.name}"
+        )
     smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
     largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
     chips = served.hardware if served.engines else None

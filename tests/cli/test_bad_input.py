@@ -272,6 +272,14 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
             r"KV cache > 85.5 GB; at least 2 accelerators would do",
         ),
         (
+            ["frontier", "llama_3_8b", "h100_sxm", "--set", "hardware.hbm_bytes=1 MB"],
+            r"nothing fits: .* an accelerator has 0\.0009 GB",
+        ),
+        (
+            ["frontier", "llama_3_8b", "h100_sxm", "--engine", "sglang", "--set", "hardware.hbm_bytes=1 MB"],
+            r"nothing fits: of the 0\.001 GB of NVIDIA H100 SXM5 80GB nothing is left for a model under profiles/sglang",
+        ),
+        (
             ["frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--set", "hardware.hbm_bytes=1 MB"],
             r"nothing fits: .* an accelerator has 0\.0009 GB",
         ),
