@@ -277,7 +277,7 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
         ),
         (
             ["frontier", "llama_3_8b", "h100_sxm", "--engine", "sglang", "--set", "hardware.hbm_bytes=1 MB"],
-            r"nothing fits: of the 0\.001 GB of NVIDIA H100 SXM5 80GB nothing is left for a model under profiles/sglang",
+            r"nothing fits: of the 0\.001 GB of NVIDIA H100 SXM5 80GB nothing is left for a model under ",
         ),
         (
             ["frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--set", "hardware.hbm_bytes=1 MB"],
