@@ -67,7 +67,7 @@ def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -
     [
         (["--replicas", "0"], r"'--replicas': 0 is not in the range x>=1"),
         (["--replicas", "1.5"], r"'--replicas': '1.5' is not a valid integer"),
-        (["--api-prices", "output"], r"--api-prices: 'output' is no price of a kind of token; write for"),
+        (["--api-prices", "output"], r"'output' names no offer of Llama 3.1 8B; recorded: "),
         (["--api-prices", "output=-1"], r"--api-prices: 'output=-1' is no price of a kind of token"),
         (
             ["--any-speed", "--tpot", "mean:30", "--ttft", "500"],

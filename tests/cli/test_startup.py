@@ -132,7 +132,7 @@ def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() ->
 def test_a_real_process_has_the_exit_codes(tmp_path: Path) -> None:
     for arguments, code in (
         (["explain", "llama_3_8b", "h100_sxm", "--quiet"], 0),
-        (["explain", "llama_3_70b", "h100_sxm"], 1),
+        (["explain", "llama_3_70b", "h100_sxm", "--tp", "1"], 1),
     ):
         process = _process(*arguments, folder=tmp_path)
         assert process.returncode == code

@@ -161,7 +161,7 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
         (
             "kind: paper",
             "kind: papr",
-            "chip.yaml:13: prices.0.kind: got 'papr'; allowed: 'on-demand', 'reserved', 'spot'",
+            "chip.yaml:13: prices.0.kind: got 'papr'; allowed: 'on-demand', 'reserved', 'tco'",
         ),
         (
             "fp8: 2 PF",
@@ -320,7 +320,7 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
         "chip.yaml:10: nic_bytes_per_second_one_way has no source; add "
         "'nic_bytes_per_second_one_way: {ref: ..., where: ..., kind: ...}' to sources",
         "chip.yaml:13: prices.0.kind: got 'papr'; "
-        "allowed: 'on-demand', 'reserved', 'spot', 'paper', 'index' or 'estimate'",
+        "allowed: 'on-demand', 'reserved', 'tco', 'spot', 'paper', 'index' or 'estimate'",
         "chip.yaml:21: sources: 'hbm_bytes' names no field of this file",
         "chip.yaml:25: sources: 'nic' names no field of this file",
     ]

@@ -390,7 +390,7 @@ def test_mistakes_in_a_scenario(write: Write, changes: list[tuple[str, str]], me
             SpecError,
             "unknown key 'hidden'; did you mean 'hidden_size'",
         ),
-        ("{weights: fp8}", "{hardware: tpu_v7}", InputError, "lists no price; give one"),
+        ("{weights: fp8}", "{hardware: h20_sxm}", InputError, "lists no price; give one"),
         (
             "{weights: fp8}",
             "{model: llama_3_405b}",
