@@ -486,7 +486,8 @@ def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Co
 
 def test_a_server_of_a_single_request_is_started(command: Command) -> None:
     """The largest batch of so few tokens in a step, with a proposer, is one request."""
-    outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 2, "--token-budget", 3)
+    few = ("--token-budget", 3, "--isl", 60, "--osl", 20)
+    outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 2, *few)
     assert outcome.code == 0, outcome.err
     assert "vllm serve" in outcome.out
 
