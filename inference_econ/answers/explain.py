@@ -26,6 +26,7 @@ from inference_econ.engine import (
     mean_context,
     memory,
     mfu,
+    power,
     recorded_key,
 )
 from inference_econ.engine.layouts import divisibility, plans
@@ -78,6 +79,8 @@ class Explanation(Recorded):
     idle_joules : float or None
         Energy of an idle accelerator in the time of the step, beside that of operators [J]; None where the hardware
         file has no watts.
+    uncapped_seconds : float or None
+        The same step without its power cap [s]; None where there is none.
     """
 
     page = "report.explain:ExplanationPage"
@@ -96,6 +99,7 @@ class Explanation(Recorded):
     paged_bytes: float = 0.0
     beside_seconds: float | None = None
     idle_joules: float | None = None
+    uncapped_seconds: float | None = None
 
     @property
     def accelerators(self) -> float:
@@ -239,6 +243,7 @@ def explain(
         paged_bytes=caches,
         beside_seconds=beside,
         idle_joules=idle,
+        uncapped_seconds=_uncapped(served, deployment, cut),
     )
 
 
@@ -332,6 +337,13 @@ def _beside(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float |
     if not deployment.prefill and setup.assumptions.attention.cache == "recomputed":
         usual = replace(usual, assumptions=setup.assumptions.changed({"attention.cache": "kept"}))
     return None if usual == setup else float(evaluate(usual, deployment, cut).seconds[0])
+
+
+def _uncapped(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
+    """Time of a step without a power cap [s]; None where there is none."""
+    if setup.hardware.power_cap is None:
+        return None
+    return float(evaluate(power.at_clock(setup, 1.0), deployment, cut).seconds[0])
 
 
 def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
@@ -462,6 +474,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "step_seconds": float(np.ravel(costs.seconds)[0]),
         "step_seconds_in_machines": explanation.in_machines_seconds,
         "step_seconds_beside": explanation.beside_seconds,
+        "step_seconds_uncapped": explanation.uncapped_seconds,
         "seconds_by_part": seconds_by_part(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,

@@ -45,7 +45,7 @@ class MostTraffic(Recommendation):
     Attributes
     ----------
     means : Means
-        Chips, or money, for one kind of chip.
+        Chips, money or power, for one kind of chip.
     """
 
     page = "report.most_traffic:MostTrafficPage"
@@ -58,6 +58,7 @@ class MostTraffic(Recommendation):
             "means": {
                 "accelerators": self.means.accelerators,
                 "dollars_per_hour": self.means.dollars_per_hour,
+                "provisioned_watts": self.means.provisioned_watts,
             },
             "targets": targets_record(self.targets),
             "choices": self.records(),
@@ -143,7 +144,9 @@ def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: fl
     """
     if candidate.pools is None:
         return None
-    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, targets.fullest), least=least)
+    return largest(
+        candidate.pools.pools, means.of_chip(candidate.setup), Terms(targets, arrival_scv, targets.fullest), least=least
+    )
 
 
 def _together(

@@ -317,8 +317,10 @@ def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
 def choice_power(choice: AnyChoice) -> dict[str, float | None]:
     """What a deployment draws, as plain data; see :func:`inference_econ.answers.power.power_record`."""
     service, load = choice.service, choice.load
-    pooled = isinstance(choice, PooledChoice)
-    watts = fleet_watts(choice.fleet) if pooled else together_watts(service, choice.replicas, load)
+    if isinstance(choice, PooledChoice):
+        watts = fleet_watts(choice.fleet)
+    else:
+        watts = together_watts(service, choice.replicas, load)
     rate = choice.replicas * load.completed_per_second * service.requests.osl.mean
     return power_record(service.setup.hardware, watts, choice.accelerators, rate)
 

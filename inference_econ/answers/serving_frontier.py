@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -326,7 +326,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
         columns = {name: values for name, values in self.columns().items() if values is not None}
         rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
-        none = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
+        none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
         known = [none | dict(zip(columns, row, strict=True)) for row in rows]
         return [
             ServicePoint(

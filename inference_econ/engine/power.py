@@ -141,6 +141,12 @@ def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
 CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
+def no_watts(chip: HardwareSpec) -> InputError:
+    """That the file of a chip does not say what it draws."""
+    text = f"{chip.name} lists no watts; give them, for example --set hardware.watts='700 W'"
+    return InputError(text, option="set")
+
+
 def at_clock(setup: Setup, clock: float) -> Setup:
     """Return the setup with maths units at a share of their clock, and no power cap; memory and links keep theirs."""
     peaks = {unit: clock * peak for unit, peak in setup.peaks.items()}

@@ -1,6 +1,7 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import catalog as catalog
+from . import grids as grids
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names

@@ -166,11 +166,14 @@ def _drawn(explanation: Explanation) -> list[str]:
     """What boards draw in the step, and the energy of a token."""
     if explanation.joules is None:
         return []
-    drawn, limit = explanation.joules / explanation.seconds, explanation.setup.hardware.watts
+    uncapped, chip = explanation.uncapped_seconds, explanation.setup.hardware
+    slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
+    cap = "" if uncapped is None else f", capped at {chip.power_cap:g} W: the step takes {slower:.1f} % longer so"
+    drawn, limit = explanation.joules / explanation.seconds, chip.watts
     tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
     return [
         f"Each board draws {drawn:.0f} of {limit:g} W, {amount(explanation.joules / tokens)} J "
-        f"per token ({power_basis(explanation.setup)})."
+        f"per token ({power_basis(explanation.setup)}){cap}."
     ]
 
 
@@ -252,7 +255,7 @@ def operator_table(explanation: Explanation) -> Table:
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
         "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "collective_bytes",
-        "network_seconds", "launch_seconds", "bound", "achieved", *(["joules"] if explanation.joules else []),
+        "network_seconds", "launch_seconds", "bound", "achieved", *(("joules",) if explanation.joules else ()),
     )  # fmt: skip
     notes = [
         "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.engine import Setup, chip_power
-from inference_econ.inputs import catalog
+from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 from inference_econ.report.table import amount
+
+#: Maths units that multiply formats of less than a byte.
+_NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
@@ -17,6 +20,8 @@ def power_basis(setup: Setup) -> str:
         return ""
     shares = power.shares
     error = f"median error {100 * shares.median_error:.0f} %"
+    if any(BYTES_PER_ELEMENT[dtype] < 1 and setup.unit(dtype) not in _NARROW for dtype in setup.precision.of_weights):
+        error += ", but 40 % more where the chip only stores the format of its weights (mxfp4 on H100)"
     if chip.generation not in catalog.power().generations:
         return f"no server of its generation was measured: by shares of board power of {shares.chip}, {error} of others"
     if chip.name != catalog.title("hardware", shares.chip):
