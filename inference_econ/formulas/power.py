@@ -61,7 +61,7 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
 
     Notes
     -----
-    ISO/IEC 30134-2: PUE is a mean over a year, taken here at all loads.
+    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018); PUE is a mean over a year, taken here at all loads.
 
     Examples
     --------
@@ -79,12 +79,16 @@ def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Arra
     joules : array_like, shape (...)
         At the meter of the building [J].
     grams_per_kwh : array_like, shape (...)
-        Carbon intensity of the grid, CO2 equivalents per kWh generated [g].
+        Carbon intensity of the grid, CO2 equivalents of electricity as it is generated [g/kWh].
 
     Returns
     -------
     ndarray, shape (...)
         CO2 equivalents of the electricity alone, without those of making chips and buildings [g].
+
+    Notes
+    -----
+    The location-based method of Sotos (2015), the Scope 2 Guidance of the GHG Protocol.
 
     Examples
     --------
