@@ -27,6 +27,7 @@ from inference_econ.answers.recommend import (
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
+from inference_econ.engine import chip_power
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Gamma, Service, Services, is_unproven, loaded, served
 
@@ -239,7 +240,8 @@ def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services
         for layouts in offers:
             chip = layouts.setup.hardware.name
             smallest[chip] = min(smallest.get(chip, layouts), layouts, key=_smallest)
-        raise NothingFitsError(f"{means.text}: {'; '.join(map(_needed, smallest.values()))}")
+        needed = (_needed(layouts, means) for layouts in smallest.values())
+        raise NothingFitsError(f"{means.text}: {'; '.join(needed)}")
     return within, counts
 
 
@@ -248,15 +250,15 @@ def _smallest(layouts: Services) -> int:
     return int(layouts.plans.accelerators.min())
 
 
-def _needed(layouts: Services) -> str:
-    """How many chips the smallest instance takes, in words."""
+def _needed(layouts: Services, means: Means) -> str:
+    """How many chips the smallest instance takes, in words, and what of the means."""
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"
-    return (
-        f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} "
-        f"(${float(setup.dollars_per_hour(1, size)):,.2f} per hour)"
-    )
+    chip, taken = chip_power(setup.hardware), f"${float(setup.dollars_per_hour(1, size)):,.2f} per hour"
+    if means.provisioned_watts is not None and chip is not None:
+        taken = f"{rented * chip.provisioned_watts / 1e3:,.3g} kW"
+    return f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} ({taken})"
 
 
 def _fullest(
