@@ -6,8 +6,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from inference_econ.engine import Setup, chip_power
-from inference_econ.engine.power import no_watts
+from inference_econ.engine import Setup, chip_power, power
 from inference_econ.errors import InputError, TooLittleError
 
 
@@ -58,7 +57,7 @@ class Means:
         if self.provisioned_watts is not None:
             chip = chip_power(setup.hardware)
             if chip is None:
-                raise no_watts(setup.hardware)
+                raise power.no_watts(setup.hardware.name)
             return math.floor(self.provisioned_watts / chip.provisioned_watts * (1.0 + 1e-9))
         assert self.dollars_per_hour is not None
         return math.floor(self.dollars_per_hour / setup.dollars_per_accelerator_hour * (1.0 + 1e-9))

@@ -141,9 +141,9 @@ def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
 CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
-def no_watts(chip: HardwareSpec) -> InputError:
+def no_watts(chip: str) -> InputError:
     """That the file of a chip does not say what it draws."""
-    text = f"{chip.name} lists no watts; give them, for example --set hardware.watts='700 W'"
+    text = f"{chip} lists no watts; give them, for example --set hardware.watts='700 W'"
     return InputError(text, option="set")
 
 

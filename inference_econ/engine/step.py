@@ -184,9 +184,12 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     """
     if setup.hardware.power_cap is not None:
         costs = evaluate(at_clock(setup, 1.0), plans, layout)
-        slower = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(layout)] / costs.seconds
-        parts, busy = ({name: slower * part for name, part in each.items()} for each in (costs.parts, costs.busy))
-        return StepCosts(slower * costs.seconds, parts, busy)
+        seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(layout)]
+        # A lower clock slows arithmetic alone.
+        parts, busy = (
+            {**each, "compute": each["compute"] + seconds - costs.seconds} for each in (costs.parts, costs.busy)
+        )
+        return StepCosts(seconds, parts, busy)
     work = setup.work(plans)
     host = host_seconds(setup, work)
     costs = _not_before(host, _hidden(setup, work, _evaluate(setup, work, layout, plans.shape)))

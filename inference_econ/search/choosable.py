@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar, get_args
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, power
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.search.summary import FrontierSummary, summarise
@@ -52,7 +52,7 @@ class Choosable(ABC, Generic[PointT]):
             raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(known)}", option="y")
         values = known[name]()
         if values is None:
-            raise InputError("the hardware lists no watts; give them, for example --set hardware.watts='700 W'", "set")
+            raise power.no_watts("the hardware")
         return values
 
     @abstractmethod
