@@ -21,6 +21,7 @@ from .parameters import (
     POSITIVE,
     TPOT,
     TTFT,
+    WATTS,
     Format,
     Mix,
     Name,
@@ -60,6 +61,7 @@ _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "switch": {},
     "tpot": {"type": TPOT},
     "ttft": {"type": TTFT},
+    "watts": {"type": WATTS},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},
 }
 
