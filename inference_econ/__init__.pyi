@@ -11,6 +11,8 @@ from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
+from .answers.fleet import DayOfFleet as DayOfFleet
+from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.hour_cost import hour_cost as hour_cost

@@ -74,6 +74,8 @@ from .collectives import ProtocolName as ProtocolName
 from .counted import check_counted as check_counted
 from .counted import check_of_one_kind as check_of_one_kind
 from .counted import with_defaults as with_defaults
+from .day import checked_day as checked_day
+from .day import read_day as read_day
 from .defaults import DEFAULT_ISL as DEFAULT_ISL
 from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
@@ -91,6 +93,7 @@ from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import check_dtype as check_dtype
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
+from .elasticity import Elasticity as Elasticity
 from .engine_capacity import divided as divided
 from .engine_capacity import with_engine as with_engine
 from .engine_launch import EngineLaunch as EngineLaunch

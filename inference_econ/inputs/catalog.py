@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.elasticity import Elasticity
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
@@ -110,6 +111,15 @@ def ownership() -> Ownership:
     from inference_econ.inputs.ownership import Ownership
 
     return Ownership.from_document(_yaml.read(folder("assumptions") / "ownership" / "usual.yaml"))
+
+
+@cache
+def elasticity() -> Elasticity:
+    """How replicas come and go, where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.elasticity import Elasticity
+
+    return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:
