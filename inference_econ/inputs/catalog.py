@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.tier import TierSpec
+    from inference_econ.inputs.traffic import TrafficSpec
 
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
@@ -54,6 +55,7 @@ _SINGULAR = {
     "scenarios": "scenario",
     "assumptions": "assumptions",
     "engines": "engine",
+    "traffic": "traffic",
 }
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
 _FILES: tuple[tuple[str, Part], ...] = (
@@ -328,6 +330,13 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     from inference_econ.inputs.engines import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
+
+
+def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
+    """Read a traffic by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.inputs.traffic import TrafficSpec
+
+    return _load(TrafficSpec, "traffic", name, tuple(changes))
 
 
 @cache

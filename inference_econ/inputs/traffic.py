@@ -1,16 +1,17 @@
-"""What is asked of a server: lengths of prompts and answers, and how much of it there is."""
+"""What is asked of a server: when requests arrive, how long they are, what they repeat, and how much of it there is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, model_validator
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs._base import Spec
+from inference_econ.inputs._base import Count, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._spec import TAG
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
 _LONGEST, _MOST_VARIED = 1e9, 100.0
@@ -273,3 +274,146 @@ class Requests(Spec):
     def spread(self) -> float:
         """Tokens that contexts are spread over while answers grow: twice from the prompt to the mean [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
+
+
+#: A column of numbers, one for each row of a table.
+Column = Annotated[
+    tuple[Annotated[int | float, Field(ge=0, le=_LONGEST, allow_inf_nan=False)], ...], Field(strict=False)
+]
+Share = Annotated[int | float, Field(ge=0, le=1)]
+#: How far shares that add up to 1 may be off after rounding [1].
+_ROUNDED = 1e-4
+
+
+class Arrivals(Spec):
+    """When requests arrive: gaps of a gamma law, at a rate that may follow the hours of a day.
+
+    Examples
+    --------
+    >>> Arrivals(scv=1, rates=(1.0, 3.0), interval=3600.0).rate
+    2.0
+    """
+
+    scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
+    """Squared coefficient of variation of the times between arrivals within an interval [1]: 1 if Poisson, more if
+    bursty. Where arrivals do not know of each other it is the index of dispersion of their number in a long time."""
+    rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
+    """Requests per second in each interval, the first again after the last; none if only their shape is known [1/s]."""
+    interval: Annotated[Seconds, Field(gt=0)] = 3600.0
+    """Of each rate: an hour, where they are those of a day [s]."""
+
+    @model_validator(mode="after")
+    def _something_arrives(self) -> Self:
+        if self.rates and not any(self.rates):
+            raise ValueError("rates are all 0; give at least one above 0, or leave them out")
+        return self
+
+    @property
+    def rate(self) -> float | None:
+        """Mean of the rates; None if none are given [1/s]."""
+        return math.fsum(self.rates) / len(self.rates) if self.rates else None
+
+
+def _column_or_length(given: object, info: ValidationInfo) -> object:
+    return given if isinstance(given, (list, tuple)) else _length(given, info)
+
+
+#: A length of its own, or a column of a table.
+ColumnOrLength = Annotated[
+    Annotated[Column, Tag(TAG)] | Annotated[Length, Tag("length")],
+    Discriminator(lambda given: "length" if isinstance(given, Length) else TAG),
+    BeforeValidator(_column_or_length),
+]
+
+
+class Lengths(Spec):
+    """Lengths of prompts and answers: two distributions that do not know of each other, or a table of both together.
+
+    Examples
+    --------
+    >>> Lengths(isl=(100.0, 900.0), osl=(80.0, 20.0), shares=(0.5, 0.5)).rows
+    ((100.0, 80.0, 0.0, 0.5), (900.0, 20.0, 0.0, 0.5))
+    """
+
+    isl: ColumnOrLength
+    """Prompt; of a table in each row [tokens]."""
+    osl: ColumnOrLength
+    """Answer; of a table in each row [tokens]."""
+    cached: Column = ()
+    """Of a table: tokens of the prompt that earlier requests had, in each row; none if left out [tokens]."""
+    shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
+    """Of a table: share of the requests in each row; the same for all if left out [1]."""
+
+    @model_validator(mode="after")
+    def _columns_are_of_one_table(self) -> Self:
+        columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
+        lengths = {name: len(value) for name, value in columns.items() if not isinstance(value, Length)}
+        if not lengths:
+            return self
+        if len(lengths) < len(columns) or len(set(lengths.values())) > 1 or not {"isl", "osl"} <= set(columns):
+            counts = ", ".join(f"{name} {lengths.get(name, 'one')}" for name in columns)
+            raise ValueError(f"a table needs as many isl as osl, cached and shares, got {counts}")
+        if self.shares and abs(math.fsum(self.shares) - 1) > _ROUNDED:
+            raise ValueError(f"shares must add up to 1, got {math.fsum(self.shares):g}")
+        for row, (isl, osl, cached, _) in enumerate(self.rows, 1):
+            if isl < 1 or osl < 1 or not cached <= isl - 1:
+                raise ValueError(
+                    f"row {row} must have at least 1 token of prompt and answer, and one that is not cached, got isl "
+                    f"{isl:g}, cached {cached:g}, osl {osl:g}"
+                )
+        return self
+
+    @property
+    def rows(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Prompt, answer, and what of the prompt earlier requests had, with the share of each row; of a table."""
+        if isinstance(self.isl, Length) or isinstance(self.osl, Length):
+            return ()
+        count = len(self.isl)
+        cached, shares = self.cached or (0.0,) * count, self.shares or (1.0 / count,) * count
+        return tuple(zip(self.isl, self.osl, cached, shares, strict=True))
+
+
+class Reuse(Spec):
+    """What prompts repeat of earlier ones, counted in blocks of tokens."""
+
+    block_tokens: Count
+    """Tokens of a block [tokens]."""
+    share: Share
+    """Of all prompt tokens those that an earlier request had, if nothing is forgotten [1]."""
+    blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+    """Room of a cache that forgets the least recently used blocks, ascending [1]."""
+    found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
+    """Share of all prompt tokens that it finds, for each room [1]."""
+    shared_prefix: Tokens = 0
+    """Tokens that all prompts begin with [tokens]."""
+
+    @model_validator(mode="after")
+    def _more_room_finds_more(self) -> Self:
+        if len(self.blocks) != len(self.found):
+            raise ValueError(
+                f"each number of blocks needs its share found, got {len(self.blocks)} and {len(self.found)}"
+            )
+        if list(self.blocks) != sorted(self.blocks) or list(self.found) != sorted(self.found):
+            raise ValueError("blocks and found must be ascending")
+        if self.found and self.found[-1] > self.share + _ROUNDED:
+            raise ValueError(f"no cache finds more than share ({self.share:g}), got {self.found[-1]:g}")
+        return self
+
+
+class TrafficSpec(SourcedSpec):
+    """Requests as a service gets them: a file of ``scenarios/traffic``, or of the user."""
+
+    arrivals: Arrivals = Arrivals()
+    """When they come; Poisson at any rate if left out."""
+    lengths: Lengths | None = None
+    """How long they are; left out where sessions say it."""
+    reuse: Reuse | None = None
+    """What they repeat of each other; nothing if left out."""
+    sessions: Mapping[str, object] | None = None
+    """Conversations and agents that send them, if they are known."""
+
+    @model_validator(mode="after")
+    def _lengths_are_said(self) -> Self:
+        if self.lengths is None and self.sessions is None:
+            raise ValueError("lengths are missing; write for example 'lengths: {isl: 2000, osl: 500}'")
+        return self
