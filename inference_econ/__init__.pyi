@@ -39,6 +39,8 @@ from .answers.serving_frontier import ServiceFrontier as ServiceFrontier
 from .answers.serving_frontier import ServicePoint as ServicePoint
 from .answers.serving_frontier import frontier as frontier
 from .answers.speculate import speculate as speculate
+from .answers.traffic import TraceProfile as TraceProfile
+from .answers.traffic import trace as trace
 from .calibration.calibrate import Calibrated as Calibrated
 from .calibration.calibrate import calibrate as calibrate
 from .calibration.measurements import MeasuredServer as MeasuredServer
@@ -60,6 +62,7 @@ from .inputs.catalog import hardware as hardware
 from .inputs.catalog import model as model
 from .inputs.catalog import names as names
 from .inputs.catalog import scenario as scenario
+from .inputs.catalog import traffic as traffic
 from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.infer_asks import ObservedOffer as ObservedOffer
 from .inputs.model import ModelSpec as ModelSpec
@@ -70,6 +73,7 @@ from .inputs.source import Source as Source
 from .inputs.traffic import Length as Length
 from .inputs.traffic import Requests as Requests
 from .inputs.traffic import Traffic as Traffic
+from .inputs.traffic import TrafficSpec as TrafficSpec
 from .report.gallery import reproduce as reproduce
 from .report.saved import SavedAnswer as SavedAnswer
 from .report.saved import load_answer as load_answer

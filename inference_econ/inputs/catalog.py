@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.tier import TierSpec
+    from inference_econ.inputs.traffic import TrafficSpec
 
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
@@ -55,6 +56,7 @@ _SINGULAR = {
     "scenarios": "scenario",
     "assumptions": "assumptions",
     "engines": "engine",
+    "traffic": "traffic",
 }
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
 _FILES: tuple[tuple[str, Part], ...] = (
@@ -99,7 +101,7 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
 
     known = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in known else Path(name)
-    if not (name in known or files_allowed()) or not _is_file(path):
+    if not (name in known or files_allowed()) or not is_file(path):
         raise InputError(f"unknown {word} {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
     return cls.from_document(_yaml.read(path))
 
@@ -165,7 +167,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         return None
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        if not _is_file(path):
+        if not is_file(path):
             raise InputError(f"{name}: no such file")
         return path
     if name in names(kind):
@@ -174,12 +176,13 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
-    return path if _is_file(path) else None
+    return path if is_file(path) else None
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path | str) -> bool:
+    """Whether there is a file that is called so."""
     try:
-        return path.is_file()
+        return Path(path).is_file()
     except OSError:  # a name too long for any file
         return False
 
@@ -338,6 +341,13 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     from inference_econ.inputs.engines import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
+
+
+def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
+    """Read a traffic by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.inputs.traffic import TrafficSpec
+
+    return _load(TrafficSpec, "traffic", name, tuple(changes))
 
 
 @cache
