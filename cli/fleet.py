@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,19 +13,21 @@ from . import extras, market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import NON_NEGATIVE, PROBABILITY, TIME, Name, Rates
 
+if TYPE_CHECKING:
+    from inference_econ.inputs import Requests
+
 _WAYS = click.Choice(["reserved", "on_demand", "spot"])
 
 
 @click.command(
     cls=Command,
     epilog=example(
-        "inference-econ fleet llama_3_8b h100_sxm --day day.csv --ttft 500 --tpot 30",
-        "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --rates 5,3,8,20,30,12 --tpot 40",
+        "inference-econ fleet llama_3_8b h100_sxm --rates 5,3,8,20,30,12 --ttft 500 --tpot 30",
+        "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --traffic day.yaml --tpot 40",
     ),
 )
 @options.subject
-@click.option("--day", type=click.Path(), help="CSV of the day: hour, requests_per_second.")
-@click.option("--rates", type=Rates(), help="The same: requests/s of each hour, between commas.")
+@click.option("--rates", type=Rates(), help="Requests/s of each hour, between commas [those of the traffic].")
 @options.lengths
 @options.burstiness
 @options.promises
@@ -64,10 +66,12 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend'.
     """
-    day = _day(choices)
+    requests, targets = options.requests(choices), options.targets(choices)
+    day = _day(choices, requests)
+    # By hour, so that within an hour they come as if it went on.
+    requests = requests if requests.arrivals is None else requests.replace(arrivals=requests.arrivals.replace(rates=()))
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
-    requests, targets = options.requests(choices), options.targets(choices)
     stock = _stock(choices["stock"])
     with extras.needed("studies", "scipy"), show.progress_bar(quiet=output.quiet) as progress:
         from inference_econ.answers.fleet import fleet
@@ -92,23 +96,21 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
     show.answer(answered, output)
 
 
-def _day(choices: options.Choices) -> Sequence[float]:
+def _day(choices: options.Choices, requests: Requests) -> Sequence[float]:
     """Requests per second of each hour.
 
     Raises
     ------
     InputError
-        If they are given twice, or not at all, or cannot be.
+        If nobody says it.
     """
-    from inference_econ.inputs import read_day
+    from inference_econ.answers.fleet import rates_by_hour
 
-    if (choices["day"] is None) == (choices["rates"] is None):
-        both = "give only one of" if choices["day"] else "give the traffic by hour as"
-        raise InputError(f"{both} --day FILE.csv or --rates R,R,...", option="rates")
-    if choices["day"] is None:
+    if choices["rates"] is not None:
         return tuple(choices["rates"])
-    with of_option("day"):
-        return read_day(choices["day"])
+    if requests.arrivals is None:
+        raise InputError("give the requests/s of each hour: --rates R,R,... or --traffic FILE", option="rates")
+    return rates_by_hour(requests.arrivals)
 
 
 def _stock(texts: Sequence[str]) -> Mapping[str, int]:

@@ -19,11 +19,13 @@ from inference_econ.answers.record import RecordedRows, facts, targets_record
 from inference_econ.answers.service_record import layout_of
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs import Elasticity, catalog, checked_day
+from inference_econ.inputs import Arrivals, Elasticity, catalog
 from inference_econ.serving import Services
 
 #: Share of the requests that an autoscaler keeps the promises of, where nobody says [1].
 KEPT = 0.99
+#: Hours of the longest curve, a week [1].
+MOST_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -197,8 +199,8 @@ def fleet(
     NothingFitsError
         If nothing keeps the promises, or the stock is too small.
     """
-    day = checked_day(tuple(map(float, rates)))
-    _check(policy, target, min_replicas, ways)
+    day = tuple(map(float, rates))
+    _check(day, policy, target, min_replicas, ways)
     usual = catalog.elasticity() if elasticity is None else elasticity
     left_out: list[str] = []
     needed, curve = _needed(day), partial(_at, np.array(day))
@@ -232,7 +234,32 @@ def fleet(
     return DayOfFleet(offered, day, targets, chosen, policy, share, played, usual, tuple(left_out))
 
 
-def _check(policy: str, target: float | None, min_replicas: int, ways: Collection[str]) -> None:
+def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
+    """Mean requests per second of each hour of a traffic [1/s].
+
+    Raises
+    ------
+    InputError
+        If it does not say how many come, or not by whole hours.
+
+    Examples
+    --------
+    >>> rates_by_hour(Arrivals(rates=(1.0, 3.0, 5.0, 7.0), interval=1800.0))
+    (2.0, 6.0)
+    """
+    if not arrivals.rates:
+        raise InputError("the traffic does not say how many requests come by hour; give --rates", option="rates")
+    parts = round(3600.0 / arrivals.interval)
+    if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) % parts:
+        raise InputError(
+            f"a day needs the rates of whole hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
+            f"{arrivals.interval:g} s each; give --rates",
+            option="traffic",
+        )
+    return tuple(np.reshape(arrivals.rates, (-1, parts)).mean(axis=1).tolist())
+
+
+def _check(day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str]) -> None:
     """Refuse what cannot be.
 
     Raises
@@ -240,6 +267,10 @@ def _check(policy: str, target: float | None, min_replicas: int, ways: Collectio
     InputError
         With what was given.
     """
+    if not 2 <= len(day) <= MOST_HOURS:
+        raise InputError(f"a day has from 2 to {MOST_HOURS} hours with a rate each, got {len(day)}", option="rates")
+    if not all(0.0 <= rate <= 1e9 for rate in day) or not any(day):
+        raise InputError("rates by hour must be requests/s from 0 to 1e9, one above 0", option="rates")
     if policy not in POLICIES:
         raise InputError(f"policy: got {policy!r}; allowed: {', '.join(POLICIES)}", option="policy")
     if target is not None and not 0.0 < target <= 1.0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,7 +16,7 @@ from inference_econ.answers.together import cheapest
 from inference_econ.engine import Setup
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import HourPrice, prices
-from inference_econ.serving import Gamma, Loaded, Service, Services, loaded
+from inference_econ.serving import Loaded, Service, Services, loaded
 
 #: How a machine is paid for: all day, by the hour, or by the hour until somebody else wants it.
 Way = Literal["reserved", "on_demand", "spot"]
@@ -161,13 +161,12 @@ def _of_service(service: Service, targets: Targets, arrival_scv: float, ways: Co
     most = most_of_one(service, targets, arrival_scv)
     if most is None:
         return []
-    load = replace(most.load, arrivals=Gamma(arrival_scv))
     setup, size = service.setup, service.accelerators
     bulk = float(setup.dollars_per_hour_in_bulk(size))
     together = next(
         number for number in range(1, 65) if float(setup.dollars_per_hour(number, size)) <= number * bulk * (1.0 + 1e-9)
     )
-    return [Lot(service, load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
+    return [Lot(service, most.load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:

@@ -75,8 +75,6 @@ from .collectives import ProtocolName as ProtocolName
 from .counted import check_counted as check_counted
 from .counted import check_of_one_kind as check_of_one_kind
 from .counted import with_defaults as with_defaults
-from .day import checked_day as checked_day
-from .day import read_day as read_day
 from .defaults import DEFAULT_ISL as DEFAULT_ISL
 from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT

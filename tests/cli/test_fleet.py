@@ -14,9 +14,14 @@ RATES = ("--rates", "20,60,100,40")
 
 
 def test_the_same_day_from_a_file_and_from_the_line(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "day.csv"
-    path.write_text("hour,requests_per_second\n0,20\n1,60\n2,100\n3,40\n")
-    typed, read = record(command, *ASKED, *RATES), record(command, *ASKED, "--day", path)
+    path = tmp_path / "day.yaml"
+    where = "{ref: user, where: ours, kind: assumed}"
+    path.write_text(
+        f"name: ours\nlengths: {{isl: 1000, osl: 500}}\narrivals: {{rates: [20, 60, 100, 40]}}\n"
+        f"sources: {{lengths: {where}, arrivals: {where}}}\n"
+    )
+    typed = record(command, *ASKED, *RATES, "--isl", 1000, "--osl", 500)
+    read = record(command, *ASKED, "--traffic", path)
     assert typed["hours"] == read["hours"]
     assert [run["run"] for run in typed["runs"]] == ["constant", "autoscaled", "planned"]
     rows = list(csv.DictReader(command(*ASKED, *RATES, "--csv").out.splitlines()))
@@ -41,9 +46,12 @@ def test_a_stock_is_kept(command: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "give the traffic by hour as --day FILE.csv or --rates R,R,..."),
-        ((*RATES, "--day", "day.csv"), "give only one of --day FILE.csv or --rates R,R,..."),
-        (("--day", "none.csv"), "none.csv: cannot be read: No such file or directory"),
+        ((), "give the requests/s of each hour: --rates R,R,... or --traffic FILE"),
+        (("--rates", "5"), "a day has from 2 to 168 hours with a rate each, got 1"),
+        (
+            ("--traffic", "azure_code"),
+            "a day needs the rates of whole hours (interval: 1 h), and the traffic has 57 of 60 s",
+        ),
         ((*RATES, "--stock", "h100_sxm"), "--stock 'h100_sxm': write HARDWARE=N, for example h100_sxm=64"),
         ((*RATES, "--stock", "h100_sxm=4", "--stock", "h100_sxm=8"), "--stock h100_sxm is given twice; give it once"),
         ((*RATES, "--stock", "b200=4"), "is not among the hardware"),
