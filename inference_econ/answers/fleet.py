@@ -12,11 +12,21 @@ import numpy as np
 from inference_econ._types import Array, Progress
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.fleet_plan import Plan, plan
-from inference_econ.answers.fleet_play import POLICIES, TARGETS, Fleet, Look, Played, Policy, autoscaler, play
+from inference_econ.answers.fleet_play import (
+    POLICIES,
+    TARGETS,
+    Fleet,
+    Look,
+    Played,
+    Policy,
+    autoscaler,
+    cheapest_first,
+    play,
+)
 from inference_econ.answers.lots import WAYS, Lot, Way, lots
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import RecordedRows, facts, targets_record
-from inference_econ.answers.service_record import layout_of
+from inference_econ.answers.record import RecordedRows, targets_record
+from inference_econ.answers.service_record import bounded_load, service_record
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
@@ -35,7 +45,7 @@ class DayOfFleet(RecordedRows):
     Attributes
     ----------
     lots : tuple of Lot
-        What it is put together from; only those that the plan has.
+        What it is put together from: what any way to run the day takes.
     rates : tuple of float
         Mean requests per second of each hour [1/s].
     targets : Targets
@@ -85,6 +95,10 @@ class DayOfFleet(RecordedRows):
             "runs": self.run_records(),
             "policy": self.policy,
             "target_share": self.target,
+            "scaling_seconds": {
+                "polling": self.elasticity.polling_seconds,
+                "scale_down": self.elasticity.scale_down_seconds,
+            },
             "proven_gap": self.plan.gap,
             "saved_by_knowing": self.saved_by_knowing,
             "hours": self.records(),
@@ -112,18 +126,28 @@ class DayOfFleet(RecordedRows):
         """Return one record per lot of the mixture."""
         return [
             {
-                **facts(lot.setup, "model", "hardware", "weights", "kv"),
-                "layout": layout_of(lot.service),
+                **service_record(lot.service, lot.replicas, lot.load),
+                **bounded_load(lot.service, lot.load, lot.replicas, self.targets),
                 "paid": lot.way,
-                "accelerators": lot.accelerators,
-                "replicas": lot.replicas,
-                "requests_per_second_kept": lot.requests_per_second,
                 "dollars_per_accelerator_hour": lot.price.dollars,
                 "dollars_per_hour": lot.dollars_per_hour,
                 "lots_by_hour": [int(count) for count in counts],
+                "scaling": scaling,
             }
-            for lot, counts in zip(self.lots, self.plan.counts, strict=True)
+            for lot, counts, scaling in zip(self.lots, self.plan.counts, self._scaling(), strict=True)
         ]
+
+    def _scaling(self) -> list[dict[str, Any]]:
+        """What an autoscaler of each lot is told: those that are taken before it hold their part of the metric."""
+        day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
+        for place in cheapest_first(self.lots):
+            lot = self.lots[place]
+            at_target = float(lot.in_flight(np.array([self.target]))[0])
+            held = (at_target if self.policy == "in_flight" else self.target * lot.requests_per_second) / lot.replicas
+            fewest, most = (int(counts[place]) * lot.replicas for counts in (day.fewest, day.most))
+            told[place] = {"fewest": fewest, "most": most, "per_replica": held, "held_before": before}
+            before += most * held
+        return [told[place] for place in range(len(self.lots))]
 
     def run_records(self) -> list[dict[str, Any]]:
         """Return one record per way to run the day."""
@@ -210,17 +234,15 @@ def fleet(
     tell(0.4, "the cheapest mixture")
     chosen = plan(offered, needed, usual, stock=room, min_replicas=min_replicas)
     constant = plan(offered, needed, usual, stock=room, min_replicas=min_replicas, constant=True)
-    own = [index for index in range(len(offered)) if chosen.counts[index].any() or constant.counts[index].any()]
-    offered = tuple(offered[index] for index in own)
-    chosen, constant = (each._replace(counts=each.counts[own]) for each in (chosen, constant))
     tell(0.7, "the day")
     reserved = [counts[0] if lot.way == "reserved" else 0 for lot, counts in zip(offered, chosen.counts, strict=True)]
     playing = partial(play, curve, len(day), longest_wait=targets.ttft_seconds)
     scaled = Fleet(offered, reserved, room, usual, min_replicas)
+    largest = usual.most_of_peak * max(needed)
 
     def autoscaled(share: float) -> Played:
         start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
-        return playing(scaled, autoscaler(policy, share, scaled), start, target=share)
+        return playing(scaled, autoscaler(policy, share, scaled, largest / share), start, target=share)
 
     share, best = (target, autoscaled(target)) if target is not None else _tuned(autoscaled)
 
@@ -231,7 +253,11 @@ def fleet(
         return playing(scaled, decide, [int(count) for count in counts[:, -1]], known=True)
 
     played = {"constant": fixed(constant.counts), "autoscaled": best, "planned": fixed(chosen.counts)}
-    return DayOfFleet(offered, day, targets, chosen, policy, share, played, usual, tuple(left_out))
+    own = np.flatnonzero(np.any([each.most for each in played.values()], axis=0))
+    played = {run: each.of(own) for run, each in played.items()}
+    chosen = chosen._replace(counts=chosen.counts[own])
+    mixture = tuple(offered[index] for index in own.tolist())
+    return DayOfFleet(mixture, day, targets, chosen, policy, share, played, usual, tuple(left_out))
 
 
 def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:

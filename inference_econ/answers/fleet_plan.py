@@ -87,11 +87,14 @@ def plan(
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
+    serving = [lot.requests_per_second * spot_share_up(lot, elasticity) for lot in lots]
+    taken = [index for index in range(len(lots)) if not _is_dominated(index, lots, serving, stock)]
     hours = 1 if constant else len(needed)
     demand = np.array([max(needed)] if constant else needed)
     # A variable is a lot in an hour, or in all of them; behind them come the starts of those that come and go.
     columns, starts = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
-    for index, lot in enumerate(lots):
+    for index in taken:
+        lot = lots[index]
         shared = lot.way == "reserved"
         first = len(set(columns.values()))
         columns |= {(index, hour): first + (0 if shared else hour) for hour in range(hours)}
@@ -105,11 +108,10 @@ def plan(
         bill[column] += lots[index].dollars_per_hour
         if (index, hour) in starts:
             bill[starts[index, hour]] = lots[index].dollars_per_hour * elasticity.startup_seconds / 3600.0
-    serving = [lot.requests_per_second * spot_share_up(lot, elasticity) for lot in lots]
     rows: list[dict[int, float]] = []
     least: list[float] = []
     for hour in range(hours):
-        at = {index: columns[index, hour] for index in range(len(lots))}
+        at = {index: columns[index, hour] for index in taken}
         rows.append({at[index]: serving[index] for index in at})
         least.append(demand[hour])
         rows.append({at[index]: float(lots[index].replicas) for index in at})
@@ -118,7 +120,7 @@ def plan(
         rows.append({at[index]: serving[index] * (spots - (lots[index].way == "spot")) for index in at})
         least.append(0.0)
         for chip, chips in stock.items():
-            rows.append({at[index]: -float(lot.accelerators) for index, lot in enumerate(lots) if lot.chip == chip})
+            rows.append({at[index]: -float(lots[index].accelerators) for index in taken if lots[index].chip == chip})
             least.append(-float(chips))
     for (index, hour), column in starts.items():
         rows.append({column: 1.0, columns[index, hour]: -1.0, columns[index, (hour - 1) % hours]: 1.0})
@@ -141,9 +143,24 @@ def plan(
     )
     if solved.x is None:
         raise NothingFitsError(_too_few(lots, serving, demand, stock))
-    counts = np.array([[round(solved.x[columns[index, hour]]) for hour in range(hours)] for index in range(len(lots))])
+    counts = np.zeros((len(lots), hours), dtype=int)
+    for key, column in columns.items():
+        counts[key] = round(solved.x[column])
     whole = len(needed) if constant else 1
     return Plan(np.repeat(counts, whole, axis=1), float(solved.fun) * whole, float(solved.mip_dual_bound) * whole)
+
+
+def _is_dominated(index: int, lots: Sequence[Lot], serving: Sequence[float], stock: Mapping[str, int]) -> bool:
+    """Whether a lot that is paid for alike, of which there is no end, serves as much for less."""
+    lot, served = lots[index], serving[index]
+    return any(
+        other.way == lot.way
+        and other.chip not in stock
+        and other.replicas >= lot.replicas
+        and (other.dollars_per_hour, -serving[place], place) < (lot.dollars_per_hour, -served, index)
+        and serving[place] >= served
+        for place, other in enumerate(lots)
+    )
 
 
 def _too_few(lots: Sequence[Lot], serving: Sequence[float], demand: Array, stock: Mapping[str, int]) -> str:

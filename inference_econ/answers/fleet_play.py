@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 
-from inference_econ._types import Array
+from inference_econ._types import Array, Indices
 from inference_econ.answers.lots import Lot
 from inference_econ.inputs import Elasticity
 
@@ -42,6 +42,8 @@ class Played:
         The same of all requests of the day [1].
     most_accelerators : int
         Rented at once [1].
+    fewest, most : ndarray of int, shape (lots,)
+        Lots at once [1].
     """
 
     serving: Array
@@ -50,6 +52,22 @@ class Played:
     kept: Array
     kept_share: float
     most_accelerators: int
+    fewest: Array
+    most: Array
+
+    def of(self, places: Indices) -> Played:
+        """The same without other lots, of which there are none."""
+        return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
+
+
+def cheapest_first(lots: Sequence[Lot]) -> list[int]:
+    """The places of lots in the order in which they are taken: reserved ones, then by dollars per request."""
+
+    def rank(place: int) -> tuple[bool, float]:
+        lot = lots[place]
+        return lot.way != "reserved", lot.dollars_per_hour / lot.requests_per_second
+
+    return sorted(range(len(lots)), key=rank)
 
 
 class Fleet:
@@ -86,8 +104,7 @@ class Fleet:
         for lot, chips, count in zip(lots, self._chips, self._reserved, strict=True):
             self._room[lot.chip] -= count * chips
         # As autoscalers of several variants do: the cheapest request first.
-        moving = [index for index, lot in enumerate(lots) if lot.way != "reserved"]
-        self._order = sorted(moving, key=lambda index: lots[index].dollars_per_hour / self._served[index])
+        self._order = [index for index in cheapest_first(lots) if lots[index].way != "reserved"]
 
     def _of(self, each: Sequence[float]) -> float:
         """Of all reserved lots."""
@@ -141,7 +158,7 @@ class Look:
 Decide = Callable[[Look], Sequence[int]]
 
 
-def autoscaler(policy: Policy, target: float, fleet: Fleet) -> Decide:
+def autoscaler(policy: Policy, target: float, fleet: Fleet, most: float = math.inf) -> Decide:
     """The horizontal autoscaler of Kubernetes, or of KEDA, which hands it metrics of requests.
 
     Parameters
@@ -153,6 +170,8 @@ def autoscaler(policy: Policy, target: float, fleet: Fleet) -> Decide:
         Share of what a replica serves within the promises at which that is [1].
     fleet : Fleet
         What it orders from.
+    most : float
+        It orders for so much traffic at most [1/s].
 
     Notes
     -----
@@ -170,7 +189,7 @@ def autoscaler(policy: Policy, target: float, fleet: Fleet) -> Decide:
         ratio = now / at_target if at_target else 1.0
         capacity = look.promised * ratio if at_target else look.arriving / target
         recent.append(recent[-1] if recent and at_target and abs(ratio - 1.0) <= elasticity.tolerance else capacity)
-        return fleet.wanted(max(recent))
+        return fleet.wanted(min(max(recent), most))
 
     return decide
 
@@ -229,7 +248,8 @@ def play(
     # Lots that start: when they serve, which, and how many.
     orders: list[tuple[int, int, int]] = []
     serving, rented = np.zeros((2, len(lots), hours))
-    kept, came, most = np.zeros(hours), np.zeros(hours), 0
+    kept, came = np.zeros((2, hours))
+    least, most, chips_at_once = np.array(start), np.array(start), 0
     for number, rate in enumerate(arriving):
         hour = number // steps
         for _, index, count in (order for order in orders if order[0] <= number):
@@ -268,9 +288,11 @@ def play(
         backlog = max(backlog + (rate - able) * step, 0.0)
         serving[:, hour] += up / steps
         rented[:, hour] += there / steps
-        most = max(most, int(there @ chips))
+        least, most = np.minimum(least, there), np.maximum(most, there)
+        chips_at_once = max(chips_at_once, int(there @ chips))
     shares = np.divide(kept, came, out=np.ones(hours), where=came > 0.0)
-    return Played(serving, chips @ rented, bill @ rented, shares, float(kept.sum() / came.sum()), most)
+    whole = float(kept.sum() / came.sum())
+    return Played(serving, chips @ rented, bill @ rented, shares, whole, chips_at_once, least, most)
 
 
 def _taken_back(

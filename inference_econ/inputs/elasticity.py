@@ -20,5 +20,7 @@ class Elasticity(SourcedSpec):
     """It removes no replica that it wanted within this time [s]."""
     interruptions_per_hour: float = Field(ge=0, le=60, allow_inf_nan=False)
     """Interruptions of a spot machine in an hour [1/h]."""
+    most_of_peak: float = Field(ge=1, le=1e3, allow_inf_nan=False)
+    """Capacity that an autoscaler may order, over what the busiest hour needs at its target [1]."""
     spot_share: Fraction
     """Share of the capacity that may be spot [1]."""

@@ -41,8 +41,9 @@ class FleetPage(RowsPage[DayOfFleet]):
             records,
             (
                 *("hardware", "layout", "paid"), ("lots", counts),
-                *("accelerators", "requests_per_second_kept", "dollars_per_hour"),
+                *("accelerators", "request_rate", "dollars_per_hour"),
             ),
+            kind="fleet_lot",
             notes=(
                 f"The cheapest mixture if the day is known, proven to within {100 * answer.plan.gap:.2g} %; lots: in "
                 "the emptiest and in the busiest hour.",
@@ -111,9 +112,10 @@ class FleetPage(RowsPage[DayOfFleet]):
         terms = self.answer.elasticity
         return (
             f"A replica starts in {terms.startup_seconds:g} s; the autoscaler looks every {terms.polling_seconds:g} s, "
-            f"tolerates {100 * terms.tolerance:g} %, and removes what it has not wanted for "
-            f"{terms.scale_down_seconds:g} s. A spot lot is interrupted {terms.interruptions_per_hour:g} times an "
-            f"hour; at most {100 * terms.spot_share:g} % of the capacity is spot."
+            f"tolerates {100 * terms.tolerance:g} %, removes what it has not wanted for "
+            f"{terms.scale_down_seconds:g} s, and orders at most {terms.most_of_peak:g} times what the busiest hour "
+            f"needs. A spot lot is interrupted {terms.interruptions_per_hour:g} times an hour; at most "
+            f"{100 * terms.spot_share:g} % of the capacity is spot."
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
