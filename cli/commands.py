@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import (
     assess,
+    buy,
     calibrate,
     catalog,
     claims,
@@ -80,6 +81,7 @@ COMMANDS: Sequence[Listed] = (
     Listed(recommend.recommend, "Plan", served=True, reported=True),
     Listed(load.load, "Plan", served=True, reported=True),
     Listed(disaggregate.disaggregate, "Plan", served=True, reported=True),
+    Listed(buy.buy, "Plan", served=True, reported=True),
     Listed(fleet.fleet, "Plan", served=True, reported=True),
     Listed(launch.launch, "Plan", served=True),
     Listed(report.report, "Show"),

@@ -16,7 +16,7 @@ from .parameters import NON_NEGATIVE, PROBABILITY, TIME, Name, Rates
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests
 
-_WAYS = click.Choice(["reserved", "on_demand", "spot"])
+_WAYS = click.Choice(["reserved", "on_demand", "spot", "owned"])
 
 
 @click.command(
@@ -35,7 +35,10 @@ _WAYS = click.Choice(["reserved", "on_demand", "spot"])
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
 @click.option("--stock", multiple=True, metavar="HARDWARE=N", help="GPUs that can be had at once (repeat) [no end].")
 @click.option(
-    "--pay", multiple=True, type=_WAYS, help="How machines may be paid for (repeat) [all that files have prices of]."
+    "--pay",
+    multiple=True,
+    type=_WAYS,
+    help="How machines may be paid for (repeat) [rented in all ways that files have prices of].",
 )
 @click.option(
     "--policy",

@@ -68,13 +68,20 @@ def _compared(sheet: Sheet, text: str | None) -> Sheet:
     from inference_econ.answers import buyer
 
     if text is None or "=" in text:
-        return replace(sheet, api=_api_prices(text))
+        return replace(sheet, api=api_prices(text))
     with of_option("api_prices"):
         offer = buyer.offer_by(sheet.service.setup.model, text)
     return replace(sheet, api=buyer.prices_of(offer), offer=offer)
 
 
-def _api_prices(text: str | None) -> dict[str, float] | None:
+def api_prices(text: str | None) -> dict[str, float] | None:
+    """Prices by kind of token that are typed; None if none are [USD per 1e6 tokens].
+
+    Raises
+    ------
+    InputError
+        If a part is no price of a kind.
+    """
     from inference_econ.answers.price import KINDS
 
     if text is None:

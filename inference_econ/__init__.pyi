@@ -3,6 +3,8 @@
 from ._work import allow as allow
 from .answers.assess import assess as assess
 from .answers.assessment import Assessment as Assessment
+from .answers.buy import Purchase as Purchase
+from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
 from .answers.disaggregated.answer import Disaggregation as Disaggregation

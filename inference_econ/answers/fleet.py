@@ -23,7 +23,7 @@ from inference_econ.answers.fleet_play import (
     cheapest_first,
     play,
 )
-from inference_econ.answers.lots import WAYS, Lot, Way, lots
+from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, lots
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.service_record import bounded_load, service_record
@@ -194,8 +194,8 @@ def fleet(
         What is promised.
     stock : mapping of str to int, optional
         Accelerators that can be had at once, by name of the chip [1]; without end where nothing is said.
-    ways : collection of {'reserved', 'on_demand', 'spot'}
-        How machines may be paid for.
+    ways : collection of {'reserved', 'on_demand', 'spot', 'owned'}
+        How machines may be paid for; rented in any way by default.
     policy : {'in_flight', 'rate', 'utilization'}
         What the autoscaler looks at (:func:`inference_econ.answers.fleet_play.autoscaler`).
     target : float, optional
@@ -235,7 +235,7 @@ def fleet(
     chosen = plan(offered, needed, usual, stock=room, min_replicas=min_replicas)
     constant = plan(offered, needed, usual, stock=room, min_replicas=min_replicas, constant=True)
     tell(0.7, "the day")
-    reserved = [counts[0] if lot.way == "reserved" else 0 for lot, counts in zip(offered, chosen.counts, strict=True)]
+    reserved = [counts[0] if lot.stays else 0 for lot, counts in zip(offered, chosen.counts, strict=True)]
     playing = partial(play, curve, len(day), longest_wait=targets.ttft_seconds)
     scaled = Fleet(offered, reserved, room, usual, min_replicas)
     largest = usual.most_of_peak * max(needed)
@@ -303,8 +303,8 @@ def _check(day: Sequence[float], policy: str, target: float | None, min_replicas
         raise InputError(f"target: a share above 0 and at most 1 is needed, got {target:g}", option="target")
     if min_replicas < 0 or min_replicas != int(min_replicas):
         raise InputError(f"min_replicas: a whole number from 0 on is needed, got {min_replicas}", option="min_replicas")
-    if not ways or set(ways) - set(WAYS):
-        raise InputError(f"pay: got {', '.join(ways) or 'nothing'}; allowed: {', '.join(WAYS)}", option="pay")
+    if not ways or set(ways) - set(EVERY_WAY):
+        raise InputError(f"pay: got {', '.join(ways) or 'nothing'}; allowed: {', '.join(EVERY_WAY)}", option="pay")
 
 
 def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> dict[str, int]:

@@ -95,12 +95,12 @@ def plan(
     columns, starts = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
     for index in taken:
         lot = lots[index]
-        shared = lot.way == "reserved"
+        shared = lot.stays
         first = len(set(columns.values()))
         columns |= {(index, hour): first + (0 if shared else hour) for hour in range(hours)}
     count = len(set(columns.values()))
     if hours > 1:
-        moving = [key for key in columns if lots[key[0]].way != "reserved"]
+        moving = [key for key in columns if not lots[key[0]].stays]
         starts = {key: count + number for number, key in enumerate(moving)}
     size = count + len(starts)
     bill = np.zeros(size)
@@ -131,7 +131,7 @@ def plan(
     # More than what serves the largest hour alone is never worth its price.
     upper = np.full(size, np.inf)
     for (index, hour), column in columns.items():
-        lot, busiest = lots[index], max(demand) if lots[index].way == "reserved" else demand[hour]
+        lot, busiest = lots[index], max(demand) if lots[index].stays else demand[hour]
         most = max(math.ceil(busiest / serving[index]), math.ceil(min_replicas / lot.replicas))
         upper[column] = min(most, stock.get(lot.chip, math.inf) // lot.accelerators)
     solved = milp(

@@ -65,7 +65,7 @@ def cheapest_first(lots: Sequence[Lot]) -> list[int]:
 
     def rank(place: int) -> tuple[bool, float]:
         lot = lots[place]
-        return lot.way != "reserved", lot.dollars_per_hour / lot.requests_per_second
+        return not lot.stays, lot.dollars_per_hour / lot.requests_per_second
 
     return sorted(range(len(lots)), key=rank)
 
@@ -104,7 +104,7 @@ class Fleet:
         for lot, chips, count in zip(lots, self._chips, self._reserved, strict=True):
             self._room[lot.chip] -= count * chips
         # As autoscalers of several variants do: the cheapest request first.
-        self._order = [index for index in cheapest_first(lots) if lots[index].way != "reserved"]
+        self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
     def _of(self, each: Sequence[float]) -> float:
         """Of all reserved lots."""

@@ -13,16 +13,18 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.most_traffic import most_of_one
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.together import cheapest
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, pricing
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import HourPrice, prices
 from inference_econ.serving import Loaded, Service, Services, loaded
 
-#: How a machine is paid for: all day, by the hour, or by the hour until somebody else wants it.
-Way = Literal["reserved", "on_demand", "spot"]
-WAYS: tuple[Way, ...] = get_args(Way)
-#: Prices that are paid whether a machine is used or not.
-_ALWAYS = ("reserved", prices.OWNED, "tco")
+#: How a machine is paid for: at all hours, by the hour, by the hour until somebody else wants it, or once.
+Way = Literal["reserved", "on_demand", "spot", "owned"]
+EVERY_WAY: tuple[Way, ...] = get_args(Way)
+#: Ways to rent one.
+WAYS: tuple[Way, ...] = EVERY_WAY[:3]
+#: Ways of the kinds of prices; others are by the hour.
+_WAY_OF: Mapping[str, Way] = {"reserved": "reserved", "tco": "reserved", "spot": "spot", prices.OWNED: "owned"}
 #: Loads of an instance between which its requests in flight are interpolated, over the largest that keeps promises [1].
 _LOADS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 1.0])
 
@@ -40,7 +42,7 @@ class Lot:
     replicas : int
         In a lot [1].
     way : str
-        How it is paid for, of :data:`WAYS`.
+        How it is paid for, of :data:`EVERY_WAY`.
     price : HourPrice
         Of one accelerator.
     """
@@ -55,6 +57,11 @@ class Lot:
     def setup(self) -> Setup:
         """What, on what, how."""
         return self.service.setup
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is paid for at all hours."""
+        return self.way in ("reserved", "owned")
 
     @property
     def chip(self) -> str:
@@ -172,11 +179,15 @@ def _of_service(service: Service, targets: Targets, arrival_scv: float, ways: Co
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
     """The price of a setup by how it is paid for, and what the chip's file lists of other ways, of its seller first."""
     own = setup.hour_price
-    way: Way = "reserved" if own.kind in _ALWAYS else "spot" if own.kind == "spot" else "on_demand"
+    way = _WAY_OF.get(own.kind, "on_demand")
     found: dict[Way, HourPrice] = {}
     for kind in WAYS:
         alike = f"{kind}:{own.seller}"
         price = own if kind == way else prices.of_kind(setup.hardware, alike) or prices.of_kind(setup.hardware, kind)
         if price is not None:
             found[kind] = price
+    chip = setup.hardware
+    if chip.purchase is not None and chip.watts is not None:
+        # Its idle hours are counted: whoever plans how many there are says when they have nothing to do.
+        found["owned"] = pricing.owned_price(chip, utilisation=1.0)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from inference_econ.answers.fleet import DayOfFleet
+from inference_econ.answers.lots import Lot
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances, Setup
@@ -52,10 +53,7 @@ class FleetPage(RowsPage[DayOfFleet]):
                 *caveats.warnings(self._subjects()),
             ),
             why=(
-                *(
-                    f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour, {lot.price.terms}."
-                    for lot in answer.lots
-                ),
+                *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
                 *caveats.remarks(self._subjects(), SEEN),
             ),
@@ -156,6 +154,11 @@ class FleetPage(RowsPage[DayOfFleet]):
     def setups(self) -> Sequence[Setup]:
         """Those of all chips."""
         return list({lot.chip: lot.setup for lot in self.answer.lots}.values())
+
+
+def lot_prices(lots: Iterable[Lot]) -> list[str]:
+    """What an hour of a chip costs in each way to pay for it, and who says so, in words."""
+    return [f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour, {lot.price.terms}." for lot in lots]
 
 
 #: The fleets of a day, as the legend has them.
