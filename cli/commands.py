@@ -14,6 +14,7 @@ from . import (
     compare,
     disaggregate,
     explain,
+    fits,
     fleet,
     frontier,
     gallery,
@@ -64,6 +65,7 @@ class Listed(NamedTuple):
 #: In the order of the help.
 COMMANDS: Sequence[Listed] = (
     Listed(frontier.frontier, "Ask", served=True, reported=True, in_scenarios=True),
+    Listed(fits.fits, "Ask", served=True, reported=True),
     Listed(explain.explain, "Ask", served=True, reported=True),
     Listed(intensity.intensity, "Ask", served=True, reported=True),
     Listed(assess.assess, "Ask", served=True, reported=True),

@@ -13,6 +13,8 @@ from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
+from .answers.fits import Fits as Fits
+from .answers.fits import fits as fits
 from .answers.fleet import DayOfFleet as DayOfFleet
 from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds

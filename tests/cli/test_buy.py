@@ -38,4 +38,4 @@ def test_bad_input(refused: Command, options: tuple[object, ...], message: str) 
 
 
 def test_a_model_that_nobody_offers_needs_prices(refused: Command) -> None:
-    assert "no offer is recorded of the model" in refused("buy", "gpt_oss_20b", "h100_sxm", "--tp", 1).err
+    assert "no offer is recorded of the model" in refused("buy", "qwen3_0_6b", "h100_sxm", "--tp", 1).err

@@ -32,6 +32,7 @@ QUESTIONS = {
     "recommend": "recommend llama_3_8b h100_sxm --tp 1 --request-rate 5 --ttft 500",
     "recommend --gpus": "recommend llama_3_8b h100_sxm --tp 1 --gpus 2",
     "load": "load llama_3_8b h100_sxm --tp 1 --rates 1,5",
+    "fits": "fits llama_3_8b h100_sxm --tp 1",
     "buy": "buy llama_3_8b h100_sxm --tp 1",
     "fleet": "fleet llama_3_8b h100_sxm --tp 1 --rates 5,40 --ttft 500 --target 0.8",
     "disaggregate": "disaggregate llama_3_8b h100_sxm --request-rate 5 --max-instance-gpus 1",

@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[object, ...]] = {
     "load": ("load", *SMALL, "--rates", "1,2,500", "--ttft", 500),
     "simulated": ("load", *SMALL, "--rates", "1", "--simulate"),
     "disaggregate": ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--request-rate", 20),
+    "fits": ("fits", *SMALL),
     "buy": ("buy", *SMALL),
     "fleet": ("fleet", *SMALL, "--rates", "5,40", "--ttft", 500, "--target", 0.8),
     "speculate": ("speculate", "llama_3_8b", "h100_sxm", "--eagle"),

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "what-if": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
     "implied-hour-price": ("llama_3_8b", "h100_sxm", "--output-price", "10", "--tokens-per-second", "30"),
     "implied-acceptance": ("--speedup", "2", "--draft-length", "3"),
+    "fits": ("llama_3_8b", "h100_sxm"),
     "buy": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
     "fleet": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--rates", "5,30"),
     "hour-cost": ("h100_sxm", "--purchase", "30000"),

@@ -51,6 +51,7 @@ ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "compare": (lambda: ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1), True),
     "run": (lambda: ie.run("paper/table_1"), True),
     "claims": (lambda: ie.claims("tokens_per_round"), True),
+    "fits": (lambda: ie.fits(setup(), LENGTHS, SPACE), False),
     "buy": (lambda: ie.buy([layouts()], {"someone": {"input": 0.3, "output": 0.9}}, TARGETS), True),
     "fleet": (lambda: ie.fleet([layouts()], [5.0, 30.0, 80.0], TARGETS, target=0.8), True),
     "hour_cost": (lambda: ie.hour_cost(ie.hardware("h100_sxm")), False),
