@@ -20,8 +20,8 @@ from inference_econ.report.startable import cannot_start
 from inference_econ.report.table import Table, amount, assumptions_label
 from inference_econ.serving import Service
 
-#: Traffics of a curve [1], and what is shown beyond the first and the last crossover [1].
-_POINTS, _BEYOND = 240, 5.0
+#: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
+_STEPS, _BEYOND = 12, 5.0
 
 
 class BuyPage(RowsPage[Purchase]):
@@ -74,12 +74,13 @@ class BuyPage(RowsPage[Purchase]):
         answer = self.answer
         known = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
         known += [lot.requests_per_second for lot in answer.lots]
-        rates = np.geomspace(min(known) / _BEYOND, max(known) * _BEYOND, _POINTS)
+        low, high = min(known) / _BEYOND, max(known) * _BEYOND
         names = list(answer.offers)
         shown = dict.fromkeys((names[0], names[(len(names) - 1) // 2], names[-1]))
         seconds = 3600.0 * MONTH_HOURS
         series = [
-            Series(f"API: {name}", rates.tolist(), (rates * seconds * answer.offers[name]).tolist()) for name in shown
+            Series(f"API: {name}", [low, high], [rate * seconds * answer.offers[name] for rate in (low, high)])
+            for name in shown
         ]
         # Six lines can be told apart: of each way to pay the chip whose full fleet costs the least per request.
         best = {
@@ -87,8 +88,12 @@ class BuyPage(RowsPage[Purchase]):
             for lot in sorted(answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second, reverse=True)
         }
         for lot in best.values():
-            bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates.tolist()]
-            series.append(Series(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates.tolist(), bills))
+            ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
+            further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
+            # Just behind each end a further lot begins.
+            rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
+            bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
+            series.append(Series(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
         title = f"{self.question()}\n{self.tables()[0].title}"
         return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
 

@@ -46,7 +46,7 @@ class FleetPage(RowsPage[DayOfFleet]):
             ),
             kind="fleet_lot",
             notes=(
-                f"The cheapest mixture if the day is known, proven to within {100 * answer.plan.gap:.2g} %; lots: in "
+                f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: in "
                 "the emptiest and in the busiest hour.",
                 *(f"Left out: {reason}" for reason in answer.left_out),
                 *cannot_start(self.setups()),
@@ -170,6 +170,11 @@ def _steps(label: str, values: Iterable[float]) -> Series:
     levels = [float(value) for value in values]
     x = [float(end) for hour in range(len(levels)) for end in (hour, hour + 1)]
     return Series(label, x, [value for value in levels for _ in range(2)])
+
+
+def _percent(share: float) -> str:
+    """A share with two digits; nothing where rounding of the solver is all there is."""
+    return f"{100 * share:.2g}" if share > 1e-6 else "0"
 
 
 def _range(counts: Sequence[int]) -> str:
