@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from . import market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import Name
 from .price import api_prices as typed_prices
+
+if TYPE_CHECKING:
+    from inference_econ.answers.candidates import Candidate
 
 #: Chips that are compared where none is named.
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
@@ -64,7 +67,8 @@ def buy(
     named = tuple(dict.fromkeys(chips)) or _USUAL
     choices["price"] = prices.of_chips(choices["price"], named)
     with show.progress_bar(quiet=output.quiet):
-        offers, failures = [], []
+        offers: list[Candidate] = []
+        failures: list[InputError | NothingFitsError] = []
         for chip in named:
             try:
                 offers += market.candidates({**choices, "hardware": chip, "together": True}, requests, chip)

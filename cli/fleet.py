@@ -23,7 +23,7 @@ _WAYS = click.Choice(["reserved", "on_demand", "spot", "owned"])
     cls=Command,
     epilog=example(
         "inference-econ fleet llama_3_8b h100_sxm --rates 5,3,8,20,30,12 --ttft 500 --tpot 30",
-        "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --traffic day.yaml --tpot 40",
+        "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --rates 5,3,8,20,30,12 --tpot 40",
     ),
 )
 @options.subject

@@ -235,7 +235,7 @@ def play(
     elasticity, lots = fleet.elasticity, fleet.lots
     steps = math.ceil(3600.0 / elasticity.polling_seconds)
     step = 3600.0 / steps
-    arriving = rates((np.arange(hours * steps) + 0.5) * step)
+    arriving = rates(np.asarray((np.arange(hours * steps) + 0.5) * step, dtype=float))
     served, full, chips, bill = (
         np.array([getattr(lot, name) for lot in lots])
         for name in ("requests_per_second", "most_requests_per_second", "accelerators", "dollars_per_hour")
