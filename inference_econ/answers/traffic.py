@@ -196,7 +196,8 @@ class TraceProfile(RecordedRows):
                 f"{self.origin}: says no times of arrival on one clock, and cannot be played again; fit a traffic to "
                 "its lengths with 'inference-econ traffic FILE -o mine.yaml', and give --traffic mine.yaml"
             )
-        gaps = np.diff(self.times, prepend=self.times[0])
+        # Before the first one as long as on average, so that the rate of all is that of the trace.
+        gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))
         isl, osl, cached = (tuple(map(float, self.first[:, column])) for column in range(3))
         spec = TrafficSpec.build(
             {

@@ -156,7 +156,7 @@ def test_a_trace_is_played_as_it_came(written: Written) -> None:
     rate = replay.arrivals.rate
     assert rate is not None
     seen = play.rehearse(one, rate, arrivals=arrivals_of(replay, 1.0))
-    crowd = seen.ttft[seen.arrival == 240.0]
+    crowd = seen.ttft[np.isclose(seen.arrival, np.median(seen.arrival))]
     assert crowd.size > 30
     assert crowd.max() > 4 * crowd.min()
     assert is_unproven(one, loaded(one, rate, arrivals=calmest(replay, 1.0)))
