@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.state import OF_SERIES, State
-from inference_econ.inputs import SAID_BY_TRAFFIC
+from inference_econ.inputs.options import SAID_BY_TRAFFIC
 
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
