@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from zlib import crc32
 
@@ -48,7 +47,7 @@ class StackDistances:
         self.most, self.below, self.uses = most, _HASHES, 0
         #: Uses that were followed, those that found their block, and by the blocks that room was needed for.
         self.followed, self.hits = 0.0, 0.0
-        self.rooms: Counter[int] = Counter()
+        self.rooms: dict[int, float] = {}
         self._last: dict[Hashable, int] = {}
         self._tree = [0] * (2 * most + 1)
         self._end = 0
@@ -66,7 +65,8 @@ class StackDistances:
             if block not in last:
                 break
             known += 1
-            self.rooms[round(weight * (len(last) - self._before(last[block])))] += weight
+            room = round(weight * (len(last) - self._before(last[block])))
+            self.rooms[room] = self.rooms.get(room, 0.0) + weight
         self.hits += weight * known
         for block in reversed(chosen):
             self._place(block)
