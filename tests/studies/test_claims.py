@@ -36,6 +36,7 @@ def _ours(name: str) -> dict[str, float]:
     return {str(basis): value for basis, value in claims(name)[name].ours.items()}
 
 
+@pytest.mark.long
 def test_the_page_of_the_documents_is_what_is_computed_now(ledger: Ledger) -> None:
     page = Path(__file__).parents[2] / "docs" / "evidence" / "claims.md"
     assert page.read_text(encoding="utf-8") == ClaimsPage(ledger).markdown(), (
