@@ -95,9 +95,9 @@ class DayOfFleet(RecordedRows):
             "runs": self.run_records(),
             "policy": self.policy,
             "target_share": self.target,
-            "scaling_seconds": {
-                "polling": self.elasticity.polling_seconds,
-                "scale_down": self.elasticity.scale_down_seconds,
+            "autoscaler": {
+                "polling_seconds": self.elasticity.polling_seconds,
+                "scale_down_seconds": self.elasticity.scale_down_seconds,
             },
             "proven_gap": self.plan.gap,
             "saved_by_knowing": self.saved_by_knowing,

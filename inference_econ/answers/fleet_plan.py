@@ -10,13 +10,15 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.lots import Lot
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Elasticity
 
 #: What a day may cost more than the cheapest one, as far as is proven [1].
 _GAP = 5e-3
 #: Longest search for the proof [s].
 _SECONDS = 6.0
+#: What the solver says when it has none left, and nothing found.
+_OUT_OF_TIME = 1
 
 
 class Plan(NamedTuple):
@@ -75,6 +77,8 @@ def plan(
 
     Raises
     ------
+    InputError
+        If the solver finds nothing in its time.
     NothingFitsError
         If the stock is not enough, with what it serves.
 
@@ -141,8 +145,10 @@ def plan(
         constraints=LinearConstraint(matrix, np.array(least)),
         options={"time_limit": _SECONDS, "mip_rel_gap": _GAP},
     )
+    if solved.x is None and solved.status == _OUT_OF_TIME:
+        raise InputError(f"no mixture was found in {_SECONDS:g} s; name fewer chips or hours", option="rates")
     if solved.x is None:
-        raise NothingFitsError(_too_few(lots, serving, demand, stock))
+        raise NothingFitsError(_too_few(lots, serving, float(max(demand)), stock, elasticity, min_replicas))
     counts = np.zeros((len(lots), hours), dtype=int)
     for key, column in columns.items():
         counts[key] = round(solved.x[column])
@@ -163,15 +169,34 @@ def _is_dominated(index: int, lots: Sequence[Lot], serving: Sequence[float], sto
     )
 
 
-def _too_few(lots: Sequence[Lot], serving: Sequence[float], demand: Array, stock: Mapping[str, int]) -> str:
-    """That the stock is not enough, and for how much it would be."""
-    carried = 0.0
+def _too_few(
+    lots: Sequence[Lot],
+    serving: Sequence[float],
+    demand: float,
+    stock: Mapping[str, int],
+    elasticity: Elasticity,
+    min_replicas: int,
+) -> str:
+    """Which of the bounds leaves nothing, and what would do."""
+    if all(lot.way == "spot" for lot in lots) and elasticity.spot_share < 1.0:
+        return (
+            f"only spot machines are allowed, and at most {100 * elasticity.spot_share:g} % of the capacity may be "
+            "spot: allow another way to pay (--pay), or --spot-share 1"
+        )
+    carried, replicas = 0.0, 0
     for chip, chips in stock.items():
-        own = [(lot, served) for lot, served in zip(lots, serving, strict=True) if lot.chip == chip]
-        carried += max((chips // lot.accelerators * served for lot, served in own), default=0.0)
+        own = [
+            (chips // lot.accelerators, lot, served)
+            for lot, served in zip(lots, serving, strict=True)
+            if lot.chip == chip
+        ]
+        carried += max((count * served for count, _, served in own), default=0.0)
+        replicas += max((count * lot.replicas for count, lot, _ in own), default=0)
     listed = ", ".join(f"{chips} {chip}" for chip, chips in stock.items())
+    if replicas < min_replicas and carried >= demand:
+        return f"the stock of {listed} has room for {replicas} replicas, fewer than --min-replicas {min_replicas}"
     return (
-        f"the stock of {listed} serves about {carried:.3g} requests/s within the SLOs, and {demand.max():.3g} come in "
-        "the busiest hour (at most a share may be spot: --spot-share); raise --stock, add chips with --on, or relax "
-        "the SLOs"
+        f"the stock of {listed} serves about {carried:.3g} requests/s within the SLOs, and {demand:.3g} come in the "
+        "busiest hour (at most a share may be spot: --spot-share); raise --stock, add chips with --on, or relax the "
+        "SLOs"
     )

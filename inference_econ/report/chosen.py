@@ -196,7 +196,7 @@ def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
     """Replicas of one lot of a mixture under the load that they carry, and how an autoscaler changes their number."""
     record = saved.record
     lot = _one(record["lots"], number, saved.origin)
-    told, seconds, part = lot["scaling"], record["scaling_seconds"], lot["replicas"]
+    told, seconds, part = lot["scaling"], record["autoscaler"], lot["replicas"]
     if not told["most"]:
         raise InputError(
             f"{saved.origin}: the autoscaled fleet has no replica of choice {number or 1}", option="choice"
@@ -207,8 +207,8 @@ def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
         "in_flight" if record["policy"] == "in_flight" else "rate",
         _finite(told["per_replica"]),
         _finite(told["held_before"]),
-        _finite(seconds["polling"]),
-        _finite(seconds["scale_down"]),
+        _finite(seconds["polling_seconds"]),
+        _finite(seconds["scale_down_seconds"]),
         _finite(lot["dollars_per_hour"]) / part,
         str(lot["paid"]),
     )

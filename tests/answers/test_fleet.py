@@ -84,6 +84,10 @@ def test_stock_replicas_and_spot_are_bounds(offered: Sequence[Lot]) -> None:
     assert (plan(offered, [40.0] * 4, CALM, stock={chip: 6}).counts.sum(axis=0) <= 6).all()
     with pytest.raises(NothingFitsError, match=r"the stock of 2 NVIDIA H100 .* serves about .* and 90 come in"):
         plan(offered, [90.0] * 4, CALM, stock={chip: 2})
+    with pytest.raises(NothingFitsError, match=r"has room for 8 replicas, fewer than --min-replicas 9"):
+        plan(offered, [40.0] * 4, CALM, stock={chip: 8}, min_replicas=9)
+    with pytest.raises(NothingFitsError, match=r"only spot machines are allowed, and at most 50 % .*--spot-share 1"):
+        plan([lot for lot in offered if lot.way == "spot"], [40.0] * 4, CALM, stock={})
 
 
 def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) -> None:
