@@ -59,11 +59,7 @@ def buy(
     """
     from inference_econ.answers.buy import MONTHLY, buy
 
-    requests, targets = options.requests(choices), options.targets(choices)
-    if any_speed and targets.given:
-        raise InputError(
-            f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out", option="any_speed"
-        )
+    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     named = tuple(dict.fromkeys(chips)) or _USUAL
     choices["price"] = prices.of_chips(choices["price"], named)
     with show.progress_bar(quiet=output.quiet):
@@ -82,7 +78,7 @@ def buy(
         answered = buy(
             offers,
             _offers(api_prices, choices["model"]),
-            targets if any_speed or targets.given else None,
+            targets,
             ways=choices["pay"] or MONTHLY,
             arrival_scv=choices["arrival_scv"],
         )

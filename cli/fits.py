@@ -17,11 +17,11 @@ from .parameters import COUNT
 )
 @options.subject
 @options.lengths
-@click.option("--slots", type=COUNT, default=1, show_default=True, help="Requests that must fit at a time.")
+@click.option("--concurrency", type=COUNT, default=1, show_default=True, help="Requests that must fit at a time.")
 @options.options("token_budget", "usable_memory")
 @options.layout
 @options.output
-def fits(slots: int, output: options.Output, **choices: Any) -> None:
+def fits(concurrency: int, output: options.Output, **choices: Any) -> None:
     """Whether a model fits a chip: exit code 0 or 1, the GPUs it takes, slots, and the longest request.
 
     Instances of one machine are tried, or those of --instance-gpus and degrees. MODEL and HARDWARE as in 'frontier'.
@@ -29,5 +29,5 @@ def fits(slots: int, output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.fits import fits
 
     with show.progress_bar(quiet=output.quiet):
-        found = fits(options.setup(choices), options.requests(choices), options.space(choices), slots=slots)
+        found = fits(options.setup(choices), options.requests(choices), options.space(choices), concurrency=concurrency)
     show.answer(found, output)

@@ -45,17 +45,13 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
     """
     from inference_econ.answers.price import price
 
-    requests, targets = options.requests(choices), options.targets(choices)
-    if any_speed and targets.given:
-        raise InputError(
-            f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out", option="any_speed"
-        )
+    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     layouts = market.candidates(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
             options.request_rate(choices, requests),
-            targets=targets if any_speed or targets.given else None,
+            targets=targets,
             replicas=choices["replicas"],
             arrival_scv=choices["arrival_scv"],
             progress=progress,

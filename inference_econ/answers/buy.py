@@ -13,7 +13,6 @@ from inference_econ.answers.likely import Likely, chance_below, of_throughput
 from inference_econ.answers.lots import Lot, Way, lots
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import RecordedRows, targets_record
-from inference_econ.answers.service_record import bounded_load, service_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import natural_rate
 from inference_econ.errors import InputError
@@ -120,16 +119,7 @@ class Purchase(RecordedRows):
                 {"offer": name, "dollars_per_request": dollars, **self._in_tokens(dollars)}
                 for name, dollars in self.offers.items()
             ],
-            "lots": [
-                {
-                    **service_record(lot.service, lot.replicas, lot.load),
-                    **bounded_load(lot.service, lot.load, lot.replicas, self.targets),
-                    "paid": lot.way,
-                    "dollars_per_accelerator_hour": lot.price.dollars,
-                    "dollars_per_hour": lot.dollars_per_hour,
-                }
-                for lot in self.lots
-            ],
+            "lots": [lot.record(self.targets) for lot in self.lots],
             "crossovers": self.records(),
             **({"left_out": list(self.left_out)} if self.left_out else {}),
         }

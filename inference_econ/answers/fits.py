@@ -86,7 +86,7 @@ class Fits(RecordedRows):
         ]
 
 
-def fits(setup: Setup, requests: Requests, space: Space | None = None, *, slots: int = 1) -> Fits:
+def fits(setup: Setup, requests: Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
     """Whether a model fits a chip, by size of instance: a view of the one check of capacity.
 
     Parameters
@@ -97,7 +97,7 @@ def fits(setup: Setup, requests: Requests, space: Space | None = None, *, slots:
         Lengths of requests.
     space : Space, optional
         Which instances are tried; those of one machine by default.
-    slots : int
+    concurrency : int
         Requests that must fit at a time [1].
 
     Returns
@@ -128,7 +128,7 @@ def fits(setup: Setup, requests: Requests, space: Space | None = None, *, slots:
         if best is None or service.slots > best.service.slots:
             held[service.accelerators] = _fit(service)
     longest = requests.isl.longest + requests.osl.longest
-    kept = [fit for fit in held.values() if fit.largest_context >= longest and fit.service.slots >= slots]
+    kept = [fit for fit in held.values() if fit.largest_context >= longest and fit.service.slots >= concurrency]
     if not kept:
         best = max(held.values(), key=lambda fit: (fit.largest_context >= longest, fit.service.slots))
         chips = f"{best.service.accelerators} x {setup.hardware.name}"
@@ -137,7 +137,7 @@ def fits(setup: Setup, requests: Requests, space: Space | None = None, *, slots:
                 f"a request of {longest:,.0f} tokens does not fit: {chips} hold {best.largest_context:,} at most"
             )
         raise NothingFitsError(
-            f"{slots} requests at a time do not fit: {chips} hold {best.service.slots:,.0f} of "
+            f"{concurrency} requests at a time do not fit: {chips} hold {best.service.slots:,.0f} of "
             f"{requests.mean_context:,.0f} tokens on average"
         )
     return Fits(tuple(sorted(kept, key=lambda fit: fit.service.accelerators)), requests)

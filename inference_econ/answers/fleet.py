@@ -26,7 +26,6 @@ from inference_econ.answers.fleet_play import (
 from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, lots
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import RecordedRows, targets_record
-from inference_econ.answers.service_record import bounded_load, service_record
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
@@ -125,15 +124,7 @@ class DayOfFleet(RecordedRows):
     def lot_records(self) -> list[dict[str, Any]]:
         """Return one record per lot of the mixture."""
         return [
-            {
-                **service_record(lot.service, lot.replicas, lot.load),
-                **bounded_load(lot.service, lot.load, lot.replicas, self.targets),
-                "paid": lot.way,
-                "dollars_per_accelerator_hour": lot.price.dollars,
-                "dollars_per_hour": lot.dollars_per_hour,
-                "lots_by_hour": [int(count) for count in counts],
-                "scaling": scaling,
-            }
+            {**lot.record(self.targets), "lots_by_hour": counts.tolist(), "scaling": scaling}
             for lot, counts, scaling in zip(self.lots, self.plan.counts, self._scaling(), strict=True)
         ]
 

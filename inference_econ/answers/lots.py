@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.most_traffic import most_of_one
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.service_record import bounded_load, service_record
 from inference_econ.answers.together import cheapest
 from inference_econ.engine import Setup, pricing
 from inference_econ.errors import NothingFitsError
@@ -98,6 +99,16 @@ class Lot:
         full = max(self.most_requests_per_second / self.requests_per_second, 1.0 + 1e-9)
         slots = max(self.service.slots, self.load.in_flight)
         return self.replicas * np.interp(shares, (0.0, *_LOADS, full), (0.0, *states, self.load.in_flight, slots))
+
+    def record(self, targets: Targets) -> dict[str, Any]:
+        """Return it under its load as plain data, with what is promised among its latencies."""
+        return {
+            **service_record(self.service, self.replicas, self.load),
+            **bounded_load(self.service, self.load, self.replicas, targets),
+            "paid": self.way,
+            "dollars_per_accelerator_hour": self.price.dollars,
+            "dollars_per_hour": self.dollars_per_hour,
+        }
 
 
 def lots(

@@ -52,7 +52,7 @@ def test_a_chip_without_a_price_is_asked_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requests", "slots", "message"),
+    ("requests", "concurrency", "message"),
     [
         (
             ie.Requests(isl=2000, osl=500),
@@ -62,6 +62,6 @@ def test_a_chip_without_a_price_is_asked_all_the_same() -> None:
         (ie.Requests(isl=131_000, osl=500), 1, r"a request of 131,500 tokens does not fit: .* hold 131,072 at most"),
     ],
 )
-def test_what_does_not_fit_is_said(requests: ie.Requests, slots: int, message: str) -> None:
+def test_what_does_not_fit_is_said(requests: ie.Requests, concurrency: int, message: str) -> None:
     with pytest.raises(NothingFitsError, match=message):
-        fits(_setup(), requests, slots=slots)
+        fits(_setup(), requests, concurrency=concurrency)
