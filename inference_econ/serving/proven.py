@@ -14,7 +14,7 @@ from inference_econ import _work
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Gamma, Recorded
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Changing, Gamma, Recorded
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -37,6 +37,8 @@ _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 _PLAYED = 6
 #: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
 _MOST_CROWDS = 4.0
+#: So many times as many where their rate follows a curve, whose crowds are those of its intervals [1].
+_OF_A_CURVE = 2.0
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
@@ -136,6 +138,8 @@ def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
 
 def _crowds(arrivals: Arrivals) -> float:
     """How many times as many requests are played as of Poisson arrivals [1]."""
+    if isinstance(arrivals, Changing):
+        return _OF_A_CURVE
     return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
