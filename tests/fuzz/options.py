@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "buy": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
     "fleet": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--rates", "5,30"),
     "hour-cost": ("h100_sxm", "--purchase", "30000"),
-    "fields": (), "hardware": (), "models": (), "scenarios": (), "assumptions": (), "engines": (),
+    "fields": (), "hardware": (), "models": (), "scenarios": (), "assumptions": (), "engines": (), "traffic": (),
     "schema": ("traffic",),
     "validate": ("memory",),
     "import-model": ("none.json",),
