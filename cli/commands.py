@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import (
     assess,
+    buy,
     calibrate,
     catalog,
     claims,
     compare,
     disaggregate,
     explain,
+    fits,
+    fleet,
     frontier,
     gallery,
     hour_cost,
@@ -34,6 +37,7 @@ from . import (
     serve,
     speculate,
     sweep,
+    traffic,
     uncertainty,
     validate,
     what_if,
@@ -61,6 +65,7 @@ class Listed(NamedTuple):
 #: In the order of the help.
 COMMANDS: Sequence[Listed] = (
     Listed(frontier.frontier, "Ask", served=True, reported=True, in_scenarios=True),
+    Listed(fits.fits, "Ask", served=True, reported=True),
     Listed(explain.explain, "Ask", served=True, reported=True),
     Listed(intensity.intensity, "Ask", served=True, reported=True),
     Listed(assess.assess, "Ask", served=True, reported=True),
@@ -78,6 +83,8 @@ COMMANDS: Sequence[Listed] = (
     Listed(recommend.recommend, "Plan", served=True, reported=True),
     Listed(load.load, "Plan", served=True, reported=True),
     Listed(disaggregate.disaggregate, "Plan", served=True, reported=True),
+    Listed(buy.buy, "Plan", served=True, reported=True),
+    Listed(fleet.fleet, "Plan", served=True, reported=True),
     Listed(launch.launch, "Plan", served=True),
     Listed(report.report, "Show"),
     Listed(serve.serve, "Show"),
@@ -97,6 +104,7 @@ COMMANDS: Sequence[Listed] = (
     Listed(catalog.models, "Catalogue", served=True),
     Listed(offers.offers, "Catalogue"),
     Listed(catalog.scenarios, "Catalogue", served=True),
+    Listed(traffic.traffic, "Catalogue", served=True),
     Listed(catalog.assumptions, "Catalogue", served=True),
     Listed(catalog.engines, "Catalogue", served=True),
     Listed(catalog.schema, "Catalogue"),

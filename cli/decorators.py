@@ -60,6 +60,7 @@ _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "scv": {"type": Number(min=0, max=1000)},
     "switch": {},
     "tpot": {"type": TPOT},
+    "traffic": {"type": Name("traffic")},
     "ttft": {"type": TTFT},
     "watts": {"type": WATTS},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},

@@ -109,6 +109,9 @@ promises = apply(latencies, option("confidence"))
 #: What an engine is told about its batches; see :func:`offer`.
 scheduler = options("slots", "token_budget", "usable_memory")
 
+#: A recorded traffic, played as it came.
+trace = option("trace")
+
 rent = option("rent")
 
 #: What there is to serve with, instead of a traffic; see :func:`given_means`.
@@ -258,8 +261,24 @@ def targets(choices: Choices) -> Targets:
     return Targets(**named)
 
 
+def usual_targets(choices: Choices, *, any_speed: bool) -> Targets | None:
+    """The promises that are given, or none with ``--any-speed``; None for the usual speed of the model.
+
+    Raises
+    ------
+    InputError
+        If both are given.
+    """
+    given = targets(choices)
+    if any_speed and given.given:
+        raise InputError(
+            f"--any-speed promises nothing, which contradicts {given.text}; leave one of them out", option="any_speed"
+        )
+    return given if any_speed or given.given else None
+
+
 def request_rate(choices: Choices, requests: Requests) -> float | None:
-    """Requests per second of the whole traffic [1/s]; None if none is given.
+    """Requests per second of the whole traffic [1/s]: as given, else as the traffic has it; None if neither says it.
 
     Raises
     ------
@@ -268,7 +287,8 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     """
     rate: float | None = choices["request_rate"]
     if choices["throughput"] is None:
-        return rate
+        own = None if requests.arrivals is None else requests.arrivals.rate
+        return own if rate is None else rate
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)

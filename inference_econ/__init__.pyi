@@ -3,6 +3,8 @@
 from ._work import allow as allow
 from .answers.assess import assess as assess
 from .answers.assessment import Assessment as Assessment
+from .answers.buy import Purchase as Purchase
+from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
 from .answers.disaggregated.answer import Disaggregation as Disaggregation
@@ -11,6 +13,10 @@ from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
+from .answers.fits import Fits as Fits
+from .answers.fits import fits as fits
+from .answers.fleet import DayOfFleet as DayOfFleet
+from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.hour_cost import hour_cost as hour_cost
@@ -37,6 +43,8 @@ from .answers.serving_frontier import ServiceFrontier as ServiceFrontier
 from .answers.serving_frontier import ServicePoint as ServicePoint
 from .answers.serving_frontier import frontier as frontier
 from .answers.speculate import speculate as speculate
+from .answers.traffic import TraceProfile as TraceProfile
+from .answers.traffic import trace as trace
 from .calibration.calibrate import Calibrated as Calibrated
 from .calibration.calibrate import calibrate as calibrate
 from .calibration.measurements import MeasuredServer as MeasuredServer
@@ -58,6 +66,7 @@ from .inputs.catalog import hardware as hardware
 from .inputs.catalog import model as model
 from .inputs.catalog import names as names
 from .inputs.catalog import scenario as scenario
+from .inputs.catalog import traffic as traffic
 from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.infer_asks import ObservedOffer as ObservedOffer
 from .inputs.model import ModelSpec as ModelSpec
@@ -68,6 +77,7 @@ from .inputs.source import Source as Source
 from .inputs.traffic import Length as Length
 from .inputs.traffic import Requests as Requests
 from .inputs.traffic import Traffic as Traffic
+from .inputs.traffic import TrafficSpec as TrafficSpec
 from .report.gallery import reproduce as reproduce
 from .report.saved import SavedAnswer as SavedAnswer
 from .report.saved import load_answer as load_answer

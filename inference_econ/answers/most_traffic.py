@@ -29,7 +29,7 @@ from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
 from inference_econ.engine import chip_power
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
-from inference_econ.serving import Gamma, Service, Services, is_unproven, loaded, served
+from inference_econ.serving import Service, Services, arrivals_of, calmest, is_unproven, loaded, served
 
 #: Halvings of the range between a rate that is kept and one that is not [1].
 _HALVINGS = 20
@@ -109,6 +109,7 @@ def most_traffic(
     keep the best rate found for its size.
     """
     candidates = as_candidates(offers)
+    arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
     failures, choices = list[Exception](), list[AnyChoice]()
     try:
         both = [candidate.services for candidate in candidates if candidate.pools is None]
@@ -181,10 +182,25 @@ def _together(
     return carrying
 
 
+def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Choice | None:
+    """One instance under the largest load that keeps some promises; None if not even a small one does.
+
+    Parameters
+    ----------
+    service : Service
+        The instance.
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    """
+    choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
+    return None if choice is None else _played(choice, targets, arrival_scv)
+
+
 def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
     """Whether an instance keeps the promises under some load."""
-    choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
-    return choice is not None and _played(choice, targets, arrival_scv) is not None
+    return most_of_one(service, targets, arrival_scv) is not None
 
 
 def _rank(choice: AnyChoice) -> tuple[float, float]:
@@ -202,7 +218,8 @@ def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | No
     """
     if not is_unproven(choice.service, choice.load):
         return choice
-    load, most = served(choice.service, Gamma(arrival_scv)), choice.load.requests_per_second
+    load = served(choice.service, arrivals_of(choice.service.requests, arrival_scv))
+    most = choice.load.requests_per_second
     promised = targets.predicted(choice.service)
 
     @cache
@@ -267,7 +284,7 @@ def _fullest(
     """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
 
     def broken(rate: float) -> str | None:
-        return targets.broken(loaded(service, rate / replicas, arrivals=Gamma(arrival_scv)))
+        return targets.broken(loaded(service, rate / replicas, arrivals=calmest(service.requests, arrival_scv)))
 
     low, high = least, most
     if least > 0.0 and broken(least) is not None:
@@ -280,7 +297,7 @@ def _fullest(
             low, high = (middle, high) if broken(middle) is None else (low, middle)
     if low <= least * (1.0 + 1e-6):
         return None
-    load = loaded(service, low / replicas, arrivals=Gamma(arrival_scv))
+    load = loaded(service, low / replicas, arrivals=calmest(service.requests, arrival_scv))
     bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
     return Choice(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
 

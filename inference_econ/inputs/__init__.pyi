@@ -15,6 +15,7 @@ from . import profiles as profiles
 from . import schemas as schemas
 from . import spellings as spellings
 from . import starting as starting
+from . import traces as traces
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
 from .asks import AssessAsk as AssessAsk
@@ -92,6 +93,7 @@ from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import check_dtype as check_dtype
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
+from .elasticity import Elasticity as Elasticity
 from .engine_capacity import divided as divided
 from .engine_capacity import with_engine as with_engine
 from .engine_launch import EngineLaunch as EngineLaunch
@@ -198,9 +200,13 @@ from .sweep_asks import point_settings as point_settings
 from .sweep_asks import written as written
 from .text_file import read_text as read_text
 from .tier import TierSpec as TierSpec
+from .traffic import Arrivals as Arrivals
 from .traffic import Length as Length
+from .traffic import Lengths as Lengths
 from .traffic import Requests as Requests
+from .traffic import Reuse as Reuse
 from .traffic import Traffic as Traffic
+from .traffic import TrafficSpec as TrafficSpec
 from .uncertain_asks import PROFILE as PROFILE
 from .uncertain_asks import UncertainSeries as UncertainSeries
 from .uncertain_asks import UncertaintyAsk as UncertaintyAsk

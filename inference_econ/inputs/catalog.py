@@ -24,7 +24,8 @@ from inference_econ.inputs.places import files as files
 from inference_econ.inputs.places import folder as folder
 from inference_econ.inputs.places import names as names
 from inference_econ.inputs.places import part_names as part_names
-from inference_econ.inputs.scope import files_allowed, is_uncopied, text_of
+from inference_econ.inputs.scope import files_allowed as files_allowed
+from inference_econ.inputs.scope import is_uncopied, text_of
 from inference_econ.inputs.scope import names_only as names_only
 from inference_econ.inputs.scope import uncopied as uncopied
 from inference_econ.inputs.what_if import parsed_value
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.elasticity import Elasticity
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.tier import TierSpec
+    from inference_econ.inputs.traffic import TrafficSpec
 
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
@@ -55,6 +58,7 @@ _SINGULAR = {
     "scenarios": "scenario",
     "assumptions": "assumptions",
     "engines": "engine",
+    "traffic": "traffic",
 }
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
 _FILES: tuple[tuple[str, Part], ...] = (
@@ -99,7 +103,7 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
 
     known = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in known else Path(name)
-    if not (name in known or files_allowed()) or not _is_file(path):
+    if not (name in known or files_allowed()) or not is_file(path):
         raise InputError(f"unknown {word} {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
     return cls.from_document(_yaml.read(path))
 
@@ -120,6 +124,15 @@ def power() -> PowerSpec:
     from inference_econ.inputs.power import PowerSpec
 
     return PowerSpec.from_document(_yaml.read(folder("assumptions") / "power" / "usual.yaml"))
+
+
+@cache
+def elasticity() -> Elasticity:
+    """How replicas come and go, where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.elasticity import Elasticity
+
+    return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:
@@ -165,7 +178,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         return None
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        if not _is_file(path):
+        if not is_file(path):
             raise InputError(f"{name}: no such file")
         return path
     if name in names(kind):
@@ -174,12 +187,13 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
-    return path if _is_file(path) else None
+    return path if is_file(path) else None
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path | str) -> bool:
+    """Whether there is a file that is called so."""
     try:
-        return path.is_file()
+        return Path(path).is_file()
     except OSError:  # a name too long for any file
         return False
 
@@ -338,6 +352,13 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     from inference_econ.inputs.engines import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
+
+
+def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
+    """Read a traffic by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.inputs.traffic import TrafficSpec
+
+    return _load(TrafficSpec, "traffic", name, tuple(changes))
 
 
 @cache

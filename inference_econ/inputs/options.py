@@ -15,7 +15,7 @@ from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 Kind = Literal[
     "assumptions", "confidence", "count", "degree", "draft", "e2e", "engines", "file", "flag", "format", "grid",
     "lengths", "mix", "model", "non_negative", "percentile", "positive", "price", "probabilities", "recomputed",
-    "redundancy", "rent", "scv", "switch", "tpot", "ttft", "watts", "what_ifs",
+    "redundancy", "rent", "scv", "switch", "tpot", "traffic", "ttft", "watts", "what_ifs",
 ]  # fmt: skip
 
 
@@ -63,6 +63,10 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
             "Of services: prompt tokens in the prefix cache.", counted="services", number=True),
         Option("shared_prefix", "non_negative",
             "Of services: tokens that all prompts begin with.", counted="services", number=True),
+        Option("traffic", "traffic",
+            "Arrivals, lengths and reuse of a service, in place of --isl, --osl, --cached and --arrival-scv: a name of "
+            "'inference-econ traffic', or a file.", counted="services"),
+        Option("trace", "file", "The same as somebody recorded it, played again: a file of 'inference-econ traffic'."),
         Option("request_rate", "positive", "Requests/s in all [80 % of what an instance carries]."),
         Option("throughput", "positive", "The same as output tokens per second."),
         Option("max_tokens_per_second", "positive",
@@ -166,6 +170,8 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
 # fmt: on
 #: All of them, by name.
 OPTIONS: Mapping[str, Option] = {option.name: option for group in GROUPS.values() for option in group}
+#: Options whose values a traffic says, too.
+SAID_BY_TRAFFIC = ("context", "isl", "osl", "cached", "shared_prefix")
 #: Fields of specifications that options of their own set, by option.
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
 

@@ -10,10 +10,20 @@ from typing import Literal, NamedTuple, get_args
 from inference_econ.errors import InputError
 from inference_econ.inputs import plugins
 
-Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
+Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines", "traffic"]
 #: Folders inside of ``assumptions`` whose files are parts of assumptions.
 Part = Literal[
-    "collectives", "generations", "kernels", "levels", "ownership", "power", "priors", "products", "scores", "tiers"
+    "collectives",
+    "elasticity",
+    "generations",
+    "kernels",
+    "levels",
+    "ownership",
+    "power",
+    "priors",
+    "products",
+    "scores",
+    "tiers",
 ]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -41,7 +51,7 @@ def folder(kind: Kind) -> Path:
     InputError
         If neither has it.
     """
-    below = {"assumptions": "scenarios/assumptions", "engines": "scenarios/engines"}.get(kind, kind)
+    below = f"scenarios/{kind}" if kind in ("assumptions", "engines", "traffic") else kind
     installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
     if installed.is_dir():
         return installed
@@ -72,7 +82,7 @@ def files(kind: Kind) -> Mapping[str, Path]:
         If a plug-in has a name that there is already.
     """
     hidden = {
-        "scenarios": ("assumptions/", "engines/", "measured/"),
+        "scenarios": ("assumptions/", "engines/", "measured/", "traffic/"),
         "assumptions": tuple(f"{part}/" for part in get_args(Part)),
         "engines": ("launch/", "options/", "recipes/"),
     }.get(kind, ())

@@ -14,14 +14,14 @@ from inference_econ.inputs.engines import EngineSpec
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.inputs.traffic import Traffic
+from inference_econ.inputs.traffic import TrafficSpec
 
 #: Roles of reStructuredText, which a page of Markdown does not know.
 _MARKUP = re.compile(r":\w+:`([^`]+)`")
 _KINDS: dict[str, type[Spec]] = {
     "hardware": HardwareSpec,
     "model": ModelSpec,
-    "traffic": Traffic,
+    "traffic": TrafficSpec,
     "assumptions": Assumptions,
     "scenario": Scenario,
     "engine": EngineSpec,

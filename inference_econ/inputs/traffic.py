@@ -1,16 +1,18 @@
-"""What is asked of a server: lengths of prompts and answers, and how much of it there is."""
+"""What is asked of a server: when requests arrive, how long they are, what they repeat, and how much of it there is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, model_validator
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs._base import Spec
+from inference_econ.inputs._base import Count, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._spec import TAG
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
 _LONGEST, _MOST_VARIED = 1e9, 100.0
@@ -208,6 +210,149 @@ def _length(given: object, info: ValidationInfo) -> Length:
         raise InputError(f"{info.field_name}: {error}") from error
 
 
+#: A column of numbers, one for each row of a table.
+Column = Annotated[
+    tuple[Annotated[int | float, Field(ge=0, le=_LONGEST, allow_inf_nan=False)], ...], Field(strict=False)
+]
+Share = Annotated[int | float, Field(ge=0, le=1)]
+#: How far shares that add up to 1 may be off after rounding [1].
+_ROUNDED = 1e-4
+
+
+class Arrivals(Spec):
+    """When requests arrive: gaps of a gamma law, at a rate that may follow the hours of a day.
+
+    Examples
+    --------
+    >>> Arrivals(scv=1, rates=(1.0, 3.0), interval=3600.0).rate
+    2.0
+    """
+
+    scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
+    """Squared coefficient of variation of the times between arrivals within an interval [1]: 1 if Poisson, more if
+    bursty. Where arrivals do not know of each other it is the index of dispersion of their number in a long time."""
+    rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
+    """Requests per second in each interval, the first again after the last; none if only their shape is known [1/s]."""
+    interval: Annotated[Seconds, Field(gt=0)] = 3600.0
+    """Of each rate: an hour, where they are those of a day [s]."""
+    gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
+    """Times between arrivals as somebody recorded them, in place of a law: requests come in the order of the table of
+    their lengths, each after its gap [s]."""
+
+    @model_validator(mode="after")
+    def _something_arrives(self) -> Self:
+        if self.rates and not any(self.rates):
+            raise ValueError("rates are all 0; give at least one above 0, or leave them out")
+        if self.gaps and self.rates:
+            raise ValueError("give either gaps, or rates, not both")
+        if self.gaps and not any(self.gaps):
+            raise ValueError("gaps are all 0: requests that come at once have no rate; give at least one above 0")
+        return self
+
+    @property
+    def rate(self) -> float | None:
+        """Requests per second on average; None if only the shape of arrivals is known [1/s]."""
+        if self.gaps:
+            return len(self.gaps) / math.fsum(self.gaps)
+        return math.fsum(self.rates) / len(self.rates) if self.rates else None
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether their rate is always the same."""
+        return not self.gaps and len(set(self.rates)) <= 1
+
+
+def _column_or_length(given: object, info: ValidationInfo) -> object:
+    return given if isinstance(given, (list, tuple)) else _length(given, info)
+
+
+#: A length of its own, or a column of a table.
+ColumnOrLength = Annotated[
+    Annotated[Column, Tag(TAG)] | Annotated[Length, Tag("length")],
+    Discriminator(lambda given: "length" if isinstance(given, Length) else TAG),
+    BeforeValidator(_column_or_length),
+]
+
+
+class Lengths(Spec):
+    """Lengths of prompts and answers: two distributions that do not know of each other, or a table of both together.
+
+    Examples
+    --------
+    >>> Lengths(isl=(100.0, 900.0), osl=(80.0, 20.0), shares=(0.5, 0.5)).rows
+    ((100.0, 80.0, 0.0, 0.5), (900.0, 20.0, 0.0, 0.5))
+    """
+
+    isl: ColumnOrLength
+    """Prompt; of a table in each row [tokens]."""
+    osl: ColumnOrLength
+    """Answer; of a table in each row [tokens]."""
+    cached: Column = ()
+    """Of a table: tokens of the prompt that earlier requests had, in each row; none if left out [tokens]."""
+    shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
+    """Of a table: share of the requests in each row; the same for all if left out [1]."""
+
+    @model_validator(mode="after")
+    def _columns_are_of_one_table(self) -> Self:
+        columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
+        lengths = {name: len(value) for name, value in columns.items() if not isinstance(value, Length)}
+        if not lengths:
+            return self
+        if len(lengths) < len(columns) or len(set(lengths.values())) > 1 or not {"isl", "osl"} <= set(columns):
+            counts = ", ".join(f"{name} {lengths.get(name, 'one')}" for name in columns)
+            raise ValueError(f"a table needs as many isl as osl, cached and shares, got {counts}")
+        if self.shares and abs(math.fsum(self.shares) - 1) > _ROUNDED:
+            raise ValueError(f"shares must add up to 1, got {math.fsum(self.shares):g}")
+        for row, (isl, osl, cached, _) in enumerate(self.rows, 1):
+            if isl < 1 or osl < 1 or not cached <= isl - 1:
+                raise ValueError(
+                    f"row {row} must have at least 1 token of prompt and answer, and one that is not cached, got isl "
+                    f"{isl:g}, cached {cached:g}, osl {osl:g}"
+                )
+        return self
+
+    @property
+    def rows(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Prompt, answer, and what of the prompt earlier requests had, with the share of each row; of a table."""
+        if isinstance(self.isl, Length) or isinstance(self.osl, Length):
+            return ()
+        count = len(self.isl)
+        cached, shares = self.cached or (0.0,) * count, self.shares or (1.0 / count,) * count
+        return tuple(zip(self.isl, self.osl, cached, shares, strict=True))
+
+    def with_share_cached(self, share: float) -> Self:
+        """Return the same table, where earlier requests had a share of every prompt [1]."""
+        if not self.rows or self.cached:
+            return self
+        return self.replace(cached=tuple(min(share * isl, isl - 1) for isl, *_ in self.rows))
+
+
+class Reuse(Spec):
+    """What prompts repeat of earlier ones, counted in blocks of tokens."""
+
+    share: Share
+    """Of all blocks of prompts, or of their tokens where no blocks are known, those that an earlier request had, if
+    nothing is forgotten [1]."""
+    block_tokens: Count | None = None
+    """Tokens of a block; left out where no blocks are known [tokens]."""
+    blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+    """Room of a cache that forgets the least recently used blocks, ascending [1]."""
+    found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
+    """Share of all blocks that it finds, for each room [1]."""
+
+    @model_validator(mode="after")
+    def _more_room_finds_more(self) -> Self:
+        if len(self.blocks) != len(self.found):
+            raise ValueError(
+                f"each number of blocks needs its share found, got {len(self.blocks)} and {len(self.found)}"
+            )
+        if list(self.blocks) != sorted(self.blocks) or list(self.found) != sorted(self.found):
+            raise ValueError("blocks and found must be ascending")
+        if self.found and self.found[-1] > self.share + _ROUNDED:
+            raise ValueError(f"no cache finds more than share ({self.share:g}), got {self.found[-1]:g}")
+        return self
+
+
 class Requests(Spec):
     """What users send: prompts and answers.
 
@@ -225,6 +370,12 @@ class Requests(Spec):
     """Tokens of a prompt that are found in the prefix cache, on average [tokens]; the shared ones at least."""
     shared_prefix: Tokens = 0
     """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
+    traffic: str = ""
+    """What a traffic is called that they are those of; nothing of requests that are said by their lengths."""
+    table: Lengths | None = None
+    """Prompts and answers together, where they know of each other; ``isl``, ``osl`` and ``cached`` are what it has."""
+    arrivals: Arrivals | None = None
+    """When they come, where a traffic says it; otherwise whoever asks."""
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)
@@ -255,6 +406,18 @@ class Requests(Spec):
         return self
 
     @property
+    def is_simple(self) -> bool:
+        """Whether closed forms know all of them: lengths that do not know of each other, no bursts of a traffic."""
+        return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
+
+    @cached_property
+    def unread(self) -> Length | None:
+        """Tokens of prompts that must be read, where a table says what of each is cached; else None [tokens]."""
+        if self.table is None or not self.table.cached:
+            return None
+        return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
+
+    @property
     def new_tokens(self) -> float:
         """Tokens of a prompt that must be read, on average [tokens]."""
         return self.isl.mean - self.cached
@@ -267,9 +430,68 @@ class Requests(Spec):
     @property
     def mean_context(self) -> float:
         """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
+        if self.table is not None:
+            rows = self.table.rows
+            written = math.fsum(osl * share for _, osl, _, share in rows)
+            return math.fsum(share * osl * (isl + osl / 2.0) for isl, osl, _, share in rows) / written
         return self.isl.mean + self.osl.mean * (1.0 + self.osl.scv) / 2.0
 
     @property
     def spread(self) -> float:
         """Tokens that contexts are spread over while answers grow: twice from the prompt to the mean [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
+
+
+class TrafficSpec(SourcedSpec):
+    """Requests as a service gets them: a file of ``scenarios/traffic``, or of the user."""
+
+    arrivals: Arrivals = Arrivals()
+    """When they come; Poisson at any rate if left out."""
+    lengths: Lengths | None = None
+    """How long they are; left out where sessions say it."""
+    reuse: Reuse | None = None
+    """What they repeat of each other; nothing if left out."""
+    sessions: Mapping[str, object] | None = None
+    """Conversations and agents that send them, if they are known."""
+
+    @model_validator(mode="after")
+    def _lengths_are_said(self) -> Self:
+        if self.lengths is None and self.sessions is None:
+            raise ValueError("lengths are missing; write for example 'lengths: {isl: 2000, osl: 500}'")
+        if self.arrivals.gaps and (self.lengths is None or len(self.lengths.rows) != len(self.arrivals.gaps)):
+            rows = 0 if self.lengths is None else len(self.lengths.rows)
+            raise ValueError(f"each gap needs its row of lengths, got {len(self.arrivals.gaps)} gaps and {rows} rows")
+        return self
+
+    @property
+    def requests(self) -> Requests:
+        """What its users send, with the tokens cached that a memory which forgets nothing would have.
+
+        Raises
+        ------
+        InputError
+            If only its sessions are known.
+        """
+        if self.lengths is None:
+            raise InputError(
+                f"{self.name}: the lengths of its requests follow from its sessions, and are not in the file"
+            )
+        share = 0.0 if self.reuse is None else self.reuse.share
+        lengths = self.lengths.with_share_cached(share)
+        rows, known = lengths.rows, {"traffic": self.name, "arrivals": self.arrivals}
+        if not rows:
+            isl = Length.parse(lengths.isl)
+            return Requests(isl, Length.parse(lengths.osl), cached=min(share * isl.mean, isl.mean - 1), **known)
+        total = math.fsum(row[3] for row in rows)
+        isl, osl = (_listed((row[column], row[3]) for row in rows) for column in (0, 1))
+        cached = math.fsum(row[2] * row[3] / total for row in rows)
+        return Requests(isl, osl, cached=cached, table=lengths, **known)
+
+
+def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
+    """Lengths with their shares, each once."""
+    shares: dict[float, float] = {}
+    for length, share in weighed:
+        shares[length] = shares.get(length, 0.0) + share
+    total = math.fsum(shares.values())
+    return Length(kind="listed", values=tuple(shares), probabilities=tuple(share / total for share in shares.values()))

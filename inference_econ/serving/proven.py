@@ -14,7 +14,7 @@ from inference_econ import _work
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.arrivals import POISSON, Arrivals
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Changing, Gamma, Recorded
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -37,6 +37,8 @@ _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 _PLAYED = 6
 #: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
 _MOST_CROWDS = 4.0
+#: So many times as many where their rate follows a curve, whose crowds are those of its intervals [1].
+_OF_A_CURVE = 2.0
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
@@ -58,8 +60,8 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
         return False
-    # Two moments say too little of the TTFT under bursts.
-    if load.arrivals.scv > 1.0:
+    # Two moments say too little of the TTFT under bursts, and nothing of lengths that know of each other.
+    if load.arrivals.scv > 1.0 or not service.requests.is_simple:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
@@ -129,11 +131,15 @@ def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
     As many at every rate, so that all rates have the same lengths, and arrivals that differ by a factor alone: what a
     little more traffic does is not hidden by chance.
     """
+    if isinstance(arrivals, Recorded):
+        return len(arrivals.seconds)
     return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrivals))
 
 
 def _crowds(arrivals: Arrivals) -> float:
     """How many times as many requests are played as of Poisson arrivals [1]."""
+    if isinstance(arrivals, Changing):
+        return _OF_A_CURVE
     return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
@@ -141,7 +147,8 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     """A load as its requests saw it when it was played; ``load`` is the same by closed forms.
 
     Of a run at whose end many wait, the queue grows without end: it saturates the server, which completes what it
-    completed. Otherwise all that comes is completed in the end.
+    completed. Otherwise all that comes is completed in the end, as it is of recorded requests and of curves of rates:
+    a run of them may end behind a crowd.
     """
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
@@ -158,7 +165,7 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
         e2e_seconds_per_output_token=e2e_per_token,
         played=True,
     )
-    if trace.backlog <= _BACKLOG * trace.ttft.size:
+    if trace.backlog <= _BACKLOG * trace.ttft.size or not isinstance(load.arrivals, Gamma):
         return same
     endless = of_constant(np.inf)
     return replace(

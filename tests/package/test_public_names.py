@@ -46,12 +46,18 @@ verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch
 seconds: float = float(ie.best_step_seconds(setup, 1, 1))
 lengths: ie.Requests = ie.Requests(isl=ie.Length.parse("100"), osl=ie.Length.parse("10"))
 layouts = ie.offer(setup, lengths, space)
+recorded: ie.TraceProfile = ie.trace("requests.csv")
+fitted_to_it: ie.TrafficSpec = recorded.traffic
+lengths = ie.traffic("azure_code").requests
 offered = ie.market(setup, lengths, space, speculation=None, arrangement="together")
 targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
 dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
 sheet: ie.Sheet = ie.price(layouts, 1.0)
 chosen: ie.Recommendation = ie.recommend(offered, 1.0, targets)
 cheapest: int = chosen[0].accelerators
+fitting: ie.Fits = ie.fits(setup, lengths, space)
+bought: ie.Purchase = ie.buy(offered, {"someone": {"input": 0.3, "output": 0.9}}, targets)
+day: ie.DayOfFleet = ie.fleet(offered, [1.0, 2.0], targets, stock={"h100_sxm": 8}, target=0.8)
 most: ie.MostTraffic = ie.most_traffic([layouts], ie.Means(8), targets)
 carried: float = most[0].load.requests_per_second
 curve: ie.LoadCurve = ie.load(layouts, [1.0, 2.0], targets=targets)
