@@ -59,6 +59,7 @@ _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "scv": {"type": Number(min=0, max=1000)},
     "switch": {},
     "tpot": {"type": TPOT},
+    "traffic": {"type": Name("traffic")},
     "ttft": {"type": TTFT},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},
 }

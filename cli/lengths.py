@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inference_econ.errors import InputError
+import click
+from click.core import ParameterSource
+
+from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.options import OPTIONS
 
 from .decorators import Choices, apply, option, options
 
@@ -28,6 +32,7 @@ lengths = apply(
     option("osl", "lengths", default=f"{DEFAULT_OSL}", show_default=True, help="Output tokens, in the same forms."),
     option("cached", default=0, help="Prompt tokens found in the prefix cache."),
     shared_prefix,
+    option("traffic"),
 )
 
 #: Mean lengths of requests.
@@ -83,5 +88,40 @@ def requests(choices: Choices, **lengths: object) -> Requests:
     """The requests of :data:`lengths`, or those of other lengths."""
     from inference_econ.inputs import Requests
 
+    known = _recorded(choices)
+    if known is not None:
+        return known
     named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
     return Requests.build(named, origin="command line")
+
+
+#: What a traffic says in place of these options.
+_SAID = ("context", "isl", "osl", "cached", "shared_prefix", "arrival_scv")
+
+
+def _recorded(choices: Choices) -> Requests | None:
+    """The requests of the traffic or trace that is named; None if none is.
+
+    Raises
+    ------
+    InputError
+        If both are, or what they say is said by another option, too.
+    """
+    name = next((name for name in ("traffic", "trace") if choices.get(name) is not None), None)
+    if name is None:
+        return None
+    context = click.get_current_context()
+    other = next((each for each in (*_SAID, "traffic", "trace") if each != name and _is_given(context, each)), None)
+    if other is not None:
+        spelled = [OPTIONS[each].spelled for each in (name, other)]
+        raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
+    from inference_econ.answers.traffic import trace
+    from inference_econ.inputs import catalog
+
+    with of_option(name):
+        return catalog.traffic(choices[name]).requests if name == "traffic" else trace(choices[name]).replay
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    """Whether an option was given, and is not as by default."""
+    return context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)

@@ -16,13 +16,18 @@ from .parameters import COUNT, Rates
 )
 @options.subject
 @options.lengths
+@options.trace
 @options.burstiness
 @options.promises
 @options.rent
 @options.scheduler
 @options.layout
 @proposals.proposer
-@click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")
+@click.option(
+    "--rates",
+    type=Rates(),
+    help="Requests/s in all, between commas [those of the traffic; up to 1.2 x what it completes].",
+)
 @click.option("--replicas", type=COUNT, default=1, show_default=True, help="Instances that share the load.")
 @click.option(
     "--simulate/--no-simulate",
@@ -40,7 +45,10 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     """
     from inference_econ.answers.load import load
 
-    layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
+    requests = options.requests(choices)
+    if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
+        rates = (requests.arrivals.rate,)
+    layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
     asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
         curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)

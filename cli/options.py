@@ -104,6 +104,9 @@ promises = apply(latencies, option("confidence"))
 #: What an engine is told about its batches; see :func:`offer`.
 scheduler = options("slots", "token_budget", "usable_memory")
 
+#: A recorded traffic, played as it came.
+trace = option("trace")
+
 rent = option("rent")
 
 #: What there is to serve with, instead of a traffic; see :func:`given_means`.
@@ -253,7 +256,7 @@ def targets(choices: Choices) -> Targets:
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:
-    """Requests per second of the whole traffic [1/s]; None if none is given.
+    """Requests per second of the whole traffic [1/s]: as given, else as the traffic has it; None if neither says it.
 
     Raises
     ------
@@ -262,7 +265,8 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     """
     rate: float | None = choices["request_rate"]
     if choices["throughput"] is None:
-        return rate
+        own = None if requests.arrivals is None else requests.arrivals.rate
+        return own if rate is None else rate
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)

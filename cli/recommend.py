@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 )
 @options.subject
 @options.traffic
+@options.trace
 @options.means
 @options.rent
 @options.scheduler

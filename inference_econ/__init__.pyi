@@ -37,6 +37,8 @@ from .answers.serving_frontier import ServiceFrontier as ServiceFrontier
 from .answers.serving_frontier import ServicePoint as ServicePoint
 from .answers.serving_frontier import frontier as frontier
 from .answers.speculate import speculate as speculate
+from .answers.traffic import TraceProfile as TraceProfile
+from .answers.traffic import trace as trace
 from .calibration.calibrate import Calibrated as Calibrated
 from .calibration.calibrate import calibrate as calibrate
 from .calibration.measurements import MeasuredServer as MeasuredServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inference_econ.answers.service_record import finite
-from inference_econ.serving import Gamma, Loaded, Service, served
+from inference_econ.serving import Gamma, Loaded, Service, arrivals_of, served
 
 #: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
 #: crowds, where so many is a choice of ours and not a measurement [1].
@@ -53,7 +53,7 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
         As assumed [1].
     """
     each, other = _SHARE * service.most_requests_per_second, other_scv(arrival_scv)
-    assumed = served(service, Gamma(arrival_scv))(each)
+    assumed = served(service, arrivals_of(service.requests, arrival_scv))(each)
     return Burstiness(each * replicas, arrival_scv, other, assumed, served(service, Gamma(other))(each))
 
 

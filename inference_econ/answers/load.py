@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Progress
-from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_record
+from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.chances import Chances, chances, chances_record
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
@@ -19,7 +19,7 @@ from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.record import RecordedRows, finite_or_none, targets_record
 from inference_econ.answers.service_record import bounded_load, pick_record, service_record
 from inference_econ.errors import InputError
-from inference_econ.serving import Gamma, Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
+from inference_econ.serving import Loaded, Service, Services, Trace, arrivals_of, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
@@ -149,6 +149,7 @@ def load(
         If a rate is not positive, or there is none.
     """
     promised = Targets() if targets is None else targets
+    arrival_scv = arrivals_of(layouts.requests, arrival_scv).scv
     service, pick = usual_service(layouts, promised)
     points = sweep(
         service,
@@ -159,7 +160,11 @@ def load(
         simulate=simulate,
         progress=progress,
     )
-    bursts = None if simulate is False else burstiness(service, replicas=replicas, arrival_scv=arrival_scv)
+    bursts = None
+    if simulate is not False and service.requests.arrivals is not None:
+        bursts = burstiness_at(service, points[0].load, replicas=replicas, arrival_scv=arrival_scv)
+    elif simulate is not False:
+        bursts = burstiness(service, replicas=replicas, arrival_scv=arrival_scv)
     return LoadCurve(tuple(points), promised, arrival_scv, bursts, pick)
 
 
@@ -229,7 +234,7 @@ def sweep(
     count, points = len(requests_per_second), []
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
-    arrivals = Gamma(arrival_scv)
+    arrivals = arrivals_of(service.requests, arrival_scv)
     every = [loaded(service, rate / replicas, arrivals=arrivals) for rate in requests_per_second]
     unproven = [simulate is not False and is_unproven(service, closed) for closed in every]
     number = count if simulate else sum(unproven)

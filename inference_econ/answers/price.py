@@ -24,7 +24,7 @@ from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Offer
-from inference_econ.serving import Gamma, Loaded, Service, Services, loaded, served
+from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, served
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = money.Bill._fields
@@ -166,7 +166,7 @@ def sheet(
     tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
     """
     if load is None:
-        load = loaded(service, requests_per_second / replicas, arrivals=Gamma(arrival_scv))
+        load = loaded(service, requests_per_second / replicas, arrivals=arrivals_of(service.requests, arrival_scv))
     requests, setup = service.requests, service.setup
     bill = float(setup.dollars_per_hour(replicas, service.accelerators))
     second = float(setup.dollars_per_hour_in_bulk(service.accelerators)) / _HOUR
@@ -345,7 +345,12 @@ def _priced(
     index = int(np.argmax(np.where(smallest, rates, -1.0)))
     layouts, row = [(layouts, row) for layouts in both for row in range(len(layouts))][index]
     service = layouts.service(row)
-    return sheet(service, rate, replicas=int(replicas), load=served(service, Gamma(arrival_scv))(rate / replicas))
+    return sheet(
+        service,
+        rate,
+        replicas=int(replicas),
+        load=served(service, arrivals_of(service.requests, arrival_scv))(rate / replicas),
+    )
 
 
 def sheet_chances(sheet: Sheet, targets: Targets) -> Chances:

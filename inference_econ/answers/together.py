@@ -16,7 +16,7 @@ from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.serving import Gamma, Loaded, Service, Services, check_rate, is_unproven, loaded, served
+from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate, is_unproven, loaded, served
 
 #: What costs more than so many times the cheapest of a chip is no choice [1].
 _DEAREST = 4.0
@@ -199,7 +199,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
 
     def shared(replicas: int) -> Loaded:
-        return loaded(service, rate / replicas, arrivals=Gamma(arrival_scv))
+        return loaded(service, rate / replicas, arrivals=arrivals_of(service.requests, arrival_scv))
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -229,7 +229,7 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
     None if these cost more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
     """
     service, fewest = choice.service, choice.replicas
-    play, grain = served(service, Gamma(arrival_scv)), -(-fewest // _FINEST)
+    play, grain = served(service, arrivals_of(service.requests, arrival_scv)), -(-fewest // _FINEST)
     tried = range(fewest, _MOST_MORE * (fewest + 1) + 1, grain)
 
     def bill(replicas: int) -> float:
@@ -244,7 +244,7 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
 
     def likely(place: int) -> bool:
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
-        closed = loaded(service, rate / tried[place], arrivals=Gamma(arrival_scv))
+        closed = loaded(service, rate / tried[place], arrivals=arrivals_of(service.requests, arrival_scv))
         return targets.like(choice.load, shared(fewest)).broken(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)

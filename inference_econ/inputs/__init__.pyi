@@ -14,6 +14,7 @@ from . import profiles as profiles
 from . import schemas as schemas
 from . import spellings as spellings
 from . import starting as starting
+from . import traces as traces
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
 from .asks import AssessAsk as AssessAsk

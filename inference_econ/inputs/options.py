@@ -15,7 +15,7 @@ from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 Kind = Literal[
     "assumptions", "confidence", "count", "degree", "draft", "e2e", "engines", "file", "flag", "format", "grid",
     "lengths", "mix", "model", "non_negative", "percentile", "positive", "price", "probabilities", "recomputed",
-    "redundancy", "rent", "scv", "switch", "tpot", "ttft", "what_ifs",
+    "redundancy", "rent", "scv", "switch", "tpot", "traffic", "ttft", "what_ifs",
 ]  # fmt: skip
 
 
@@ -63,6 +63,10 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
             "Of services: prompt tokens in the prefix cache.", counted="services", number=True),
         Option("shared_prefix", "non_negative",
             "Of services: tokens that all prompts begin with.", counted="services", number=True),
+        Option("traffic", "traffic",
+            "Arrivals, lengths and reuse of a service, in place of --isl, --osl, --cached and --arrival-scv: a name of "
+            "'inference-econ traffic', or a file."),
+        Option("trace", "file", "The same as somebody recorded it, played again: a file of 'inference-econ traffic'."),
         Option("request_rate", "positive", "Requests/s in all [80 % of what an instance carries]."),
         Option("throughput", "positive", "The same as output tokens per second."),
         Option("max_tokens_per_second", "positive",

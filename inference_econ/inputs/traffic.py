@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, model_validator
@@ -72,73 +72,6 @@ class Traffic(Spec):
         return 0.0 if self.context is not None or self.osl is None else float(self.osl)
 
 
-class Requests(Spec):
-    """What users send: prompts and answers.
-
-    Examples
-    --------
-    >>> Requests(isl=2000, osl=500).mean_context
-    2250.0
-    """
-
-    isl: Annotated[Length, BeforeValidator(_length)]
-    """Prompt [tokens]."""
-    osl: Annotated[Length, BeforeValidator(_length)]
-    """Answer [tokens]."""
-    cached: Tokens = 0
-    """Tokens of a prompt that are found in the prefix cache, on average [tokens]; the shared ones at least."""
-    shared_prefix: Tokens = 0
-    """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
-
-    def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
-        super().__init__(**_named("Requests", lengths), **fields)
-
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _shared_tokens_are_cached(cls, values: object) -> object:
-        """What all prompts begin with is in the cache when one of them comes."""
-        if not isinstance(values, dict):
-            return values
-        shared, cached = values.get("shared_prefix", 0), values.get("cached", 0)
-        numbers = isinstance(shared, (int, float)) and isinstance(cached, (int, float))
-        return {**values, "cached": max(shared, cached)} if numbers and shared > 0 else values
-
-    @model_validator(mode="after")
-    def _something_is_new(self) -> Self:
-        if self.shared_prefix > self.isl.least - 1:
-            raise ValueError(
-                f"shared_prefix must leave at least one new token of every prompt ({self.isl.least:g} or more), got "
-                f"{self.shared_prefix:g}"
-            )
-        if self.cached > self.isl.mean - 1:
-            raise ValueError(
-                f"cached must leave at least one new token of the mean prompt ({self.isl.mean:g}), got {self.cached:g}"
-            )
-        return self
-
-    @property
-    def new_tokens(self) -> float:
-        """Tokens of a prompt that must be read, on average [tokens]."""
-        return self.isl.mean - self.cached
-
-    @property
-    def decode_steps(self) -> float:
-        """Steps of decoding per request: the first token comes with the prompt [1]."""
-        return self.osl.mean - 1.0
-
-    @property
-    def mean_context(self) -> float:
-        """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
-        return self.isl.mean + self.osl.mean * (1.0 + self.osl.scv) / 2.0
-
-    @property
-    def spread(self) -> float:
-        """Tokens that contexts are spread over while answers grow: twice from the prompt to the mean [tokens]."""
-        return self.osl.mean * (1.0 + self.osl.scv)
-
-
 #: A column of numbers, one for each row of a table.
 Column = Annotated[
     tuple[Annotated[int | float, Field(ge=0, le=_LONGEST, allow_inf_nan=False)], ...], Field(strict=False)
@@ -164,17 +97,31 @@ class Arrivals(Spec):
     """Requests per second in each interval, the first again after the last; none if only their shape is known [1/s]."""
     interval: Annotated[Seconds, Field(gt=0)] = 3600.0
     """Of each rate: an hour, where they are those of a day [s]."""
+    gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
+    """Times between arrivals as somebody recorded them, in place of a law: requests come in the order of the table of
+    their lengths, each after its gap [s]."""
 
     @model_validator(mode="after")
     def _something_arrives(self) -> Self:
         if self.rates and not any(self.rates):
             raise ValueError("rates are all 0; give at least one above 0, or leave them out")
+        if self.gaps and self.rates:
+            raise ValueError("give either gaps, or rates, not both")
+        if self.gaps and not any(self.gaps):
+            raise ValueError("gaps are all 0: requests that come at once have no rate; give at least one above 0")
         return self
 
     @property
     def rate(self) -> float | None:
-        """Mean of the rates; None if none are given [1/s]."""
+        """Requests per second on average; None if only the shape of arrivals is known [1/s]."""
+        if self.gaps:
+            return len(self.gaps) / math.fsum(self.gaps)
         return math.fsum(self.rates) / len(self.rates) if self.rates else None
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether their rate is always the same, so that closed forms can say something of them."""
+        return not self.gaps and len(set(self.rates)) <= 1
 
 
 def _column_or_length(given: object, info: ValidationInfo) -> object:
@@ -235,20 +182,25 @@ class Lengths(Spec):
         cached, shares = self.cached or (0.0,) * count, self.shares or (1.0 / count,) * count
         return tuple(zip(self.isl, self.osl, cached, shares, strict=True))
 
+    def with_share_cached(self, share: float) -> Self:
+        """Return the same table, where earlier requests had a share of every prompt [1]."""
+        if not self.rows or self.cached:
+            return self
+        return self.replace(cached=tuple(min(share * isl, isl - 1) for isl, *_ in self.rows))
+
 
 class Reuse(Spec):
     """What prompts repeat of earlier ones, counted in blocks of tokens."""
 
-    block_tokens: Count
-    """Tokens of a block [tokens]."""
     share: Share
-    """Of all prompt tokens those that an earlier request had, if nothing is forgotten [1]."""
+    """Of all blocks of prompts, or of their tokens where no blocks are known, those that an earlier request had, if
+    nothing is forgotten [1]."""
+    block_tokens: Count | None = None
+    """Tokens of a block; left out where no blocks are known [tokens]."""
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     """Room of a cache that forgets the least recently used blocks, ascending [1]."""
     found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Share of all prompt tokens that it finds, for each room [1]."""
-    shared_prefix: Tokens = 0
-    """Tokens that all prompts begin with [tokens]."""
+    """Share of all blocks that it finds, for each room [1]."""
 
     @model_validator(mode="after")
     def _more_room_finds_more(self) -> Self:
@@ -261,6 +213,84 @@ class Reuse(Spec):
         if self.found and self.found[-1] > self.share + _ROUNDED:
             raise ValueError(f"no cache finds more than share ({self.share:g}), got {self.found[-1]:g}")
         return self
+
+
+class Requests(Spec):
+    """What users send: prompts and answers.
+
+    Examples
+    --------
+    >>> Requests(isl=2000, osl=500).mean_context
+    2250.0
+    """
+
+    isl: Annotated[Length, BeforeValidator(_length)]
+    """Prompt [tokens]."""
+    osl: Annotated[Length, BeforeValidator(_length)]
+    """Answer [tokens]."""
+    cached: Tokens = 0
+    """Tokens of a prompt that are found in the prefix cache, on average [tokens]; the shared ones at least."""
+    shared_prefix: Tokens = 0
+    """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
+    traffic: str = ""
+    """What a traffic is called that they are those of; nothing of requests that are said by their lengths."""
+    table: Lengths | None = None
+    """Prompts and answers together, where they know of each other; ``isl``, ``osl`` and ``cached`` are what it has."""
+    arrivals: Arrivals | None = None
+    """When they come, where a traffic says it; otherwise whoever asks."""
+
+    def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
+        super().__init__(**_named("Requests", lengths), **fields)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shared_tokens_are_cached(cls, values: object) -> object:
+        """What all prompts begin with is in the cache when one of them comes."""
+        if not isinstance(values, dict):
+            return values
+        shared, cached = values.get("shared_prefix", 0), values.get("cached", 0)
+        numbers = isinstance(shared, (int, float)) and isinstance(cached, (int, float))
+        return {**values, "cached": max(shared, cached)} if numbers and shared > 0 else values
+
+    @model_validator(mode="after")
+    def _something_is_new(self) -> Self:
+        if self.shared_prefix > self.isl.least - 1:
+            raise ValueError(
+                f"shared_prefix must leave at least one new token of every prompt ({self.isl.least:g} or more), got "
+                f"{self.shared_prefix:g}"
+            )
+        if self.cached > self.isl.mean - 1:
+            raise ValueError(
+                f"cached must leave at least one new token of the mean prompt ({self.isl.mean:g}), got {self.cached:g}"
+            )
+        return self
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether closed forms know all of them: lengths that do not know of each other, at a steady rate."""
+        return self.table is None and (self.arrivals is None or self.arrivals.is_steady)
+
+    @property
+    def new_tokens(self) -> float:
+        """Tokens of a prompt that must be read, on average [tokens]."""
+        return self.isl.mean - self.cached
+
+    @property
+    def decode_steps(self) -> float:
+        """Steps of decoding per request: the first token comes with the prompt [1]."""
+        return self.osl.mean - 1.0
+
+    @property
+    def mean_context(self) -> float:
+        """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
+        return self.isl.mean + self.osl.mean * (1.0 + self.osl.scv) / 2.0
+
+    @property
+    def spread(self) -> float:
+        """Tokens that contexts are spread over while answers grow: twice from the prompt to the mean [tokens]."""
+        return self.osl.mean * (1.0 + self.osl.scv)
 
 
 class TrafficSpec(SourcedSpec):
@@ -279,4 +309,39 @@ class TrafficSpec(SourcedSpec):
     def _lengths_are_said(self) -> Self:
         if self.lengths is None and self.sessions is None:
             raise ValueError("lengths are missing; write for example 'lengths: {isl: 2000, osl: 500}'")
+        if self.arrivals.gaps and (self.lengths is None or len(self.lengths.rows) != len(self.arrivals.gaps)):
+            rows = 0 if self.lengths is None else len(self.lengths.rows)
+            raise ValueError(f"each gap needs its row of lengths, got {len(self.arrivals.gaps)} gaps and {rows} rows")
         return self
+
+    @property
+    def requests(self) -> Requests:
+        """What its users send, with the tokens cached that a memory which forgets nothing would have.
+
+        Raises
+        ------
+        InputError
+            If only its sessions are known.
+        """
+        if self.lengths is None:
+            raise InputError(
+                f"{self.name}: the lengths of its requests follow from its sessions, and are not in the file"
+            )
+        share = 0.0 if self.reuse is None else self.reuse.share
+        lengths = self.lengths.with_share_cached(share)
+        rows, known = lengths.rows, {"traffic": self.name, "arrivals": self.arrivals}
+        if not rows:
+            isl = Length.parse(lengths.isl)
+            return Requests(isl, Length.parse(lengths.osl), cached=min(share * isl.mean, isl.mean - 1), **known)
+        total = math.fsum(row[3] for row in rows)
+        isl, osl = (_listed((row[column], row[3] / total) for row in rows) for column in (0, 1))
+        cached = math.fsum(row[2] * row[3] / total for row in rows)
+        return Requests(isl, osl, cached=cached, table=lengths, **known)
+
+
+def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
+    """Lengths with their shares, each once."""
+    shares: dict[float, float] = {}
+    for length, share in weighed:
+        shares[length] = shares.get(length, 0.0) + share
+    return Length(kind="listed", values=tuple(shares), probabilities=tuple(shares.values()))

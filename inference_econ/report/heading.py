@@ -82,6 +82,10 @@ def _length(explanation: Explanation) -> str:
 
 def lengths_label(requests: Requests) -> str:
     """Lengths of requests, and what of a prompt is in the cache or in common with all others."""
+    if requests.table is not None:
+        cached = f", {requests.cached:.0f} of it cached" if requests.cached else ""
+        means = f"{requests.isl.mean:.0f} input tokens{cached}, {requests.osl.mean:.0f} output tokens"
+        return f"{requests.traffic} (mean {means})"
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
     shared = f", {requests.shared_prefix:g} in common" if requests.shared_prefix else ""
     return f"{requests.isl.text} input tokens{cached}{shared}, {requests.osl.text} output tokens"

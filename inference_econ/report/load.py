@@ -24,7 +24,7 @@ from inference_econ.report.service import fleet_label, fleet_name, milliseconds,
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
-from inference_econ.serving import Gamma, Loaded, is_unproven, seen, served
+from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served
 
 #: Percentiles of each latency that are shown beside those that are promised.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
@@ -260,7 +260,9 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     """
     if arrival_scv == assumed_scv == POISSON:
         return [_counted(point) for point in points]
-    load = served(points[0].sheet.service, Gamma(arrival_scv))
+    service = points[0].sheet.service
+    as_said = arrival_scv == assumed_scv
+    load = served(service, arrivals_of(service.requests, arrival_scv) if as_said else Gamma(arrival_scv))
     return [load(point.load.requests_per_second) for point in points]
 
 

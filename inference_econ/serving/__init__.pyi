@@ -18,6 +18,7 @@ from .services import layouts as layouts
 from .simulation.arrivals import Arrivals as Arrivals
 from .simulation.arrivals import Gamma as Gamma
 from .simulation.arrivals import Recorded as Recorded
+from .simulation.arrivals import arrivals_of as arrivals_of
 from .simulation.events import HBM as HBM
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server

@@ -14,7 +14,7 @@ from inference_econ import _work
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.arrivals import POISSON, Arrivals
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Recorded
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -58,8 +58,8 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
         return False
-    # Two moments say too little of the TTFT under bursts.
-    if load.arrivals.scv > 1.0:
+    # Two moments say too little of the TTFT under bursts, and nothing of lengths that know of each other.
+    if load.arrivals.scv > 1.0 or not service.requests.is_simple:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
@@ -129,6 +129,8 @@ def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
     As many at every rate, so that all rates have the same lengths, and arrivals that differ by a factor alone: what a
     little more traffic does is not hidden by chance.
     """
+    if isinstance(arrivals, Recorded):
+        return len(arrivals.seconds)
     return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrivals))
 
 

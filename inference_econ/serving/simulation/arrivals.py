@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
+from inference_econ.inputs import Requests
 from inference_econ.serving.simulation.prefixes import Parts
 
 Counts = npt.NDArray[np.int64]
@@ -26,8 +27,8 @@ class Arrivals(Protocol):
     def scv(self) -> float:
         """Squared coefficient of variation of the times between arrivals, all that closed forms know of them [1]."""
 
-    def gaps(self, count: int, random: np.random.Generator) -> Array:
-        """Return times between arrivals in the order in which they occur, shape (count,), 1 on average [1]."""
+    def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
+        """Return times of arrival at a mean rate [1/s], ascending, shape (count,) [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,10 @@ class Gamma:
     def gaps(self, count: int, random: np.random.Generator) -> Array:
         """Return times between arrivals, shape (count,), 1 on average [1]."""
         return np.full(count, 1.0) if self.scv == 0.0 else random.gamma(1.0 / self.scv, self.scv, count)
+
+    def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
+        """Return times of arrival at a mean rate [1/s], shape (count,) [s]."""
+        return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
 
 #: Arrivals of many users who do not know of each other.
@@ -93,6 +98,54 @@ class Recorded:
         """Return times between arrivals as they were recorded, shape (count,), 1 on average [1]."""
         del random  # nothing is left to chance
         return np.resize(np.array(self.seconds) / np.mean(self.seconds), count)
+
+    def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
+        """Return times of arrival, recorded ones stretched to a mean rate [1/s], shape (count,) [s]."""
+        return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """Arrivals whose rate follows a curve, again and again: more users make it higher, and no quicker.
+
+    Attributes
+    ----------
+    within : Gamma
+        How they come while the rate stays the same.
+    rates : tuple of float
+        Of each interval, in any unit.
+    interval : float
+        How long each is [s]; shorter in a run that would end before the last.
+    """
+
+    within: Gamma
+    rates: tuple[float, ...]
+    interval: float
+
+    @property
+    def scv(self) -> float:
+        """As if the rate of each gap were drawn anew: a lower bound of how bursty they are [1]."""
+        return self.within.scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
+
+    def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
+        """Return times of arrival at a mean rate [1/s], shape (count,) [s]."""
+        interval = min(self.interval, count / requests_per_second / len(self.rates))
+        period, ends = len(self.rates) * interval, np.arange(len(self.rates) + 1) * interval
+        through = np.concatenate(([0.0], np.cumsum(self.rates))) / np.sum(self.rates)
+        # In units of the requests of a period.
+        passed = np.cumsum(self.within.gaps(count, random)) / (requests_per_second * period)
+        return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
+
+
+def arrivals_of(requests: Requests, scv: float) -> Arrivals:
+    """Return how some requests arrive: as their traffic says, otherwise independently with some variation [1]."""
+    said = requests.arrivals
+    if said is None:
+        return Gamma(scv)
+    if said.gaps:
+        return Recorded(tuple(map(float, said.gaps)))
+    within = Gamma(float(said.scv))
+    return within if said.is_steady else Changing(within, tuple(map(float, said.rates)), said.interval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +262,4 @@ def draw(
     if not (0.0 < requests_per_second < math.inf):
         raise InputError(f"requests_per_second must be a positive number, got {requests_per_second:g}")
     times, prompts, outputs = (np.random.default_rng([seed, stream]) for stream in range(3))
-    return Stream(
-        np.cumsum(arrivals.gaps(count, times)) / requests_per_second, isl(count, prompts), osl(count, outputs)
-    )
+    return Stream(arrivals.times(count, requests_per_second, times), isl(count, prompts), osl(count, outputs))

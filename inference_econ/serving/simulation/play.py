@@ -22,7 +22,17 @@ from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
-from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Counts, LengthLaw, Loop, Stream, draw, fixed
+from inference_econ.serving.simulation.arrivals import (
+    POISSON,
+    Arrivals,
+    Counts,
+    LengthLaw,
+    Loop,
+    Recorded,
+    Stream,
+    arrivals_of,
+    draw,
+)
 from inference_econ.serving.simulation.events import Cache, Router, Server, Tier, simulate
 from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.step_table import StepTable
@@ -299,14 +309,37 @@ def rehearse(
         If a rate, variation or count is impossible.
     """
     number = requests_of_a_rehearsal(service) if count is None else count
-    stream = draw(
-        number, requests_per_second, _new(service.requests), law(service.requests.osl), arrivals=arrivals, seed=seed
-    )
+    stream = stream_of(service.requests, requests_per_second, arrivals, number, seed)
     return play(service, server(service, stream.isl) if simulated is None else simulated, stream)
+
+
+def stream_of(requests: Requests, requests_per_second: float, arrivals: Arrivals, count: int, seed: int = 0) -> Stream:
+    """Some requests with the tokens that are new of their prompts, at a mean rate [1/s].
+
+    Recorded ones come as they were recorded, each once. Of a lower rate only so many of them come, at their times, that
+    what is left is nearest to it: more servers share the same minutes.
+    """
+    if requests.table is None:
+        return draw(count, requests_per_second, _new(requests), law(requests.osl), arrivals=arrivals, seed=seed)
+    rows = np.array(requests.table.rows)
+    if isinstance(arrivals, Recorded):
+        every = max(round(float(1.0 / np.mean(arrivals.seconds)) / requests_per_second), 1)
+        times = np.cumsum(arrivals.seconds)[::every]
+        chosen, times = rows[::every], times * ((times.size - 1) / (times[-1] - times[0]) / requests_per_second)
+    else:
+        order, place = (np.random.default_rng([seed, stream]) for stream in range(2))
+        times = arrivals.times(count, requests_per_second, order)
+        below = np.cumsum(rows[:, 3]) / np.sum(rows[:, 3])
+        chosen = rows[place.permutation(np.searchsorted(below, levels(count)))]
+    new, answers = (np.maximum(np.rint(values), 1.0) for values in (chosen[:, 0] - chosen[:, 2], chosen[:, 1]))
+    return Stream(times, new.astype(np.int64), answers.astype(np.int64))
 
 
 def requests_of_a_rehearsal(service: Service) -> int:
     """Requests that :func:`rehearse` plays where nobody says how many [1]."""
+    recorded = service.requests.arrivals
+    if recorded is not None and recorded.gaps:
+        return len(recorded.gaps)
     return min(_LEAST + _PER_SLOT * service.slots, _MOST)
 
 
@@ -325,7 +358,7 @@ def rehearsal_seconds(service: Service, count: int | None = None) -> float:
 
 def prompts(service: Service, count: int) -> Counts:
     """New tokens of the prompts that :func:`rehearse` draws, whatever their rate [tokens]."""
-    return draw(count, 1.0, _new(service.requests), fixed(1)).isl
+    return stream_of(service.requests, 1.0, arrivals_of(service.requests, 1.0), count).isl
 
 
 def _new(requests: Requests) -> LengthLaw:

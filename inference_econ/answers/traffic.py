@@ -1,0 +1,411 @@
+"""What a trace of requests is: arrivals, lengths, reuse and sessions, and the traffic that is fitted to it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.record import RecordedRows
+from inference_econ.errors import InputError
+from inference_econ.formulas.stack_distance import StackDistances
+from inference_econ.inputs import Requests, TrafficSpec, traces
+
+#: Windows whose numbers of requests are compared [s], and those that are counted at most of one size [1].
+WINDOWS, _MOST_WINDOWS = (1, 10, 60), 600_000
+#: Requests of a trace that are kept: the first ones, to be played again, and a random sample for lengths [1].
+KEPT = 50_000
+#: Sessions that are followed; of more a random half, and so on [1].
+_SESSIONS = 1 << 18
+#: Mistakes that are told; of the others their number [1].
+_TOLD = 3
+#: Quantiles between which new tokens, and among these answers, count as one row of the fitted table [1].
+_EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
+#: Intervals of fitted rates, each with the windows that tell rates from bursts [s]: the first that holds so many requests
+#: on average [1]. Of traces beyond a day and a half they are hours, the same of all days [s].
+_INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
+_HOUR, _DAY = 3600.0, 86_400.0
+#: Windows in which a rate is told from bursts, at least in each interval [1].
+_LEAST_WINDOWS = 5
+#: Variation of gaps that a traffic can have at most [1].
+_MOST_SCV = 1000.0
+#: Rooms of caches for which the share found is told, in blocks [1].
+_ROOMS = tuple(round(10 ** (power / 2)) for power in range(2, 17))
+
+
+class Spread(NamedTuple):
+    """A length of requests [tokens]."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    longest: float
+
+    @classmethod
+    def of(cls, tokens: Array) -> Spread:
+        """Of the requests of a sample."""
+        return cls(float(tokens.mean()), *map(float, np.quantile(tokens, (0.5, 0.9, 0.99))), float(tokens.max()))
+
+
+class Sessions(NamedTuple):
+    """Conversations of a trace."""
+
+    count: float
+    """How many there are [1]."""
+    turns: float
+    """Requests of each, on average [1]."""
+    most: int
+    """Requests of the longest [1]."""
+
+
+@dataclass(frozen=True, repr=False)
+class TraceProfile(RecordedRows):
+    """What a trace is.
+
+    Attributes
+    ----------
+    origin, form : str
+        The file, and whose form it has.
+    requests, broken : int
+        Lines that are requests, and that are not [1].
+    mistakes : tuple of str
+        The first of these, with their lines.
+    seconds : float or None
+        From the first to the last arrival; None where times are not known, or not those of one clock [s].
+    windows : mapping of int to tuple of int
+        Numbers of requests in consecutive windows of so many seconds [1].
+    times : ndarray, shape (n,)
+        Arrivals of the first requests since the first of them, ascending; empty where they are not known [s].
+    first, sample : ndarray, shape (n, 3)
+        Prompts, answers, and tokens of prompts that earlier requests had: of the first requests in the order of their
+        arrival, and of random ones [tokens].
+    distances : StackDistances
+        Reuse of blocks, if the trace says blocks.
+    block_tokens : int
+        Tokens of a block; 0 if it does not say any [tokens].
+    sessions : Sessions or None
+        Conversations, if the trace says whose a request is.
+    longest : tuple of (int, int)
+        Line and context, prompt and answer, of the longest request [tokens].
+    """
+
+    page = "report.traffic:ProfilePage"
+
+    origin: str
+    form: str
+    requests: int
+    broken: int
+    mistakes: tuple[str, ...]
+    seconds: float | None
+    windows: Mapping[int, tuple[int, ...]]
+    times: Array
+    first: Array
+    sample: Array
+    distances: StackDistances
+    block_tokens: int
+    sessions: Sessions | None
+    longest: tuple[int, int]
+
+    @property
+    def rate(self) -> float | None:
+        """Requests per second; None where times are not known, or all are the same [1/s]."""
+        return (self.requests - 1) / self.seconds if self.seconds else None
+
+    @property
+    def gap_scv(self) -> float | None:
+        """Squared coefficient of variation of times between arrivals [1]."""
+        gaps = np.diff(self.times)
+        return float(np.var(gaps) / np.mean(gaps) ** 2) if gaps.size and gaps.any() else None
+
+    @property
+    def dispersion(self) -> dict[int, float]:
+        """Index of dispersion of the number of requests in windows: variance over mean, 1 of Poisson arrivals [1]."""
+        full = {size: np.array(counts[:-1]) for size, counts in self.windows.items() if len(counts) > _LEAST_WINDOWS}
+        return {size: float(np.var(counts) / np.mean(counts)) for size, counts in full.items()}
+
+    @property
+    def lengths(self) -> dict[str, Spread]:
+        """Prompts and answers."""
+        return {name: Spread.of(self.sample[:, column]) for column, name in enumerate(("isl", "osl"))}
+
+    @property
+    def correlation(self) -> float:
+        """Of the lengths of prompts and answers; 0 where one does not vary [1]."""
+        ranks = [np.argsort(np.argsort(self.sample[:, column])) for column in (0, 1)]
+        varied = all(np.ptp(self.sample[:, column]) > 0 for column in (0, 1))
+        return float(np.corrcoef(*ranks)[0, 1]) if varied else 0.0
+
+    @property
+    def reused(self) -> float | None:
+        """Share of blocks, or where there are none of prompt tokens, that earlier requests had; None if unknown [1]."""
+        if self.block_tokens:
+            return self.distances.share
+        share = float(self.sample[:, 2].sum() / self.sample[:, 0].sum())
+        return share if share > 0.0 else None
+
+    @property
+    def found(self) -> dict[int, float]:
+        """Share of blocks that a cache of so many blocks finds which forgets the least recently used [1]."""
+        if not self.block_tokens:
+            return {}
+        rooms = [room for room in _ROOMS if room < self.distances.distinct]
+        shares = self.distances.found(rooms)
+        return {room: share for room, share in zip(rooms, shares, strict=True) if share > 0.0}
+
+    @cached_property
+    def traffic(self) -> TrafficSpec:
+        """The traffic that is fitted to it: rates and bursts, a table of lengths, reuse."""
+        fitted: dict[str, Any] = {"arrivals": _fitted_arrivals(self), "lengths": _fitted_lengths(self.sample)}
+        if self.reused is not None:
+            found = self.found
+            fitted["reuse"] = {"share": round(self.reused, 4)}
+            if self.block_tokens:
+                fitted["reuse"] |= {"block_tokens": self.block_tokens, "blocks": list(found)}
+                fitted["reuse"]["found"] = [round(share, 4) for share in found.values()]
+        where = f"fitted to {self.requests:,} requests of {Path(self.origin).name} ({self.form})"
+        sources = {key: {"ref": "user", "where": where, "kind": "derived"} for key in fitted}
+        data = {"name": Path(self.origin).name.split(".")[0], "description": f"{where}.", **fitted, "sources": sources}
+        return TrafficSpec.build(data, origin=self.origin)
+
+    @property
+    def replay(self) -> Requests:
+        """Its first requests, to be played as they came.
+
+        Raises
+        ------
+        InputError
+            If nobody knows when they came.
+        """
+        if not self.rate or not self.times.size:
+            raise InputError(
+                f"{self.origin}: says no times of arrival on one clock, and cannot be played again; fit a traffic to "
+                "its lengths with 'inference-econ traffic FILE -o mine.yaml', and give --traffic mine.yaml"
+            )
+        gaps = np.diff(self.times, prepend=self.times[0])
+        isl, osl, cached = (tuple(map(float, self.first[:, column])) for column in range(3))
+        spec = TrafficSpec.build(
+            {
+                "name": Path(self.origin).name,
+                "arrivals": {"gaps": tuple(map(float, gaps))},
+                "lengths": {"isl": isl, "osl": osl, "cached": cached},
+                "sources": dict.fromkeys(("arrivals", "lengths"), _SAID),
+            },
+            origin=self.origin,
+        )
+        return spec.requests
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        sessions = self.sessions
+        return {
+            "trace": self.origin,
+            "trace_form": self.form,
+            "requests": self.requests,
+            "broken_lines": self.broken,
+            "mistakes": list(self.mistakes),
+            "span_seconds": self.seconds,
+            "request_rate": self.rate,
+            "gap_scv": self.gap_scv,
+            "dispersion": {f"{size}_seconds": value for size, value in self.dispersion.items()},
+            "isl_tokens": self.lengths["isl"]._asdict(),
+            "osl_tokens": self.lengths["osl"]._asdict(),
+            "length_correlation": self.correlation,
+            "block_tokens": self.block_tokens or None,
+            "reused_share": self.reused,
+            "reuse_curve": [{"blocks": room, "found_share": share} for room, share in self.found.items()],
+            "sessions": None if sessions is None else sessions._asdict(),
+            "fitted": self.traffic.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+            "minutes": self.records(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return the requests of every minute."""
+        return [{"minute": minute, "requests": count} for minute, count in enumerate(self.windows.get(60, ()))]
+
+
+_SAID = {"ref": "user", "where": "as recorded", "kind": "measured"}
+
+
+def trace(path: Path | str) -> TraceProfile:
+    """What a trace is (``inference_econ.trace``).
+
+    Parameters
+    ----------
+    path : path or str
+        A file of :func:`inference_econ.inputs.traces.read`.
+
+    Returns
+    -------
+    TraceProfile
+        Of its requests. Time grows with the lines of the file, memory with the windows of time alone.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or holds no request.
+    """
+    recorded = traces.read(path)
+    seen = _Seen()
+    for line in recorded.lines:
+        seen.take(line)
+    if not seen.requests:
+        told = "; ".join(seen.mistakes)
+        raise InputError(f"{path}: none of its {seen.broken:,} lines is a request of the form {recorded.form}: {told}")
+    return seen.profile(str(path), recorded)
+
+
+class _Seen:
+    """What is counted while the lines of a trace go by."""
+
+    def __init__(self) -> None:
+        self.requests = self.broken = self.block_tokens = self.without_time = 0
+        self.mistakes: list[str] = []
+        self.zero, self.begin, self.end, self.longest = 0.0, math.inf, -math.inf, (0, 0)
+        self.windows: dict[int, Counter[int]] = {size: Counter() for size in WINDOWS}
+        self.first: list[tuple[float, int, int, int]] = []
+        self.sample: list[tuple[int, int, int]] = []
+        self.distances, self.random = StackDistances(), Random(0)
+        self.turns: dict[str, int] = {}
+        self.kept_of = 1
+
+    def take(self, line: traces.Line) -> None:
+        """Count one more line."""
+        event = line.event
+        if isinstance(event, traces.Broken):
+            self.broken += 1
+            if len(self.mistakes) < _TOLD:
+                self.mistakes.append(f"line {line.number}: {event.problem}")
+            return
+        self.requests += 1
+        if event.isl + event.osl > self.longest[1]:
+            self.longest = (line.number, event.isl + event.osl)
+        cached = event.cached or 0
+        if event.block_tokens and event.blocks:
+            self.block_tokens = event.block_tokens
+            cached = self.distances.use(event.blocks) * event.block_tokens
+        row = (event.isl, event.osl, min(cached, event.isl - 1))
+        place = self.requests - 1 if self.requests <= KEPT else self.random.randrange(self.requests)
+        if place < KEPT:
+            self.sample[place : place + 1] = [row]
+        if len(self.first) < KEPT:
+            self.first.append((event.seconds or 0.0, *row))
+        if event.session:
+            self._turn(event.session)
+        self._arrive(event.seconds)
+
+    def _arrive(self, seconds: float | None) -> None:
+        if seconds is None:
+            self.without_time += 1
+            return
+        if math.isinf(self.begin):
+            self.zero = seconds
+        self.begin, self.end = min(self.begin, seconds), max(self.end, seconds)
+        for size, counts in list(self.windows.items()):
+            counts[math.floor((seconds - self.zero) / size)] += 1
+            if len(counts) > _MOST_WINDOWS:
+                del self.windows[size]
+
+    def _turn(self, session: str) -> None:
+        if self.kept_of > 1 and crc32(session.encode()) % self.kept_of:
+            return
+        self.turns[session] = self.turns.get(session, 0) + 1
+        if len(self.turns) > _SESSIONS:
+            self.kept_of *= 2
+            self.turns = {name: turns for name, turns in self.turns.items() if not crc32(name.encode()) % self.kept_of}
+
+    def profile(self, origin: str, recorded: traces.Trace) -> TraceProfile:
+        """All of it."""
+        timed = recorded.timed and not self.without_time
+        first = sorted(self.first, key=lambda request: request[0]) if timed else self.first
+        rows = np.array(first, dtype=float)
+        sessions = None
+        if self.turns:
+            turns = self.turns.values()
+            sessions = Sessions(float(len(turns) * self.kept_of), sum(turns) / len(turns), max(turns))
+        return TraceProfile(
+            origin,
+            recorded.form,
+            self.requests,
+            self.broken,
+            tuple(self.mistakes),
+            self.end - self.begin if timed else None,
+            {size: _filled(counts) for size, counts in self.windows.items()} if timed else {},
+            rows[:, 0] - rows[0, 0] if timed else np.array([]),
+            rows[:, 1:],
+            np.array(self.sample, dtype=float),
+            self.distances,
+            self.block_tokens,
+            sessions,
+            self.longest,
+        )
+
+
+def _filled(counts: Counter[int]) -> tuple[int, ...]:
+    """Numbers of requests of consecutive windows, those without any included; none where these are too many."""
+    first, last = min(counts), max(counts)
+    return tuple(counts[window] for window in range(first, last + 1)) if last - first < 10 * _MOST_WINDOWS else ()
+
+
+def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
+    """Rates by interval, and the variation of gaps that makes numbers within intervals as dispersed as they are.
+
+    The index of dispersion of a renewal process tends to the variation of its gaps: Cox and Lewis (1966), section 4.4.
+    """
+    span, rate = profile.seconds, profile.rate
+    if not span or rate is None:
+        return {"scv": 1}
+    folded = span > 1.5 * _DAY
+    fits = [
+        (interval, size)
+        for interval, size in _INTERVALS
+        if rate * interval >= _LEAST_REQUESTS and span >= 2 * interval and profile.windows.get(size)
+    ]
+    interval, size = next((fit for fit in fits if not folded or fit[0] == _HOUR), (0, 0))
+    if not interval:
+        scv = min(1.0 if profile.gap_scv is None else profile.gap_scv, _MOST_SCV)
+        return {"scv": round(scv, 3), "rates": [_digits(rate)], "interval": _digits(span)}
+    counts, each = np.array(profile.windows[size][:-1], dtype=float), interval // size
+    parts = [counts[begin : begin + each] for begin in range(0, counts.size, each)]
+    if parts[-1].size < _LEAST_WINDOWS:
+        parts.pop()
+    scv = sum(float(np.var(part, ddof=1)) for part in parts) / sum(float(part.mean()) for part in parts)
+    rates = [float(part.mean()) / size for part in parts]
+    if folded:
+        day = round(_DAY / interval)
+        rates = [float(np.mean(rates[hour::day])) for hour in range(day)]
+    return {"scv": round(min(scv, _MOST_SCV), 3), "rates": [_digits(value) for value in rates], "interval": interval}
+
+
+def _digits(value: float) -> float:
+    """A number in five digits; whole ones without a point."""
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() else short
+
+
+def _fitted_lengths(sample: Array) -> dict[str, Any]:
+    """A table of means between quantiles of new tokens, and of answers among these."""
+    rows: list[tuple[float, float, float, float]] = []
+    for prompts in _between(sample, sample[:, 0] - sample[:, 2]):
+        for cell in _between(prompts, prompts[:, 1]):
+            isl, osl, cached = (_digits(value) for value in cell.mean(axis=0))
+            rows.append((isl, osl, min(cached, isl - 1), round(len(cell) / len(sample), 6)))
+    columns = dict(zip(("isl", "osl", "cached", "shares"), map(list, zip(*rows, strict=True)), strict=True))
+    return columns if any(columns["cached"]) else {key: columns[key] for key in ("isl", "osl", "shares")}
+
+
+def _between(rows: Array, values: Array) -> Iterable[Array]:
+    """The rows between quantiles of a value, those that are not empty."""
+    order = np.argsort(values, kind="stable")
+    ends = np.unique(np.rint(np.array(_EDGES) * len(rows)).astype(int))
+    return (rows[order[begin:end]] for begin, end in pairwise(ends))
