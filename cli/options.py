@@ -272,6 +272,11 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     return float(choices["throughput"] / requests.osl.mean)
 
 
+def spelled(name: str) -> str:
+    """How an option of the table is typed."""
+    return OPTIONS[name].spelled
+
+
 def check_sizes(choices: Choices) -> None:
     """Refuse more than one way to say how large a fleet is.
 

@@ -71,6 +71,10 @@ class SessionSpec(Spec):
     """Each is written below those that it waits for."""
     rest: Seconds = 0.0
     """Mean time between a session and the next one of the same agent [s]."""
+    compacts_at: Annotated[int, Field(ge=1)] | None = None
+    """Tokens that a prompt with its answer would exceed where an agent goes on with a summary instead [tokens]."""
+    summary_tokens: Annotated[int, Field(ge=0)] = 2000
+    """Of such a summary [tokens]."""
 
     @field_validator("steps")
     @classmethod
@@ -108,4 +112,5 @@ class SessionSpec(Spec):
             further = max(round(step.turns.longest), 1) - 1
             answers = (further + 1) * step.answer_tokens.mean
             ends[step.name] = ends[step.continues] + first.longest + further * step.new_tokens.mean + answers
-        return max(ends.values())
+        longest = max(ends.values())
+        return longest if self.compacts_at is None else min(longest, float(self.compacts_at))
