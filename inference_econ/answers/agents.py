@@ -47,9 +47,9 @@ _WARM_UP = 0.25
 #: More slots than mean contexts have room for, so that blocks decide who is let in [1].
 _SLOTS = 4
 #: Instances that are played together at most; of more, as many agents come to each [1].
-_TOGETHER = 8
+_TOGETHER = 4
 #: Layouts of a chip that are played; and how near a number of agents is found to the largest that keeps promises [1].
-_PLAYED, _NEAR = 3, 0.04
+_PLAYED, _NEAR = 2, 0.05
 #: What a request takes that is played with its blocks [s].
 _SECONDS = 2.5e-4
 
@@ -329,7 +329,10 @@ class _Instance:
 
 
 def _short(layouts: Services, work: Work, targets: Targets, *, tiers: bool, most: int) -> list[tuple[int, int]]:
-    """Layouts that carry most agents per dollar by closed forms, and how many: all is found that has room [1]."""
+    """Layouts that carry most agents per dollar by closed forms, one of each size, and how many agents [1].
+
+    All is found that has room: with nothing behind HBM no more agents than there are contexts that fit.
+    """
     rates, states = promised_rates(layouts, targets), layouts.states
     in_flight = [
         float(np.interp(rate, known, concurrency))
@@ -340,8 +343,11 @@ def _short(layouts: Services, work: Work, targets: Targets, *, tiers: bool, most
         agents = np.minimum(agents, layouts.slots)
     agents = np.where(rates > 0.0, agents, 0.0)
     per_dollar = agents / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
-    best = [int(row) for row in np.argsort(-per_dollar, kind="stable")[:most] if agents[row] > 0.0]
-    return [(row, max(int(agents[row]), 1)) for row in best]
+    sizes: dict[float, int] = {}
+    for row in np.argsort(-per_dollar, kind="stable").tolist():
+        if agents[row] > 0.0:
+            sizes.setdefault(float(layouts.plans.accelerators[row]), row)
+    return [(row, max(int(agents[row]), 1)) for row in list(sizes.values())[:most]]
 
 
 def load(

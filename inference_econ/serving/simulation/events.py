@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args, overload
 
@@ -28,6 +28,8 @@ Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 #: What the memory of the accelerators is called among those that have beginnings of prompts.
 HBM = "HBM"
+#: Requests more than at another place, and times as many, from which prompts go there instead: SGLang's router [1].
+_FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
 Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
 
@@ -208,7 +210,8 @@ def simulate(
         Servers of this kind [1].
     router : str
         Which of them a request goes to: ``round_robin``; ``least_busy``, that with the fewest requests; or
-        ``prefix_aware``, that which has the fewest blocks to read for it and in use (the rule of Dynamo's router).
+        ``prefix_aware``, that which has most of its prompt, the least busy of equals, unless it is far busier than
+        others (the rule of SGLang's router, and its limits); inside of a server the group of which that is so.
 
     Returns
     -------
@@ -364,7 +367,17 @@ class _Fleet:
             return engines[request % len(engines)]
         if self.router == "least_busy":
             return min(engines, key=_requests)
-        return min(engines, key=lambda engine: engine.blocks_with(request))
+        found, busy = [engine.found(request) for engine in engines], [_requests(engine) for engine in engines]
+        return engines[_nearest(found, busy)]
+
+
+def _nearest(found: list[int], busy: list[int]) -> int:
+    """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
+    best = min(range(len(found)), key=lambda place: (-found[place], busy[place]))
+    least = min(busy)
+    if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
+        return busy.index(least)
+    return best
 
 
 def _now(engine: _Engine) -> float:
@@ -458,7 +471,13 @@ class _Engine:
         """Put a request into a queue, before those are gone that the step under way ends."""
         group = 0
         if self.server.groups > 1:
-            group = min(range(self.server.groups), key=self._load)
+            groups = range(self.server.groups)
+            follows = self.fleet.router == "prefix_aware" and self.log.before[request]
+            if follows:
+                parts = self._parts_of(request, self.isl[request])
+                group = _nearest([self.prefixes[each].found(parts) for each in groups], self._busy(groups))
+            else:
+                group = min(groups, key=self._load)
         self.group_of[request] = group
         self.waiting[group].append(request)
         self.queued += 1
@@ -486,12 +505,13 @@ class _Engine:
         self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
         self._keep_behind(parts)
 
-    def blocks_with(self, request: int) -> int:
-        """Blocks that a request would have to be read here, and those that are in use already [1]."""
-        assert self.cache is not None
-        log, parts = self.log, self._parts_of(request, self.isl[request])
-        found = max(prefix.found(parts) for prefix in self.prefixes)
-        return self.cache.held(log.isl[request]) - found + sum(self.blocks)
+    def found(self, request: int) -> int:
+        """Blocks of a request that its best group has [1]."""
+        parts = self._parts_of(request, self.isl[request])
+        return max(prefixes.found(parts) for prefixes in self.prefixes)
+
+    def _busy(self, groups: Iterable[int]) -> list[int]:
+        return [self.held[group] + len(self.waiting[group]) for group in groups]
 
     def _parts_of(self, request: int, tokens: int) -> Parts:
         """What the whole blocks of the first tokens of a request consist of."""
