@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from inference_econ.errors import InputError, of_option
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, SAID_BY_TRAFFIC
 from inference_econ.inputs.options import OPTIONS
 
 from .decorators import Choices, apply, option, options
@@ -96,7 +96,7 @@ def requests(choices: Choices, **lengths: object) -> Requests:
 
 
 #: What a traffic says in place of these options.
-_SAID = ("context", "isl", "osl", "cached", "shared_prefix", "arrival_scv")
+_SAID = (*SAID_BY_TRAFFIC, "arrival_scv")
 
 
 def _recorded(choices: Choices) -> Requests | None:
@@ -119,7 +119,16 @@ def _recorded(choices: Choices) -> Requests | None:
     from inference_econ.inputs import catalog
 
     with of_option(name):
-        return catalog.traffic(choices[name]).requests if name == "traffic" else trace(choices[name]).replay
+        if name == "traffic":
+            return catalog.traffic(choices[name]).requests
+        profile, model = trace(choices[name]), catalog.model(choices["model"])
+        line, tokens = profile.longest
+        if model.max_context is not None and tokens > model.max_context:
+            raise InputError(
+                f"{profile.origin}: line {line} has {tokens:,} tokens of prompt and answer, and {model.name} was made "
+                f"for {model.max_context:,} at most; take another model, or leave such requests out"
+            )
+        return profile.replay
 
 
 def _is_given(context: click.Context, name: str) -> bool:

@@ -197,7 +197,7 @@ class AgentCurve(LoadCurve):
     def records(self) -> list[Mapping[str, Any]]:
         """Return every number of agents."""
         return [
-            {**point_record(point, self.targets), "sessions": point.use.record(point.sheet, point.sheet.replicas)}
+            {**point_record(point, self.targets), "agent_use": point.use.record(point.sheet, point.sheet.replicas)}
             for point in self.points
         ]
 
@@ -228,7 +228,7 @@ class AgentRecommendation(Recommendation):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
         return [
-            {**choice_record(choice, self.targets), "sessions": choice.use.record(choice, choice.replicas)}
+            {**choice_record(choice, self.targets), "agent_use": choice.use.record(choice, choice.replicas)}
             for choice in self
             if isinstance(choice, AgentChoice)
         ]
@@ -251,7 +251,7 @@ class AgentSheet(Sheet):
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         assert self.use is not None
-        return {**super(AgentSheet, self).record(), "sessions": self.use.record(self, self.replicas)}
+        return {**super(AgentSheet, self).record(), "agent_use": self.use.record(self, self.replicas)}
 
 
 def promises(targets: Targets) -> Targets:

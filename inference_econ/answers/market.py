@@ -84,6 +84,13 @@ def market(
     """
     if arrangement not in _WAYS:
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
+    if not requests.is_simple and arrangement == "apart":
+        raise InputError(
+            f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "
+            "give lengths and --arrival-scv, or leave --apart out"
+        )
+    if not requests.is_simple and arrangement == "both":
+        arrangement = "together"
     tried = Space() if space is None else space
     reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []

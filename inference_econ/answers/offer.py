@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from inference_econ.answers.pinned import check_space, refuse_impossible
 from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.search import why_nothing_fits
 from inference_econ.serving import Services, every_service, services
@@ -58,6 +58,7 @@ def offer(
         shared_prefix=requests.shared_prefix,
     )
     check_space(served, tried)
+    _check_contexts(setup, requests)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     if not usable > 0.0:
         raise NothingFitsError(
@@ -80,6 +81,17 @@ def offer(
         if services.layouts(served, grid).accelerators.size:
             raise
         raise NothingFitsError(why_nothing_fits(served, grid, speculation=speculation)) from None
+
+
+def _check_contexts(setup: Setup, requests: Requests) -> None:
+    """Refuse a recorded traffic with requests that are longer than the model was made for."""
+    most = setup.model.max_context
+    longest = max((row[0] + row[1] for row in requests.table.rows), default=0.0) if requests.table else 0.0
+    if most is not None and longest > most:
+        raise InputError(
+            f"{requests.traffic}: prompt and answer of its longest request are {longest:,.0f} tokens, and "
+            f"{setup.model.name} was made for {most:,} at most; take another model, or leave such requests out"
+        )
 
 
 def _allowed(pins: Pins, largest: int | None) -> str:

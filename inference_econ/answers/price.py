@@ -284,6 +284,7 @@ def price(
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
     candidates = as_candidates([offers] if isinstance(offers, Services) else offers)
+    arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
 
     def priced(promised: Targets) -> Sheet:
         found = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, progress)

@@ -24,7 +24,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest, natural_rate
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.serving import Loaded, Service, Services, check_rate
+from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +197,7 @@ def recommend(
         If nothing keeps the promises even with a single request in flight, with the best that can be reached.
     """
     candidates = as_candidates(offers)
+    arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     rate = natural_rate(both or [each.services for each in candidates], targets)
     rate = rate if requests_per_second is None else requests_per_second

@@ -69,7 +69,9 @@ def space_of(settings: Settings, write: Callable[[str, object], str] = as_settin
 
 
 def requests_of(settings: Settings) -> Requests:
-    """Return the requests of a service."""
+    """Return the requests of a service; raises InputError where there is no such traffic."""
+    if settings.traffic is not None:
+        return catalog.traffic(settings.traffic).requests
     reused = {"cached": settings.cached or 0, "shared_prefix": settings.shared_prefix or 0}
     return Requests.build({"isl": settings.isl, "osl": settings.osl, **reused}, origin="settings")
 

@@ -16,7 +16,17 @@ from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate, is_unproven, loaded, served
+from inference_econ.serving import (
+    Loaded,
+    Service,
+    Services,
+    arrivals_of,
+    calmest,
+    check_rate,
+    is_unproven,
+    loaded,
+    served,
+)
 
 #: What costs more than so many times the cheapest of a chip is no choice [1].
 _DEAREST = 4.0
@@ -199,7 +209,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
 
     def shared(replicas: int) -> Loaded:
-        return loaded(service, rate / replicas, arrivals=arrivals_of(service.requests, arrival_scv))
+        return loaded(service, rate / replicas, arrivals=calmest(service.requests, arrival_scv))
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -244,7 +254,7 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
 
     def likely(place: int) -> bool:
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
-        closed = loaded(service, rate / tried[place], arrivals=arrivals_of(service.requests, arrival_scv))
+        closed = loaded(service, rate / tried[place], arrivals=calmest(service.requests, arrival_scv))
         return targets.like(choice.load, shared(fewest)).broken(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)

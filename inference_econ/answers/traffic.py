@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -31,8 +31,8 @@ _SESSIONS = 1 << 18
 _TOLD = 3
 #: Quantiles between which new tokens, and among these answers, count as one row of the fitted table [1].
 _EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
-#: Intervals of fitted rates, each with the windows that tell rates from bursts [s]: the first that holds so many requests
-#: on average [1]. Of traces beyond a day and a half they are hours, the same of all days [s].
+#: Intervals of fitted rates, each with the windows that tell rates from bursts [s]: the first that holds so many
+#: requests on average [1]. Of traces beyond a day and a half they are hours, the same of all days [s].
 _INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
 _HOUR, _DAY = 3600.0, 86_400.0
 #: Windows in which a rate is told from bursts, at least in each interval [1].
@@ -61,11 +61,11 @@ class Spread(NamedTuple):
 class Sessions(NamedTuple):
     """Conversations of a trace."""
 
-    count: float
+    count: int
     """How many there are [1]."""
-    turns: float
-    """Requests of each, on average [1]."""
-    most: int
+    mean_turns: float
+    """Requests of each [1]."""
+    most_turns: int
     """Requests of the longest [1]."""
 
 
@@ -139,6 +139,10 @@ class TraceProfile(RecordedRows):
         """Prompts and answers."""
         return {name: Spread.of(self.sample[:, column]) for column, name in enumerate(("isl", "osl"))}
 
+    def quantiles(self, name: str, shares: Sequence[float]) -> list[float]:
+        """Lengths that shares of the requests do not exceed, of prompts (``isl``) or answers (``osl``) [tokens]."""
+        return [float(value) for value in np.quantile(self.sample[:, ("isl", "osl").index(name)], shares)]
+
     @property
     def correlation(self) -> float:
         """Of the lengths of prompts and answers; 0 where one does not vary [1]."""
@@ -207,10 +211,10 @@ class TraceProfile(RecordedRows):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        sessions = self.sessions
+        sessions, arrivals = self.sessions, self.traffic.arrivals
         return {
-            "trace": self.origin,
-            "trace_form": self.form,
+            "file": self.origin,
+            "form": self.form,
             "requests": self.requests,
             "broken_lines": self.broken,
             "mistakes": list(self.mistakes),
@@ -218,14 +222,16 @@ class TraceProfile(RecordedRows):
             "request_rate": self.rate,
             "gap_scv": self.gap_scv,
             "dispersion": {f"{size}_seconds": value for size, value in self.dispersion.items()},
-            "isl_tokens": self.lengths["isl"]._asdict(),
-            "osl_tokens": self.lengths["osl"]._asdict(),
+            "prompts": self.lengths["isl"]._asdict(),
+            "answers": self.lengths["osl"]._asdict(),
             "length_correlation": self.correlation,
             "block_tokens": self.block_tokens or None,
             "reused_share": self.reused,
-            "reuse_curve": [{"blocks": room, "found_share": share} for room, share in self.found.items()],
+            "reuse": [{"blocks": room, "found_share": share} for room, share in self.found.items()],
             "sessions": None if sessions is None else sessions._asdict(),
-            "fitted": self.traffic.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+            "fitted_scv": float(arrivals.scv),
+            "fitted_rates": list(arrivals.rates),
+            "fitted_interval_seconds": arrivals.interval,
             "minutes": self.records(),
         }
 
@@ -332,7 +338,7 @@ class _Seen:
         sessions = None
         if self.turns:
             turns = self.turns.values()
-            sessions = Sessions(float(len(turns) * self.kept_of), sum(turns) / len(turns), max(turns))
+            sessions = Sessions(len(turns) * self.kept_of, sum(turns) / len(turns), max(turns))
         return TraceProfile(
             origin,
             recorded.form,

@@ -76,6 +76,10 @@ PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
 
+#: Settings that a traffic says.
+SAID_BY_TRAFFIC = ("context", "isl", "osl", "cached", "shared_prefix")
+
+
 class SamplingSpec(Spec):
     """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
 
@@ -118,6 +122,8 @@ class Settings(Spec):
     """Input sequence length [tokens]."""
     osl: Positive | None = None
     """Output sequence length [tokens]."""
+    traffic: str | None = None
+    """Of services: name or path of a traffic, in place of lengths."""
     price: HourRate | None = None
     """Price of an accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``, ``owned``); by default the
     best of its file."""
@@ -187,6 +193,9 @@ class Settings(Spec):
     def _one_way_to_give_lengths(self) -> Self:
         if self.context is not None and (self.isl is not None or self.osl is not None):
             raise ValueError("give either context, or isl and osl, not both")
+        other = next((name for name in SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
+        if self.traffic is not None and other is not None:
+            raise ValueError(f"give either traffic or {other}, not both: a traffic says that, too")
         return self
 
     @model_validator(mode="after")
@@ -216,11 +225,13 @@ class Settings(Spec):
     def over(self, common: Settings) -> Settings:
         """These settings with what they leave out taken from ``common``."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        # A context replaces lengths, and lengths a context.
-        if self.context is not None:
-            given = {"isl": None, "osl": None, **given}
+        # A traffic or a context replaces lengths, and lengths a context or a traffic.
+        if self.traffic is not None:
+            given = {**dict.fromkeys(SAID_BY_TRAFFIC), **given}
+        elif self.context is not None:
+            given = {"isl": None, "osl": None, "traffic": None, **given}
         elif self.isl is not None or self.osl is not None:
-            given = {"context": None, **given}
+            given = {"context": None, "traffic": None, **given}
         # A proposer replaces another.
         if any(getattr(self, name) for name in PROPOSERS):
             given = {**dict.fromkeys(PROPOSERS), **given}

@@ -100,7 +100,7 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
 
     known = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in known else Path(name)
-    if not (name in known or files_allowed()) or not _is_file(path):
+    if not (name in known or files_allowed()) or not is_file(path):
         raise InputError(f"unknown {word} {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
     return cls.from_document(_yaml.read(path))
 
@@ -157,7 +157,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         return None
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        if not _is_file(path):
+        if not is_file(path):
             raise InputError(f"{name}: no such file")
         return path
     if name in names(kind):
@@ -166,12 +166,13 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
-    return path if _is_file(path) else None
+    return path if is_file(path) else None
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path | str) -> bool:
+    """Whether there is a file that is called so."""
     try:
-        return path.is_file()
+        return Path(path).is_file()
     except OSError:  # a name too long for any file
         return False
 

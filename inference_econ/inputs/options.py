@@ -65,7 +65,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
             "Of services: tokens that all prompts begin with.", counted="services", number=True),
         Option("traffic", "traffic",
             "Arrivals, lengths and reuse of a service, in place of --isl, --osl, --cached and --arrival-scv: a name of "
-            "'inference-econ traffic', or a file."),
+            "'inference-econ traffic', or a file.", counted="services"),
         Option("trace", "file", "The same as somebody recorded it, played again: a file of 'inference-econ traffic'."),
         Option("request_rate", "positive", "Requests/s in all [80 % of what an instance carries]."),
         Option("throughput", "positive", "The same as output tokens per second."),

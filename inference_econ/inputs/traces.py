@@ -207,8 +207,12 @@ def _clock(text: str) -> float:
     try:
         return float(text)
     except ValueError:
+        pass
+    try:
         moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except ValueError:
+        raise ValueError(f"{text!r} is no time") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _whole(value: object) -> int:

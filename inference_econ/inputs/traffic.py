@@ -120,7 +120,7 @@ class Arrivals(Spec):
 
     @property
     def is_steady(self) -> bool:
-        """Whether their rate is always the same, so that closed forms can say something of them."""
+        """Whether their rate is always the same."""
         return not self.gaps and len(set(self.rates)) <= 1
 
 
@@ -269,8 +269,8 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """Whether closed forms know all of them: lengths that do not know of each other, at a steady rate."""
-        return self.table is None and (self.arrivals is None or self.arrivals.is_steady)
+        """Whether closed forms know all of them: lengths that do not know of each other, no bursts of a traffic."""
+        return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @property
     def new_tokens(self) -> float:

@@ -78,9 +78,9 @@ def _number(representer: RoundTripRepresenter, value: float) -> ScalarNode:
 
 
 def _shortest(value: float) -> str:
-    """The fewest digits that tell a number from others."""
+    """The shortest text that tells a number from others."""
     texts = (f"{value:.{digits}g}" for digits in range(1, 18))
-    return next(text for text in texts if float(text) == value)
+    return min((text for text in texts if float(text) == value), key=len)
 
 
 def _nothing(representer: RoundTripRepresenter, _: None) -> ScalarNode:

@@ -227,7 +227,7 @@ def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
 
 def _flat(record: Record) -> Record:
     """A record with what it says of agents beside the rest."""
-    return {**record, **record["sessions"]}
+    return {**record, **record["agent_use"]}
 
 
 def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:

@@ -14,6 +14,7 @@ from inference_econ.inputs import (
     Kind,
     ModelSpec,
     Scenario,
+    TrafficSpec,
     catalog,
     prices,
 )
@@ -57,6 +58,8 @@ def listing(kind: Kind) -> list[dict[str, object]]:
     return [{"name": name, **_summary(_read(kind, name))} for name in catalog.names(kind)]
 
 
+#: Numbers of a long list that are shown [1].
+_SHOWN = 12
 #: Columns of listings that a narrow terminal does without.
 _LEAST = (
     *("domain", "link GB/s", "layers", "published in", "pipeline", "overlap", "redundant experts", "inside", "date"),
@@ -92,7 +95,7 @@ def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
     return Table(f"{kind} {name}", ("field", "value", "source"), rows)
 
 
-def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec:
+def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec | TrafficSpec:
     if kind == "hardware":
         return catalog.hardware(name)
     if kind == "models":
@@ -101,10 +104,12 @@ def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assump
         return catalog.scenario(name)
     if kind == "engines":
         return catalog.engine(name)
+    if kind == "traffic":
+        return catalog.traffic(name)
     return catalog.assumptions(name)
 
 
-def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec) -> dict[str, object]:
+def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec | TrafficSpec) -> dict[str, object]:
     if isinstance(spec, HardwareSpec):
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))
@@ -131,7 +136,22 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpe
         }
     if isinstance(spec, EngineSpec):
         return _engine_summary(spec)
+    if isinstance(spec, TrafficSpec):
+        return _traffic_summary(spec)
     return {"description": " ".join(spec.description.split())}
+
+
+def _traffic_summary(spec: TrafficSpec) -> dict[str, object]:
+    """What its users send."""
+    requests = None if spec.lengths is None else spec.requests
+    return {
+        "full name": spec.name,
+        "requests/s": spec.arrivals.rate,
+        "gap scv": float(spec.arrivals.scv),
+        "isl": requests and requests.isl.mean,
+        "osl": requests and requests.osl.mean,
+        "reused %": spec.reuse and 100.0 * spec.reuse.share,
+    }
 
 
 def _engine_summary(spec: EngineSpec) -> dict[str, object]:
@@ -165,7 +185,7 @@ def _joined(parts: Iterable[str]) -> str | None:
 def _leaves(value: object, path: str) -> list[tuple[str, object]]:
     if isinstance(value, Mapping):
         return [leaf for key, item in value.items() for leaf in _leaves(item, f"{path}.{key}" if path else str(key))]
-    if isinstance(value, list) and not (value and all(isinstance(item, int) for item in value)):
+    if isinstance(value, list) and not (value and all(isinstance(item, (int, float)) for item in value)):
         return [leaf for index, item in enumerate(value) for leaf in _leaves(item, f"{path}.{index}")]
     return [(path, value)]
 
@@ -184,4 +204,6 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}" if value < 1e6 else f"{value:.6g}"
+    if isinstance(value, list) and len(value) > _SHOWN:
+        return f"{json.dumps(value[:_SHOWN])[:-1]}, .. {len(value)} values]"
     return value if isinstance(value, str) else json.dumps(value)

@@ -19,6 +19,7 @@ from .simulation.arrivals import Arrivals as Arrivals
 from .simulation.arrivals import Gamma as Gamma
 from .simulation.arrivals import Recorded as Recorded
 from .simulation.arrivals import arrivals_of as arrivals_of
+from .simulation.arrivals import calmest as calmest
 from .simulation.events import HBM as HBM
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server

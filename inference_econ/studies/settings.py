@@ -70,6 +70,7 @@ def shared_frontier(settings: Settings) -> AnyFrontier:
         ("models", (settings.model, settings.draft)),
         ("hardware", (settings.hardware,)),
         ("assumptions", (settings.assumptions,)),
+        ("traffic", (settings.traffic,)),
     )
     if all(name is None or name in catalog.names(kind) for kind, names in shipped for name in names):
         return _cached_frontier(settings)

@@ -164,10 +164,10 @@ def _of_host(setup: Setup) -> Iterator[_Kind]:
 
 def _of_requests(settings: Settings) -> Iterator[_Kind]:
     yield _Kind("price", "price", "USD/h", ("price",))
-    if settings.context is None:
+    if settings.context is None and settings.traffic is None:
         yield _Kind("isl", "input tokens", "", ("isl",))
         yield _Kind("osl", "output tokens", "", ("osl",))
-    else:
+    elif settings.context is not None:
         yield _Kind("context", "context", "", ("context",))
     if settings.cached:
         yield _Kind("cached", "cached tokens", "", ("cached",))

@@ -110,30 +110,36 @@ class Changing:
 
     Attributes
     ----------
-    within : Gamma
-        How they come while the rate stays the same.
+    whole_scv : float
+        Squared coefficient of variation of gaps while the rate stays the same, of the whole traffic [1].
     rates : tuple of float
-        Of each interval, in any unit.
+        Of each interval, of the whole traffic [1/s].
     interval : float
         How long each is [s]; shorter in a run that would end before the last.
     """
 
-    within: Gamma
+    whole_scv: float
     rates: tuple[float, ...]
     interval: float
 
     @property
     def scv(self) -> float:
-        """As if the rate of each gap were drawn anew: a lower bound of how bursty they are [1]."""
-        return self.within.scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
+        """As if the rate of each gap were drawn anew: a lower bound of how bursty the whole traffic is [1]."""
+        return self.whole_scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
-        """Return times of arrival at a mean rate [1/s], shape (count,) [s]."""
+        """Return times of arrival at a mean rate [1/s], shape (count,) [s].
+
+        Of a lower rate than that of the whole traffic they are a random part of it, whose index of dispersion is nearer
+        to 1: Cox and Isham (1980), section 4.3. A higher one is that of several such traffics.
+        """
+        part = min(requests_per_second / float(np.mean(self.rates)), 1.0)
+        within = Gamma(1.0 + part * (self.whole_scv - 1.0))
         interval = min(self.interval, count / requests_per_second / len(self.rates))
         period, ends = len(self.rates) * interval, np.arange(len(self.rates) + 1) * interval
         through = np.concatenate(([0.0], np.cumsum(self.rates))) / np.sum(self.rates)
         # In units of the requests of a period.
-        passed = np.cumsum(self.within.gaps(count, random)) / (requests_per_second * period)
+        passed = np.cumsum(within.gaps(count, random)) / (requests_per_second * period)
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
 
@@ -144,8 +150,15 @@ def arrivals_of(requests: Requests, scv: float) -> Arrivals:
         return Gamma(scv)
     if said.gaps:
         return Recorded(tuple(map(float, said.gaps)))
-    within = Gamma(float(said.scv))
-    return within if said.is_steady else Changing(within, tuple(map(float, said.rates)), said.interval)
+    if not said.rates or (said.is_steady and said.scv == 1):
+        return Gamma(float(said.scv))
+    return Changing(float(said.scv), tuple(map(float, said.rates)), said.interval)
+
+
+def calmest(requests: Requests, scv: float) -> Arrivals:
+    """Return arrivals that are no burstier, from which closed forms begin that are corrected by playing the others."""
+    arrivals = arrivals_of(requests, scv)
+    return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ _SAVED, _SAVED_PROMPTS = 8, 12
 _NO_LIMIT = 2**17
 #: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
+#: Recorded requests that are played at least, if there are so many [1].
+_LEAST_RECORDED = 200
 #: What a request takes, and each part of its prompt and each group of attention ranks in addition, as measured [s].
 _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS = 3e-5, 3e-6, 7e-7
 
@@ -323,7 +325,8 @@ def stream_of(requests: Requests, requests_per_second: float, arrivals: Arrivals
         return draw(count, requests_per_second, _new(requests), law(requests.osl), arrivals=arrivals, seed=seed)
     rows = np.array(requests.table.rows)
     if isinstance(arrivals, Recorded):
-        every = max(round(float(1.0 / np.mean(arrivals.seconds)) / requests_per_second), 1)
+        fewer = round(float(1.0 / np.mean(arrivals.seconds)) / requests_per_second)
+        every = max(min(fewer, len(rows) // _LEAST_RECORDED), 1)
         times = np.cumsum(arrivals.seconds)[::every]
         chosen, times = rows[::every], times * ((times.size - 1) / (times[-1] - times[0]) / requests_per_second)
     else:

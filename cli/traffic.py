@@ -1,0 +1,53 @@
+"""The command that says what a traffic is, of the catalogue or of a recorded trace."""
+
+from __future__ import annotations
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+from .help import Command, example
+from .parameters import PLACE
+
+
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ traffic", "inference-econ traffic azure_code", "inference-econ traffic trace.csv"),
+)
+@click.argument("name", metavar="NAME|FILE", required=False)
+@click.option("-o", "--output", "target", type=PLACE, help="Write the traffic fitted to a trace: a YAML file.")
+@options.picture("Draw a trace: requests by minute, lengths, reuse: .svg, .png, .pdf or .html.")
+@options.form("How to print what it is.")
+@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+def traffic(name: str | None, target: str | None, plot: str | None, form: str, quiet: bool) -> None:
+    """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.
+
+    FILE is a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve --save-detailed',
+    AIPerf or OpenTelemetry (JSON, or a document a line), perhaps packed as .gz. With -o mine.yaml a traffic is fitted
+    to it, for --traffic mine.yaml of other commands; --trace FILE plays it again as it came.
+    """
+    from inference_econ.inputs import catalog, spec_text
+    from inference_econ.report.catalog import EntryPage, ListingPage
+    from inference_econ.report.files import write_text
+
+    output = options.Output(form, picture=plot, quiet=quiet)
+    if name is None or name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
+        stray = next((spelled for spelled, value in (("-o", target), ("--plot", plot)) if value is not None), None)
+        if stray is not None:
+            raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
+        show.emit(ListingPage("traffic") if name is None else EntryPage("traffic", name), output)
+        return
+    if target is not None and not target.endswith((".yaml", ".yml")):
+        raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
+    from inference_econ.answers.traffic import trace
+
+    if not catalog.is_file(name):
+        catalog.meaning("traffic", name)
+    with show.progress_bar(quiet=quiet):
+        profile = trace(name)
+    if target is not None:
+        write_text(target, spec_text(profile.traffic))
+    show.answer(profile, output)
+    if target is not None:
+        show.remark(f"wrote {target}", quiet=quiet)
