@@ -72,7 +72,7 @@ class SessionSpec(Spec):
     rest: Seconds = 0.0
     """Mean time between a session and the next one of the same agent [s]."""
     compacts_at: Annotated[int, Field(ge=1)] | None = None
-    """Tokens that a prompt with its answer would exceed where an agent goes on with a summary instead [tokens]."""
+    """Where a prompt with its answer would be longer, an agent goes on with a summary; what is new is cut [tokens]."""
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
     """Of such a summary [tokens]."""
 

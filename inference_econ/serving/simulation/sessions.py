@@ -118,6 +118,7 @@ def _session(spec: SessionSpec, turns: dict[str, int], random: np.random.Generat
             for new, answer, pause in zip(news, answers, _pauses(step, number, random), strict=True):
                 if spec.compacts_at is not None and context + new + answer > spec.compacts_at:
                     carries, context = -1, round(spec.shared_tokens) + spec.summary_tokens
+                    new = max(min(new, spec.compacts_at - context - answer), 1)
                 rows.append((context + new, answer, carries, pause if after else 0.0))
                 waits.append(after)
                 carries = len(rows) - 1
