@@ -312,11 +312,11 @@ class _Instance:
         times = {name: trace.statistics(name)[targets.percentile_of(name)] for name in targets.given}
         return next((name for name, seconds in times.items() if seconds > targets.every[name]), None)
 
-    def carried(self, targets: Targets, guess: int) -> tuple[int, str]:
+    def carried(self, targets: Targets, guess: int, most: int) -> tuple[int, str]:
         """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
         kept, broken, binding = 0, 0, ""
-        number = max(guess, 1)
-        while not broken or broken - kept > max(_NEAR * kept, 1):
+        number = min(max(guess, 1), most)
+        while kept < most and (not broken or broken - kept > max(_NEAR * kept, 1)):
             problem = self.broken(self.play(number, quick=_QUICK), targets)
             if problem is None:
                 kept = number
@@ -324,7 +324,7 @@ class _Instance:
                 broken, binding = number, problem
             if broken == 1:
                 break
-            number = (kept + broken) // 2 if broken and kept else max(broken // 2, 1) if broken else 2 * number
+            number = (kept + broken) // 2 if broken else min(2 * number, most)
         return kept, binding
 
 
@@ -454,7 +454,7 @@ def _point(
 def recommend(
     offers: Sequence[Candidate | Services],
     work: Work,
-    agents: int,
+    agents: int | None,
     targets: Targets,
     *,
     router: Router = "prefix_aware",
@@ -491,8 +491,8 @@ def recommend(
     NothingFitsError
         If nothing keeps the promises even for a single agent.
     """
-    if agents < 1:
-        raise InputError(f"agents must be at least 1, got {agents}", option="agents")
+    if not agents or agents < 1:
+        raise InputError(f"say how many --agents there are, at least 1, got {agents or 'none'}", option="agents")
     wanted = promises(targets)
     both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
     runs = _PLAYED * len(both) * 10
@@ -516,7 +516,7 @@ def recommend(
 def _fleet(instance: _Instance, agents: int, targets: Targets, guess: int, router: Router) -> AgentChoice | None:
     """The fewest instances that carry some agents, played together."""
     service, limits = instance.service, targets.predicted(instance.service)
-    carried, binding = instance.carried(limits, guess)
+    carried, binding = instance.carried(limits, guess, agents)
     if not carried:
         return None
     replicas = math.ceil(agents / carried)
@@ -565,7 +565,7 @@ def price(
         if rows:
             layouts, row, guess = rows[0]
             instance = _Instance(layouts.service(row), work, tuple(tiers))
-            number = instance.carried(wanted.predicted(instance.service), guess)[0]
+            number = instance.carried(wanted.predicted(instance.service), guess, _MOST)[0]
     deployments = recommend(offers, work, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress)
     best = deployments[0]
     assert isinstance(best, AgentChoice)

@@ -60,7 +60,9 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         plots = load_plots(self.answer)
         return {
             "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{title}"),
-            "session": charts.line_charts([session_plot(points[-1].use)], f"One session in time\n{title}"),
+            "session": charts.line_charts(
+                [session_plot(points[len(points) // 2].use)], f"One session in time\n{title}"
+            ),
         }
 
     def question(self) -> str:
@@ -195,7 +197,7 @@ def load_plots(answer: AgentCurve) -> list[Plot]:
     ]  # fmt: skip
     costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
     return [
-        Plot("Found in caches", "agents", "% of prompt tokens", found, from_zero=True),
+        Plot("Found in caches", "agents", "% of prompt tokens", found, "", from_zero=True),
         *times,
         Plot("Cost", "agents", "US dollars per task", (Series("$ per task", agents, costs),), "y", dollars="y"),
     ]
@@ -216,7 +218,7 @@ def session_plot(use: Use) -> Plot:
         gap = np.full(turns.size, np.nan)
         x, y = (np.stack(part, axis=1).ravel().tolist() for part in ((begin, end, gap), (low, high, gap)))
         lines.append(Series(label, x, y))
-    return Plot("Tokens of a session, without those found", "seconds", "tokens", tuple(lines))
+    return Plot("Tokens of a session, without those found", "seconds", "tokens", tuple(lines), "")
 
 
 def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
