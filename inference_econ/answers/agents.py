@@ -30,10 +30,21 @@ from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, SessionSpec, TierSpec
-from inference_econ.serving import Gamma, Loaded, Service, Services, Trace
+from inference_econ.serving import (
+    Gamma,
+    Loaded,
+    Router,
+    Server,
+    Service,
+    Services,
+    Session,
+    Sessions,
+    Trace,
+    Usual,
+    draw_sessions,
+    usual,
+)
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.events import Router, Server
-from inference_econ.serving.simulation.sessions import Session, Sessions, Usual, draw_sessions, usual
 
 #: Numbers of agents that are tried where none are given, over those that keep an instance full [1].
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)

@@ -57,12 +57,10 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         """What is found and what is waited for, by the number of agents; and the turns of one session in time."""
         points = self.answer.points
         title = _title("A fleet of agents", self.setups(), points[0].use, self.answer.targets)
-        plots = load_plots(self.answer)
+        plots, middle = load_plots(self.answer), points[len(points) // 2]
         return {
             "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{title}"),
-            "session": charts.line_charts(
-                [session_plot(points[len(points) // 2].use)], f"One session in time\n{title}"
-            ),
+            "session": charts.line_charts([session_plot(middle.use)], f"One session in time\n{title}"),
         }
 
     def question(self) -> str:

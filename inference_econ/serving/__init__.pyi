@@ -24,6 +24,7 @@ from .simulation.events import HBM as HBM
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server
 from .simulation.events import Tier as Tier
+from .simulation.sessions import Session as Session
 from .simulation.sessions import Sessions as Sessions
 from .simulation.sessions import Usual as Usual
 from .simulation.sessions import draw_sessions as draw_sessions

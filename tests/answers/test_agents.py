@@ -20,8 +20,8 @@ def _work(name: str) -> agents.Work:
     return agents.Work(name, sessions)
 
 
-#: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json at their fullest before the knee: agents, mean
-#: TTFT [s], mean TPOT [s], requests running [1].
+#: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
+#: agents, mean TTFT [s], mean TPOT [s], requests running [1].
 MEASURED = (("minimax_m2_5", 4, 15, 0.982, 0.0495, 15.03), ("deepseek_v3_2", 8, 5, 0.900, 0.0309, 5.47))
 
 
