@@ -94,9 +94,9 @@ class Work:
     def requests(self) -> Requests:
         """The mean turn, with all in the cache that was there before."""
         isl, osl, known = (
-            float(np.mean(tokens)) for tokens in (self.means.prompts, self.means.answers, self.means.known)
+            round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
-        return Requests(isl, osl, cached=min(known, isl - 1.0))
+        return Requests(isl, osl, cached=min(known, isl - 1))
 
     def check(self, setup: Setup, where: str) -> None:
         """Refuse contexts that a model was not made for.
