@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from inference_econ.answers import agents
+from inference_econ.answers.conversations import Conversation
 from inference_econ.answers.offer import offer
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import SessionSpec, Step, catalog
+from inference_econ.serving import Sessions, draw_sessions
+from inference_econ.serving.simulation.events import Cache, Server, simulate
 from tests.offered import offer_of
 
 
@@ -60,3 +63,15 @@ def test_a_number_of_agents_must_be_positive() -> None:
         agents.load(layouts, work, [0])
     with pytest.raises(InputError, match="say how many --agents there are, at least 1, got none"):
         agents.recommend([layouts], work, None, Targets())
+
+
+@pytest.mark.parametrize("tokens", [240_000, 1_000_000])
+def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(tokens: int) -> None:
+    """The closed form of what a memory still holds against its blocks; nearly nobody is being served meanwhile."""
+    conversation = Conversation(6, 200, 100, think_seconds=60.0, lifetime_seconds=1e9, system_tokens=320)
+    found = conversation.found(conversation.lifetime(4.0, tokens))
+    chat = Step(name="chat", turns=6, new_tokens=200, answer_tokens=100, pause=60, pause_variation=1)
+    drawn = draw_sessions(SessionSpec(shared_tokens=320, steps=[chat]))
+    server = Server(lambda *_: 1e-5, lambda new, _: 1e-7 * new, 512, "chunked", 8192, cache=Cache(tokens // 16, 16))
+    trace = simulate(server, Sessions(drawn, 320, 200, 8000, sessions_per_second=4.0 / 6), warm_up=0.3)
+    assert trace.hit_rates["HBM"] == pytest.approx(found.cached / found.prompt, abs=0.03)
