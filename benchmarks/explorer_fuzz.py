@@ -28,6 +28,7 @@ _NAMES = {
     "hardware": ["h100_sxm", "h200_sxm", "l40s"],
     "assumptions": ["ideal", "deployable"],
     "engines": ["vllm", "sglang"],
+    "traffic": ["azure_conversation"],
     "scenarios": ["examples/opening_question"],
 }
 #: Seconds that an answer may take here [s].

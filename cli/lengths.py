@@ -8,8 +8,8 @@ import click
 from click.core import ParameterSource
 
 from inference_econ.errors import InputError, of_option
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, SAID_BY_TRAFFIC
-from inference_econ.inputs.options import OPTIONS
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 
 from .decorators import Choices, apply, option, options
 

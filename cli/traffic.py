@@ -42,7 +42,7 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
         raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
     from inference_econ.answers.traffic import trace
 
-    if not catalog.is_file(name):
+    if not (catalog.files_allowed() and catalog.is_file(name)):
         catalog.meaning("traffic", name)
     with show.progress_bar(quiet=quiet):
         profile = trace(name)

@@ -189,7 +189,7 @@ class AgentCurve(LoadCurve):
 
     page = "report.agents:AgentCurvePage"
 
-    points: tuple[AgentPoint, ...]  # type: ignore[assignment]
+    points: tuple[AgentPoint, ...]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""

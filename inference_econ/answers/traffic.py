@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -55,10 +55,12 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, tokens: Array) -> Spread:
         """Of the requests of a sample."""
-        return cls(float(tokens.mean()), *map(float, np.quantile(tokens, (0.5, 0.9, 0.99))), float(tokens.max()))
+        p50, p90, p99 = (float(value) for value in np.quantile(tokens, (0.5, 0.9, 0.99)))
+        return cls(float(tokens.mean()), p50, p90, p99, float(tokens.max()))
 
 
-class Sessions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sessions:
     """Conversations of a trace."""
 
     count: int
@@ -146,9 +148,9 @@ class TraceProfile(RecordedRows):
     @property
     def correlation(self) -> float:
         """Of the lengths of prompts and answers; 0 where one does not vary [1]."""
-        ranks = [np.argsort(np.argsort(self.sample[:, column])) for column in (0, 1)]
+        first, second = (np.argsort(np.argsort(self.sample[:, column])).astype(float) for column in (0, 1))
         varied = all(np.ptp(self.sample[:, column]) > 0 for column in (0, 1))
-        return float(np.corrcoef(*ranks)[0, 1]) if varied else 0.0
+        return float(np.corrcoef(first, second)[0, 1]) if varied else 0.0
 
     @property
     def reused(self) -> float | None:
@@ -196,7 +198,8 @@ class TraceProfile(RecordedRows):
                 f"{self.origin}: says no times of arrival on one clock, and cannot be played again; fit a traffic to "
                 "its lengths with 'inference-econ traffic FILE -o mine.yaml', and give --traffic mine.yaml"
             )
-        gaps = np.diff(self.times, prepend=self.times[0])
+        # Before the first one as long as on average, so that the rate of all is that of the trace.
+        gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))
         isl, osl, cached = (tuple(map(float, self.first[:, column])) for column in range(3))
         spec = TrafficSpec.build(
             {
@@ -228,7 +231,7 @@ class TraceProfile(RecordedRows):
             "block_tokens": self.block_tokens or None,
             "reused_share": self.reused,
             "reuse": [{"blocks": room, "found_share": share} for room, share in self.found.items()],
-            "sessions": None if sessions is None else sessions._asdict(),
+            "sessions": None if sessions is None else asdict(sessions),
             "fitted_scv": float(arrivals.scv),
             "fitted_rates": list(arrivals.rates),
             "fitted_interval_seconds": arrivals.interval,

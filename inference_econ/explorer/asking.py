@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.state import OF_SERIES, State
+from inference_econ.inputs.options import SAID_BY_TRAFFIC
 
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
@@ -37,6 +38,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     options = {option.name: option for option in question.options}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
     alone = {**chosen[0], **_deployment(question, shown, chosen[0], point)}
+    if shown.shared.get("traffic") and "traffic" in options:
+        options = {name: option for name, option in options.items() if name not in SAID_BY_TRAFFIC}
     own = {"series": series(chosen)} if "series" in options else alone
     given = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
     if "percentile" not in options:

@@ -81,6 +81,7 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
         "panels": PANELS,
         "models": catalog.names("models"),
         "chips": catalog.names("hardware"),
+        "traffics": catalog.names("traffic"),
         "engines": words["launch", "to"],
         "formats": words["explain", "weights"],
         "percentiles": _PERCENTILES,

@@ -16,6 +16,7 @@ _FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8", "eng
 _SHARED: Mapping[str, str] = {
     "isl": "2000",
     "osl": "500",
+    "traffic": "",
     "request_rate": "5",
     "ttft": "",
     "tpot": "",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import accumulate
 from zlib import crc32
 
 #: Values of the hash that chooses blocks; all are chosen until there are too many [1].
 _HASHES = 1 << 24
+#: Places in time of a part that are counted together [1].
+_PART = 512
 #: Blocks that are followed at most; of more a random part, by their hashes, stands for all [1].
 _MOST = 1 << 18
 
@@ -23,7 +25,7 @@ class StackDistances:
     A block is found by a cache of C blocks that forgets the least recently used if fewer than C other blocks were used
     since; of a prefix the last blocks count as used first, so that its end is forgotten before its beginning. Of more
     blocks than ``most`` those are followed whose hash is below a threshold, and stand for as many as they are of all:
-    time grows with the number of uses times the logarithm of ``most``, memory not at all.
+    time grows with the number of uses, memory not at all.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ class StackDistances:
     Notes
     -----
     Mattson et al. (1970), "Evaluation techniques for storage hierarchies"; sampling by hashes: Waldspurger et al.
-    (2015), "Efficient MRC construction with SHARDS". Positions of uses are counted in a Fenwick tree.
+    (2015), "Efficient MRC construction with SHARDS".
 
     Examples
     --------
@@ -48,10 +50,11 @@ class StackDistances:
         self.most, self.below, self.uses = most, _HASHES, 0
         #: Uses that were followed, those that found their block, and by the blocks that room was needed for.
         self.followed, self.hits = 0.0, 0.0
-        self.rooms: Counter[int] = Counter()
+        self.rooms: dict[int, float] = {}
+        #: Last uses by their places in time, which of the places are last uses, and how many are in each part of them.
         self._last: dict[Hashable, int] = {}
-        self._tree = [0] * (2 * most + 1)
-        self._end = 0
+        self._used, self._end = bytearray(2 * most + _PART), 0
+        self._counts = [0] * (len(self._used) // _PART + 1)
 
     def use(self, blocks: Sequence[Hashable]) -> int:
         """Use the blocks of a prefix; return how many from its beginning on were used before [1]."""
@@ -61,12 +64,17 @@ class StackDistances:
             chosen = [block for block in chosen if _hash(block) < self.below]
         weight = _HASHES / self.below
         self.followed += weight * len(chosen)
-        known = 0
+        known, before = 0, [0]
         for block in chosen:
-            if block not in last:
+            place = last.get(block)
+            if place is None:
                 break
+            if not known:
+                before = [0, *accumulate(self._counts)]
             known += 1
-            self.rooms[round(weight * (len(last) - self._before(last[block])))] += weight
+            earlier = before[place // _PART] + self._used.count(1, place - place % _PART, place)
+            room = round(weight * (len(last) - earlier))
+            self.rooms[room] = self.rooms.get(room, 0.0) + weight
         self.hits += weight * known
         for block in reversed(chosen):
             self._place(block)
@@ -88,40 +96,25 @@ class StackDistances:
         """Share of all uses that caches of some numbers of blocks find [1]."""
         return [sum(n for need, n in self.rooms.items() if need <= room) / self.followed for room in rooms]
 
-    def _before(self, place: int) -> int:
-        """Blocks whose last use was before a place, this one not counted [1]."""
-        total = 0
-        place -= 1
-        while place > 0:
-            total += self._tree[place]
-            place &= place - 1
-        return total
-
-    def _add(self, place: int, change: int) -> None:
-        while place < len(self._tree):
-            self._tree[place] += change
-            place += place & -place
-
     def _place(self, block: Hashable) -> None:
-        if self._end + 1 >= len(self._tree):
+        if self._end >= len(self._used):
             self._renumber()
-        former = self._last.pop(block, 0)
-        if former:
-            self._add(former, -1)
-        self._end += 1
+        former = self._last.pop(block, None)
+        if former is not None:
+            self._used[former] = 0
+            self._counts[former // _PART] -= 1
         self._last[block] = self._end
-        self._add(self._end, 1)
+        self._used[self._end] = 1
+        self._counts[self._end // _PART] += 1
+        self._end += 1
 
     def _renumber(self) -> None:
         """Close the gaps between the places of last uses; the dictionary has them in order."""
-        self._last = {block: place for place, block in enumerate(self._last, 1)}
-        self._tree, self._end = [0] * max(len(self._tree), 2 * len(self._last) + 2), len(self._last)
-        for place in range(1, self._end + 1):
-            self._tree[place] += 1
-        for place in range(1, len(self._tree)):
-            above = place + (place & -place)
-            if above < len(self._tree):
-                self._tree[above] += self._tree[place]
+        self._last = {block: place for place, block in enumerate(self._last)}
+        self._end = len(self._last)
+        self._used = bytearray(b"\1" * self._end).ljust(max(len(self._used), 2 * self._end + 1), b"\0")
+        parts = range(0, len(self._used) + _PART, _PART)
+        self._counts = [max(min(self._end - begin, _PART), 0) for begin in parts]
 
     def _follow_fewer(self) -> None:
         """Half of the blocks stand for all from now on."""

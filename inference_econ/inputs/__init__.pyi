@@ -17,7 +17,6 @@ from . import starting as starting
 from . import traces as traces
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
-from .asks import SAID_BY_TRAFFIC as SAID_BY_TRAFFIC
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName

@@ -76,10 +76,6 @@ PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
 
-#: Settings that a traffic says.
-SAID_BY_TRAFFIC = ("context", "isl", "osl", "cached", "shared_prefix")
-
-
 class SamplingSpec(Spec):
     """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
 
@@ -193,7 +189,7 @@ class Settings(Spec):
     def _one_way_to_give_lengths(self) -> Self:
         if self.context is not None and (self.isl is not None or self.osl is not None):
             raise ValueError("give either context, or isl and osl, not both")
-        other = next((name for name in SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
+        other = next((name for name in options.SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
         if self.traffic is not None and other is not None:
             raise ValueError(f"give either traffic or {other}, not both: a traffic says that, too")
         return self
@@ -227,7 +223,7 @@ class Settings(Spec):
         given = {name: getattr(self, name) for name in self.model_fields_set}
         # A traffic or a context replaces lengths, and lengths a context or a traffic.
         if self.traffic is not None:
-            given = {**dict.fromkeys(SAID_BY_TRAFFIC), **given}
+            given = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **given}
         elif self.context is not None:
             given = {"isl": None, "osl": None, "traffic": None, **given}
         elif self.isl is not None or self.osl is not None:

@@ -169,6 +169,8 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
 # fmt: on
 #: All of them, by name.
 OPTIONS: Mapping[str, Option] = {option.name: option for group in GROUPS.values() for option in group}
+#: Options whose values a traffic says, too.
+SAID_BY_TRAFFIC = ("context", "isl", "osl", "cached", "shared_prefix")
 #: Fields of specifications that options of their own set, by option.
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
 

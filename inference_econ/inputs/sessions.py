@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -54,6 +54,11 @@ class Step(Spec):
     agents: Annotated[int, Field(ge=1, le=1000)] = 1
     """Agents that do the step at the same time, each with prompts of its own [1]."""
 
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
 
 class SessionSpec(Spec):
     """What one user or agent does from a task to its end: steps that wait for each other, without a circle.
@@ -75,6 +80,11 @@ class SessionSpec(Spec):
     """Where a prompt with its answer would be longer, an agent goes on with a summary; what is new is cut [tokens]."""
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
     """Of such a summary [tokens]."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @field_validator("steps")
     @classmethod

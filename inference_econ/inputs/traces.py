@@ -8,6 +8,7 @@ import json
 import math
 import re
 import stat
+import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,66 +94,87 @@ def read(path: Path | str) -> Trace:
     InputError
         If it cannot be read, is empty, or has none of the forms.
     """
-    handle = _opened(Path(path))
-    try:
-        head = [line for line in (handle.readline() for _ in range(_LOOKED_AT)) if line.strip()]
-        handle.seek(0)
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise InputError(f"{path}: no text in UTF-8, or no whole .gz file ({error})") from error
+    with _opened(path) as handle:
+        try:
+            head = [line for line in (handle.readline() for _ in range(_LOOKED_AT)) if line.strip()]
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: no whole .gz file ({error})") from error
     if not head:
         raise InputError(f"{path}: the file is empty; a trace has a request a line")
     table = _table(head[0])
     if table is not None:
-        return Trace(table[0], _rows(handle, table[1]))
-    single = False
-    if head[0].lstrip().startswith("["):
-        values: Iterator[tuple[int, Any]] = _entries(handle)
-        with _opened(Path(path)) as again:
-            first = next(_entries(again), (1, None))[1]
-    else:
-        first = next((value for line in head if _form(value := _parsed(line)) is not None), None)
-        values = ((number, _parsed(line)) for number, line in enumerate(handle, 1) if line.strip())
-        if first is None and head[0].lstrip().startswith("{"):
-            first, single = _document(path, handle), True
-            values = iter([(1, first)])
-    form = _form(first)
+        return Trace(table[0], _opened_for(path, lambda handle: _rows(handle, table[1])))
+    values: Callable[[TextIO], Iterable[tuple[int, Any]]] = _json_lines
+    form = next((form for line in head if (form := _form(_parsed(line)[1]))), None)
+    begins, counted = head[0].lstrip()[:1], form in _LISTS
+    if begins == "[" or (begins == "{" and form is None):
+        values, counted = (_entries, False) if begins == "[" else (_document, True)
+        with _opened(path) as handle:
+            form = _form(next(values(handle), (1, None))[1])
     if form is None:
         raise InputError(
             f"{path}: has none of the forms that are known: {', '.join([*_TABLES, *_OBJECTS])}; a CSV names its "
             f"columns in the first line ({', '.join(_TABLES['Azure'].values())})"
         )
-    return Trace(form, _objects(values, form, counted=single or form in _LISTS), timed=form not in _SESSIONS)
+    known = form
+    lines = _opened_for(path, lambda handle: _objects(values(handle), known, counted=counted))
+    return Trace(form, lines, timed=form not in _SESSIONS)
 
 
-def _opened(path: Path) -> TextIO:
+def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[Line]]) -> Iterator[Line]:
+    """Lines of a file, which is closed behind the last; where it cannot be read further that is one more."""
+    number = 0
+    with _opened(path) as handle:
+        try:
+            for line in lines(handle):
+                number = line.number
+                yield line
+        except (OSError, EOFError, zlib.error, csv.Error) as error:
+            yield Line(number + 1, Broken(f"cannot be read ({error}); what follows is not read"))
+
+
+def _opened(path: Path | str) -> TextIO:
     if not files_allowed():
         raise InputError(f"{path}: files are not read here")
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        if not stat.S_ISREG(Path(path).stat().st_mode):
             raise InputError(f"{path}: no regular file; a trace is one that can be read twice")
-        opener = gzip.open if path.suffix == ".gz" else open
-        return cast("TextIO", opener(path, "rt", encoding="utf-8"))
+        opener = gzip.open if Path(path).suffix == ".gz" else open
+        return cast("TextIO", opener(path, "rt", encoding="utf-8-sig", errors="replace"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _document(path: Path | str, handle: TextIO) -> object:
-    """The one value of a document that is no list."""
+def _json_lines(handle: TextIO) -> Iterator[tuple[int, Any]]:
+    """The values of lines with their numbers."""
+    return (_parsed(line, number) for number, line in enumerate(handle, 1) if line.strip())
+
+
+def _parsed(line: str, number: int = 1) -> tuple[int, object]:
+    """The JSON value of a line, or why there is none, behind its number."""
+    try:
+        return number, json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return number, Broken(f"no JSON ({error})")
+
+
+def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
+    """The one value of a document that is no list.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is too large.
+    """
     text = handle.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
-        raise InputError(f"{path}: one JSON value of more than {_MOST_BYTES / 1e9:g} GB; write a request a line")
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path}: no line is a request of a known form, and the whole is no JSON ({error})") from error
-
-
-def _parsed(line: str) -> object:
-    """The JSON value of a line, or why there is none."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return Broken(f"no JSON ({error})")
+        raise InputError(
+            f"{handle.name}: one JSON value of more than {_MOST_BYTES:,} characters; write a request a line"
+        )
+    value = _parsed(text)
+    if isinstance(value[1], Broken):
+        raise InputError(f"{handle.name}: no line is a request of a known form, and the whole is {value[1].problem}")
+    yield value
 
 
 def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
@@ -178,7 +200,7 @@ def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 def _table(line: str) -> tuple[str, Mapping[str, int]] | None:
     """The form of a table whose first line this is, with the places of its columns."""
-    names = [name.strip() for name in line.lstrip("\ufeff").split(",")]
+    names = [name.strip() for name in line.split(",")]
     for form, columns in _TABLES.items():
         needed = [name for field, name in columns.items() if field != "session"]
         if set(needed) <= set(names):

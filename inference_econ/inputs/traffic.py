@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, model_validator
@@ -272,6 +273,13 @@ class Requests(Spec):
         """Whether closed forms know all of them: lengths that do not know of each other, no bursts of a traffic."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
+    @cached_property
+    def unread(self) -> Length | None:
+        """Tokens of prompts that must be read, where a table says what of each is cached; else None [tokens]."""
+        if self.table is None or not self.table.cached:
+            return None
+        return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
+
     @property
     def new_tokens(self) -> float:
         """Tokens of a prompt that must be read, on average [tokens]."""
@@ -285,6 +293,10 @@ class Requests(Spec):
     @property
     def mean_context(self) -> float:
         """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
+        if self.table is not None:
+            rows = self.table.rows
+            written = math.fsum(osl * share for _, osl, _, share in rows)
+            return math.fsum(share * osl * (isl + osl / 2.0) for isl, osl, _, share in rows) / written
         return self.isl.mean + self.osl.mean * (1.0 + self.osl.scv) / 2.0
 
     @property
@@ -334,7 +346,7 @@ class TrafficSpec(SourcedSpec):
             isl = Length.parse(lengths.isl)
             return Requests(isl, Length.parse(lengths.osl), cached=min(share * isl.mean, isl.mean - 1), **known)
         total = math.fsum(row[3] for row in rows)
-        isl, osl = (_listed((row[column], row[3] / total) for row in rows) for column in (0, 1))
+        isl, osl = (_listed((row[column], row[3]) for row in rows) for column in (0, 1))
         cached = math.fsum(row[2] * row[3] / total for row in rows)
         return Requests(isl, osl, cached=cached, table=lengths, **known)
 
@@ -344,4 +356,5 @@ def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
     shares: dict[float, float] = {}
     for length, share in weighed:
         shares[length] = shares.get(length, 0.0) + share
-    return Length(kind="listed", values=tuple(shares), probabilities=tuple(shares.values()))
+    total = math.fsum(shares.values())
+    return Length(kind="listed", values=tuple(shares), probabilities=tuple(share / total for share in shares.values()))

@@ -8,14 +8,14 @@ from inference_econ.answers.traffic import TraceProfile
 from inference_econ.inputs import traces
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.page import Pieces, RecordPage
+from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.table import Table, amount
 
 #: Shares of the requests of a picture of lengths [1].
 _SHARES = tuple(place / 100 for place in range(1, 100))
 
 
-class ProfilePage(RecordPage[TraceProfile]):
+class ProfilePage(RowsPage[TraceProfile]):
     """What a trace is, ready to be shown."""
 
     proportional = False

@@ -16,6 +16,7 @@ from .services import Services as Services
 from .services import every_service as every_service
 from .services import layouts as layouts
 from .simulation.arrivals import Arrivals as Arrivals
+from .simulation.arrivals import Changing as Changing
 from .simulation.arrivals import Gamma as Gamma
 from .simulation.arrivals import Recorded as Recorded
 from .simulation.arrivals import arrivals_of as arrivals_of

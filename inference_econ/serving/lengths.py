@@ -54,6 +54,8 @@ def quantiles(length: Length, shares: Array) -> Array:
 
 def new_tokens(requests: Requests, shares: Array) -> Array:
     """Tokens to read of the prompts that some shares of the requests do not exceed, at least one [tokens]."""
+    if requests.unread is not None:
+        return np.asarray(np.maximum(quantiles(requests.unread, shares), 1.0))
     return np.asarray(np.maximum(quantiles(requests.isl, shares) - requests.cached, 1.0))
 
 

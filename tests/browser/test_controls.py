@@ -56,6 +56,7 @@ SELECTED = {
 TYPED = {
     "isl": ("1500", "compare", "--isl 1500"),
     "osl": ("300", "explain", "--osl 300"),
+    "traffic": ("azure_conversation", "price", "--traffic azure_conversation"),
     "request_rate": ("3", "price", "--request-rate 3"),
     "ttft": ("2 s", "compare", "--ttft '2 s'"),
     "tpot": ("50", "price", "--tpot 50"),

@@ -84,7 +84,20 @@ def test_the_keyboard_alone_reaches_and_changes_everything(page: Page, server: s
         if focused == "paste":
             break
 
-    wanted = ["model", "hardware", "weights", "kv", "engine", "add", "isl", "osl", "request_rate", "ttft", "tpot"]
+    wanted = [
+        "model",
+        "hardware",
+        "weights",
+        "kv",
+        "engine",
+        "add",
+        "isl",
+        "osl",
+        "traffic",
+        "request_rate",
+        "ttft",
+        "tpot",
+    ]
     wanted += [
         "percentile",
         "price",

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "implied-hour-price": ("llama_3_8b", "h100_sxm", "--output-price", "10", "--tokens-per-second", "30"),
     "implied-acceptance": ("--speedup", "2", "--draft-length", "3"),
     "hour-cost": ("h100_sxm", "--purchase", "30000"),
-    "fields": (), "hardware": (), "models": (), "scenarios": (), "assumptions": (), "engines": (),
+    "fields": (), "hardware": (), "models": (), "scenarios": (), "assumptions": (), "engines": (), "traffic": (),
     "schema": ("traffic",),
     "validate": ("memory",),
     "import-model": ("none.json",),

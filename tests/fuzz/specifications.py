@@ -32,6 +32,11 @@ QUESTIONS: dict[Kind, tuple[tuple[str, ...], ...]] = {
         ("assumptions", "mine.yaml"),
     ),
     "engines": (("engines", "mine.yaml"),),
+    "traffic": (
+        ("traffic", "mine.yaml"),
+        ("load", "llama_3_8b", "h100_sxm", "--tp", "1", "--traffic", "mine.yaml"),
+        ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--traffic", "mine.yaml"),
+    ),
     "scenarios": (("scenarios", "mine.yaml"), ("run", "mine.yaml")),
 }
 #: Scenarios that are answered in a moment; others are shown only.

@@ -15,7 +15,7 @@ import inference_econ
 from inference_econ.inputs import _yaml, catalog
 from inference_econ.inputs._yaml import Value
 
-KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines")
+KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines", "traffic")
 NAMED = [(kind, name) for kind in KINDS for name in catalog.names(kind)]
 FILES = sorted({path for kind in KINDS for path in catalog.folder(kind).rglob("*.yaml")})
 
@@ -51,6 +51,7 @@ def test_every_file_loads(kind: str, name: str) -> None:
         "assumptions": catalog.assumptions,
         "scenarios": catalog.scenario,
         "engines": catalog.engine,
+        "traffic": catalog.traffic,
     }[kind]
     assert read(name).name
 

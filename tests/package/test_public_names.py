@@ -46,6 +46,9 @@ verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch
 seconds: float = float(ie.best_step_seconds(setup, 1, 1))
 lengths: ie.Requests = ie.Requests(isl=ie.Length.parse("100"), osl=ie.Length.parse("10"))
 layouts = ie.offer(setup, lengths, space)
+recorded: ie.TraceProfile = ie.trace("requests.csv")
+fitted_to_it: ie.TrafficSpec = recorded.traffic
+lengths = ie.traffic("azure_code").requests
 offered = ie.market(setup, lengths, space, speculation=None, arrangement="together")
 targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
 dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour

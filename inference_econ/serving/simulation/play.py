@@ -325,10 +325,9 @@ def stream_of(requests: Requests, requests_per_second: float, arrivals: Arrivals
         return draw(count, requests_per_second, _new(requests), law(requests.osl), arrivals=arrivals, seed=seed)
     rows = np.array(requests.table.rows)
     if isinstance(arrivals, Recorded):
-        fewer = round(float(1.0 / np.mean(arrivals.seconds)) / requests_per_second)
-        every = max(min(fewer, len(rows) // _LEAST_RECORDED), 1)
-        times = np.cumsum(arrivals.seconds)[::every]
-        chosen, times = rows[::every], times * ((times.size - 1) / (times[-1] - times[0]) / requests_per_second)
+        fewer = float(1.0 / np.mean(arrivals.seconds)) / requests_per_second
+        every = max(min(round(fewer), len(rows) // _LEAST_RECORDED), 1)
+        chosen, times = rows[::every], np.cumsum(arrivals.seconds)[::every] * (fewer / every)
     else:
         order, place = (np.random.default_rng([seed, stream]) for stream in range(2))
         times = arrivals.times(count, requests_per_second, order)

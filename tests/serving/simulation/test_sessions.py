@@ -53,7 +53,7 @@ def test_an_independent_cache_finds_the_same_blocks(prompts: list[list[int]], ro
     ]
     # One token more than the blocks, which is read in any case and takes a block that nobody will have again.
     isl = np.array([BLOCK * len(prompt) + 1 for prompt in prompts])
-    stream = Stream(np.arange(len(prompts)) * 10.0, isl, np.ones_like(isl), parts)
+    stream = Stream(10.0 * np.arange(len(prompts), dtype=float), isl, np.ones_like(isl), parts)
     trace = simulate(_server(room), stream, warm_up=0.0, cool_down=0.0)
     expected = _least_recently_used(prompts, room - 1)
     assert (trace.found_tokens["HBM"] // BLOCK).tolist() == expected

@@ -1,0 +1,99 @@
+"""The command that says what a traffic is, and the options that give one to other commands."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from tests.cli.conftest import Command, record
+
+_TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
+ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--engine", "vllm")
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path) -> None:
+    shutil.copytree(_TRACES, tmp_path, dirs_exist_ok=True)
+
+
+def test_the_catalogue_has_traffics(command: Command) -> None:
+    listed = command("traffic").out
+    assert "Azure code, November 2023" in listed
+    assert "63.96" in listed
+    shown = command("traffic", "azure_code").out
+    assert "57 values]" in shown
+    assert "CC-BY" in shown
+
+
+def test_a_trace_is_described(command: Command) -> None:
+    said = " ".join(command("traffic", "mooncake.jsonl").out.split())
+    for text in ("prompts seen before %", "2 broken lines are left out: line 4: the time is negative"):
+        assert text in said
+    assert "Tokens are estimated: 4 characters each" in command("traffic", "sharegpt.json").out
+    answer = record(command, "traffic", "azure.csv", "--quiet")
+    assert answer["minutes"] == [{"minute": place, "requests": count} for place, count in enumerate([3, 0, 1])]
+    assert command("traffic", "azure.csv", "--format", "csv").out.startswith("minute,requests\n0,3\n")
+
+
+def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
+    outcome = command("traffic", "mooncake.jsonl", "-o", "mine.yaml", "--plot", "mine.svg")
+    assert outcome.code == 0
+    assert "wrote mine.yaml" in outcome.err
+    assert (tmp_path / "mine.svg").read_text().startswith("<svg")
+    assert ie.traffic(tmp_path / "mine.yaml").requests.isl.mean == pytest.approx(1131)
+    assert "mine.yaml" in command("traffic", "mine.yaml").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("traffic", "nowhere"), "unknown traffic 'nowhere'; known: azure_code, azure_conversation"),
+        (("traffic", "azure.csv", "-o", "mine.json"), "mine.json: a traffic is written as YAML; end the name in .yaml"),
+        (("traffic", "azure_code", "-o", "mine.yaml"), "-o is of a trace; name its file, or leave -o out"),
+        (("traffic", "--plot", "mine.svg"), "--plot is of a trace; name its file"),
+        (("load", *ONE, "--traffic", "nowhere"), "unknown traffic 'nowhere'"),
+        (("load", *ONE, "--traffic", "azure_code", "--isl", 2000), "give either --traffic or --isl, not both"),
+        (("load", *ONE, "--traffic", "azure_code", "--arrival-scv", 3), "give either --traffic or --arrival-scv"),
+        (("load", *ONE, "--trace", "azure.csv", "--cached", 3), "give either --trace or --cached, not both"),
+        (("load", *ONE, "--trace", "azure.csv", "--traffic", "azure_code"), "give either --traffic or --trace"),
+        (("load", *ONE, "--trace", "nowhere.csv"), "nowhere.csv: cannot be read: No such file"),
+        (("load", *ONE, "--trace", "weka.json"), "weka.json: says no times of arrival on one clock"),
+        (("load", "gpt_3", "h100_sxm", "--trace", "azure.csv"), "line 5 has 3,030 tokens of prompt and answer, and"),
+        (("load", "gpt_3", "h100_sxm", "--traffic", "azure_code"), "was made for 2,048 at most"),
+        (("frontier", *ONE[:2], "--traffic", "azure_code", "--osl", 10), "give either --traffic or --osl"),
+        (("frontier", *ONE[:2], "--traffic", "azure_code", "--decode-only"), "--traffic is said of services"),
+        (
+            ("compare", ONE[0], "--on", ONE[1], "--traffic", "azure_code", "--isl", 10),
+            "give either traffic or isl, not both",
+        ),
+        (("disaggregate", *ONE[:2], "--traffic", "azure_code"), "pools are not played, and closed forms know nothing"),
+    ],
+)
+def test_what_cannot_be_is_refused(command: Command, arguments: tuple[object, ...], message: str) -> None:
+    outcome = command(*arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_traffic_is_an_answer_to_every_question(command: Command) -> None:
+    traffic = ("--traffic", "azure_conversation")
+    (point,) = record(command, "load", *ONE, *traffic)["points"]
+    assert point["request_rate"] == pytest.approx(5.554, rel=1e-3)
+    assert point["played"]
+    assert record(command, "price", *ONE, *traffic, "--any-speed")["isl"] == pytest.approx(1154.7, rel=1e-3)
+    for asked in (("frontier", *ONE[:4]), ("compare", ONE[0], "--on", ONE[1], "--tp", 1)):
+        assert "November 2023 (mean 1155 input" in " ".join(command(*asked, *traffic).out.split())
+    best = record(command, "recommend", *ONE, *traffic, "--ttft", 2000, "--tpot", 50)["choices"][0]
+    assert best["request_rate"] == pytest.approx(5.554, rel=1e-3)
+
+
+def test_a_trace_is_played_again(command: Command) -> None:
+    outcome = command("load", *ONE, "--trace", "mooncake.jsonl")
+    assert outcome.code == 0
+    assert "mooncake.jsonl (mean 1131 input tokens, 512 of it cached, 65 output tokens)" in " ".join(
+        outcome.out.split()
+    )

@@ -1,0 +1,149 @@
+"""Recorded requests of every form; what is said of lines and files that are none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import traces
+from inference_econ.inputs.traces import Broken, Event
+
+_TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
+
+
+def _events(path: Path) -> list[Event]:
+    return [line.event for line in traces.read(path).lines if isinstance(line.event, Event)]
+
+
+def _broken(path: Path) -> dict[int, str]:
+    return {line.number: line.event.problem for line in traces.read(path).lines if isinstance(line.event, Broken)}
+
+
+@pytest.mark.parametrize(
+    ("file", "form", "isl", "osl", "seconds"),
+    [
+        ("azure.csv", "Azure", [1000, 2000, 3000, 1500], [10, 20, 30, 15], [0.0, 0.5, 5.25, 125.0]),
+        ("burstgpt.csv", "BurstGPT", [400, 900, 500], [40, 90, 50], [0.0, 40.0, 113.0]),
+        ("mooncake.jsonl", "Mooncake", [1500, 1400, 1024, 600], [50, 60, 70, 80], [0.0, 1.0, 2.0, 3.0]),
+        ("weka.json", "AgentX / Weka", [200, 130, 190, 260], [20, 10, 10, 30], [0.0, 5.0, 7.0, 12.0]),
+        ("sharegpt.json", "ShareGPT", [10, 15, 4], [2, 8, 18], None),
+        ("vllm_bench.json", "vLLM bench", [100, 200, 300], [10, 20, 30], [0.0, 0.5, 2.0]),
+        ("aiperf.jsonl", "AIPerf", [550, 700], [9, 12], [0.0, 2.0]),
+        ("opentelemetry.jsonl", "OpenTelemetry", [700, 800], [40, 60], [0.0, 2.9]),
+    ],
+)
+def test_a_trace_is_told_by_what_is_in_it(
+    file: str, form: str, isl: list[int], osl: list[int], seconds: list[float] | None
+) -> None:
+    events = _events(_TRACES / file)
+    assert traces.read(_TRACES / file).form == form
+    assert [event.isl for event in events] == isl
+    assert [event.osl for event in events] == osl
+    times = [event.seconds for event in events if event.seconds is not None]
+    assert [time - times[0] for time in times] == pytest.approx(seconds or [], abs=1e-6)
+
+
+def test_what_prompts_repeat_is_read() -> None:
+    assert [event.blocks for event in _events(_TRACES / "mooncake.jsonl")][1] == (0, 1, 3)
+    agents = _events(_TRACES / "weka.json")
+    assert agents[3].blocks[:3] == agents[0].blocks == (("trace_1", 1), ("trace_1", 2), ("trace_1", 3))
+    assert [event.cached for event in _events(_TRACES / "sharegpt.json")] == [0, 12, 0]
+    assert [event.cached for event in _events(_TRACES / "opentelemetry.jsonl")] == [None, 640]
+    assert [event.session for event in _events(_TRACES / "burstgpt.csv")] == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "problem"),
+    [
+        ("azure.csv", 4, "at least 1 token of prompt and answer, got 500 and 0"),
+        ("azure.csv", 6, "'noon' is no time"),
+        ("burstgpt.csv", 5, "got 100 and 0"),
+        ("mooncake.jsonl", 4, "the time is negative or not finite, got -0.005 s"),
+        ("mooncake.jsonl", 5, "no JSON"),
+        ("vllm_bench.json", 4, "got 400 and 0"),
+        ("aiperf.jsonl", 3, "the request failed (RequestCancellationError)"),
+    ],
+)
+def test_a_broken_line_is_named(file: str, line: int, problem: str) -> None:
+    assert problem in _broken(_TRACES / file)[line]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"timestamp": 0, "input_length": 5.5, "output_length": 1}', "5.5 is no number of tokens"),
+        ('{"timestamp": 0, "input_length": "many", "output_length": 1}', "could not convert"),
+        ('{"timestamp": 0, "output_length": 1}', "input_length, output_length are needed"),
+        ("[1, 2]", "input_length, output_length are needed"),
+        ('{"timestamp": 1e999, "input_length": 5, "output_length": 1}', "not finite"),
+    ],
+)
+def test_a_line_that_is_no_request_says_why(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "trace.jsonl").write_text(f'{{"timestamp": 0, "input_length": 5, "output_length": 1}}\n{line}\n')
+    assert problem in _broken(tmp_path / "trace.jsonl")[2]
+
+
+def test_a_line_without_cells_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n1,100\n\n2,100,5\n")
+    assert _broken(tmp_path / "trace.csv") == {2: "cells are missing"}
+
+
+def test_a_list_is_read_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "_CHUNK", 7)
+    entries = [{"input_length": 10 + place, "output_length": 2} for place in range(50)]
+    (tmp_path / "list.json").write_text(json.dumps(entries, indent=1))
+    assert [event.isl for event in _events(tmp_path / "list.json")] == list(range(10, 60))
+    (tmp_path / "cut.json").write_text(json.dumps(entries)[:-40])
+    assert len(_events(tmp_path / "cut.json")) == 49
+    assert "what follows is not read" in _broken(tmp_path / "cut.json")[50]
+
+
+def test_packed_files_are_unpacked(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "azure.csv.gz", "wb") as packed:
+        packed.write((_TRACES / "azure.csv").read_bytes())
+    assert _events(tmp_path / "azure.csv.gz") == _events(_TRACES / "azure.csv")
+    (tmp_path / "cut.csv.gz").write_bytes((tmp_path / "azure.csv.gz").read_bytes()[:40])
+    with pytest.raises(InputError, match=r"no whole \.gz file"):
+        traces.read(tmp_path / "cut.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty; a trace has a request a line"),
+        ("\n\n", "the file is empty"),
+        ("when,what\n1,2\n", r"none of the forms that are known: Azure, BurstGPT, Mooncake, .*\(TIMESTAMP"),
+        ('{"a": 1}\n', "none of the forms"),
+        ("[]", "none of the forms"),
+        ('{"a": 1,\n', "no line is a request of a known form, and the whole is no JSON"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "trace.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        traces.read(tmp_path / "trace.txt")
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no regular file"):
+        traces.read(tmp_path)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        traces.read(tmp_path / "nowhere.csv")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01" * 10)
+    with pytest.raises(InputError, match="none of the forms"):
+        traces.read(tmp_path / "binary.csv")
+
+
+def test_a_packed_file_that_ends_early_is_read_up_to_there(tmp_path: Path) -> None:
+    whole = gzip.compress("\n".join(f"{second},{second + 1},5" for second in range(20_000)).encode())
+    header = gzip.compress(b"TIMESTAMP,ContextTokens,GeneratedTokens\n")
+    (tmp_path / "cut.csv.gz").write_bytes(header + whole[: len(whole) // 2])
+    lines = list(traces.read(tmp_path / "cut.csv.gz").lines)
+    assert len(lines) > 1_000
+    last = lines[-1].event
+    assert isinstance(last, Broken)
+    assert "what follows is not read" in last.problem
