@@ -319,17 +319,19 @@ class _Fleet:
         self.engines = [_Engine(server, self) for _ in range(instances)]
         self.sent: list[Sent] = []
         #: What is to come, each with a number that tells equal times apart: a request, or one that has been loaded.
-        self.coming: list[tuple[float, int, Sent | tuple[_Engine, int, int]]] = []
-        self.numbered = 0
-        for sent in self.feed.first(1 if server.cache is None else server.cache.block_tokens):
-            self.later(sent.at, sent)
+        first = self.feed.first(1 if server.cache is None else server.cache.block_tokens)
+        self.coming: list[tuple[float, int, Sent | tuple[_Engine, int, int]]] = [
+            (sent.at, number, sent) for number, sent in enumerate(first)
+        ]
+        self.numbered = len(self.coming)
+        heapq.heapify(self.coming)
         for number, parts in enumerate(self.feed.known()):
             self.engines[number % instances].remember(number // instances, parts)
 
     def later(self, at: float, what: Sent | tuple[_Engine, int, int]) -> None:
         """Note what comes at a time."""
-        self.numbered += 1
         heapq.heappush(self.coming, (at, self.numbered, what))
+        self.numbered += 1
 
     def play(self) -> None:
         """Until nothing is left to come: what comes first, an arrival or the end of a step."""
