@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
 
-from . import market, options, show
+from . import market, options, proposals, show
 from .parameters import Rates
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ sessions_of_load = options.apply(
     options.options("router", "tiers"),
 )
 _NAMES = ("agents", "router", "tiers")
+#: What is said of requests that come at a rate, and of closed forms.
+_OF_RATES = (
+    *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
+    *("gpus", "budget", "any_speed", "api_prices"),
+)
 
 
 def work(choices: options.Choices) -> Work | None:
@@ -46,11 +51,11 @@ def work(choices: options.Choices) -> Work | None:
         )
     from inference_econ.answers.agents import Work
 
-    stray = next((name for name in ("request_rate", "throughput", "gpus", "budget") if choices.get(name)), None)
+    stray = next((name for name in _OF_RATES if options.is_given(name)), None)
     if stray is not None:
         raise InputError(
-            f"{options.spelled(stray)} does not go with the sessions of {choices['traffic']}; say how many --agents "
-            "there are",
+            f"--{stray.replace('_', '-')} does not go with the sessions of {choices['traffic']}, which are played; say "
+            "how many --agents there are",
             option=stray,
         )
     ready = Work(str(choices["traffic"]), traffic.sessions)
@@ -90,7 +95,7 @@ def load(choices: options.Choices, ready: Work, rates: tuple[float, ...] | None,
         raise InputError(
             f"--agents are whole numbers, got {', '.join(f'{each:g}' for each in numbers)}", option="agents"
         )
-    layouts = options.offer(choices, ready.requests)
+    layouts = options.offer(choices, ready.requests, speculation=proposals.speculation(choices))
     with show.progress_bar(quiet=output.quiet) as progress:
         curve = load(
             layouts,

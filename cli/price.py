@@ -48,6 +48,8 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
 
     ready = agents.work(choices)
     if ready is not None:
+        if choices["replicas"] is not None:
+            raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
         from inference_econ.answers.agents import price as price_of_agents
 
         agents.answer(price_of_agents, choices, ready, output)

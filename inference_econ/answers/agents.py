@@ -114,10 +114,13 @@ class Work:
             )
 
     def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Agents that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
+        """Sessions under way that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
         waiting = requests_per_second * self.means.pause_seconds
-        rest = requests_per_second * self.means.side_by_side * self.spec.rest / self.means.turns
-        return np.asarray((waiting + in_flight) / self.means.side_by_side + rest)
+        return np.asarray((waiting + in_flight) / self.means.side_by_side)
+
+    def resting(self, requests_per_second: Array | float) -> Array:
+        """Agents between two sessions at such a rate [1]."""
+        return np.asarray(requests_per_second * self.spec.rest / self.means.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,8 @@ class Use:
         Where turns go.
     trace : Trace
         What their requests saw.
+    rest_seconds : float
+        Between two sessions of an agent [s].
     """
 
     work: Work
@@ -143,6 +148,7 @@ class Use:
     instances: int
     router: Router
     trace: Trace
+    rest_seconds: float
 
     def record(self, fleet: Sheet | Choice, replicas: int) -> dict[str, Any]:
         """Return their tasks and what these cost on some instances, as plain data."""
@@ -157,7 +163,7 @@ class Use:
             "agents_per_megawatt": None if watts is None else 1e6 * self.agents / watts,
             "requests_per_task": turns,
             "tasks_per_hour": hourly,
-            "task_seconds": 3600.0 * self.agents / hourly,
+            "task_seconds": 3600.0 * self.agents / hourly - self.rest_seconds,
             "dollars_per_task": dollars / hourly,
             "dollars_per_agent_hour": dollars / self.agents,
             "hit_rate": sum(trace.hit_rates.values()),
@@ -349,7 +355,7 @@ def _short(layouts: Services, work: Work, targets: Targets, *, tiers: bool, most
         float(np.interp(rate, known, concurrency))
         for rate, known, concurrency in zip(rates, states.requests_per_second, states.concurrency, strict=True)
     ]
-    agents = work.agents(rates, np.array(in_flight))
+    agents = work.agents(rates, np.array(in_flight)) + work.resting(rates)
     if not tiers:
         agents = np.minimum(agents, layouts.slots)
     agents = np.where(rates > 0.0, agents, 0.0)
@@ -413,7 +419,8 @@ def load(
     row, _ = rows[0]
     instance = _Instance(layouts.service(row), work, tuple(tiers))
     full = instance.service.at(instance.service.slots)
-    most = replicas * float(work.agents(float(full.requests_per_second), float(full.concurrency)))
+    rate_of_full = float(full.requests_per_second)
+    most = replicas * float(work.agents(rate_of_full, float(full.concurrency)) + work.resting(rate_of_full))
     if numbers is None:
         numbers = sorted({max(round(share * most), 1) for share in SHARES})
     asked: list[tuple[int, float]] = [(number, 0.0) for number in numbers]
@@ -456,7 +463,7 @@ def _point(
     if rate:
         flight = float(trace.e2e.mean()) * trace.requests_per_second
         number = round(float(instance.work.agents(trace.requests_per_second, flight)) * replicas / together)
-    use = Use(instance.work, number, together, router, trace)
+    use = Use(instance.work, number, together, router, trace, 0.0 if rate else instance.work.spec.rest)
     return AgentPoint(
         instance.bill(trace, replicas, load), kept, None, chances(instance.service, load, targets), load, use
     )
@@ -535,12 +542,14 @@ def _fleet(instance: _Instance, agents: int, targets: Targets, guess: int, route
         together = min(replicas, _TOGETHER)
         trace = instance.play(max(round(agents * together / replicas), 1), together, router)
         problem = instance.broken(trace, limits)
-        if problem is None or replicas >= 2 * agents:
+        if problem is None:
             break
+        if replicas >= 2 * agents:
+            return None
         binding, replicas = problem, replicas + max(round(_NEAR * replicas), 1)
     load = instance.load(trace, together)
     dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-    use = Use(instance.work, agents, together, router, trace)
+    use = Use(instance.work, agents, together, router, trace, instance.work.spec.rest)
     return AgentChoice(service, replicas, load, dollars, "instance" if replicas == 1 else binding, use)
 
 
