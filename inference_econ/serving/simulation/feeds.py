@@ -11,6 +11,8 @@ from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.prefixes import Parts
 from inference_econ.serving.simulation.sessions import Session, Sessions
 
+#: What a turn takes, about, where a run begins: how many agents rest then [s].
+_TURN_SECONDS = 5.0
 #: Turns of a session have names up to this number [1].
 _MOST_TURNS = 1 << 24
 
@@ -190,8 +192,13 @@ class SessionFeed:
         return Sent(now + self._sessions.pause_seconds, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
-        """A session from a random turn on, with a random part of the pause before it to come."""
-        played = self._next()
+        """A session from a random turn on, with a random part of the pause before it to come; or one after a rest."""
+        played, rest = self._next(), self._sessions.rest_seconds
+        if rest:
+            lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)
+            if self._random.random() < rest / (rest + lasts):
+                yield from self._roots(played, float(self._random.exponential(rest)))
+                return
         start = int(self._random.integers(len(played.session)))
         for number in range(start):
             self._say(played, number, self._before(played, played.session[number].carries))

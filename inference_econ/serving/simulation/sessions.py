@@ -49,7 +49,8 @@ class Sessions:
     shared_tokens : int
         What the prompts of all begin with [tokens].
     under_way : int
-        Sessions that are under way when a run begins, each at a random turn, what came before in the cache [1].
+        Sessions that are under way when a run begins, each at a random turn, what came before in the cache; or agents
+        that rest then, if they do [1].
     count : int
         Requests of the run [1].
     sessions_per_second : float

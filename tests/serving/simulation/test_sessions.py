@@ -172,3 +172,11 @@ def test_ten_thousand_requests_of_open_sessions_begin_at_their_rate() -> None:
     assert trace.requests_per_second == pytest.approx(4.0, rel=0.05)
     with pytest.raises(InputError, match="at least 1 agent or a positive rate, got 0 agents"):
         replace(sessions, under_way=0, sessions_per_second=0.0)
+
+
+def test_agents_rest_between_sessions_from_the_beginning() -> None:
+    """Ten minutes of rest, and four turns with 2 s between them: a session every 607 s for each of 500."""
+    spec = SessionSpec(steps=[Step(name="chat", turns=4, new_tokens=20, answer_tokens=20, pause=2)], rest=600)
+    sessions = Sessions(draw_sessions(spec), 0, 500, 4000, rest_seconds=600.0)
+    trace = simulate(_server(), sessions, warm_up=0.1)
+    assert trace.requests_per_second == pytest.approx(4 * 500 / (600 + 3 * 2 + 4 * 0.19), rel=0.08)
