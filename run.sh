@@ -2,7 +2,8 @@
 # Commands that set everything up themselves; nothing but Python 3.11 or newer is needed.
 #
 #   sh run.sh demo        a frontier of a real model on real hardware, and its picture
-#   sh run.sh test        every check and test; with a PATH its tests alone
+#   sh run.sh test        every check and test but the long ones; with a PATH its tests alone
+#   sh run.sh long        tests that take their time: all measured servers, all documents, made-up inputs (5 minutes)
 #   sh run.sh check       ruff, types and the walls of the house (a minute)
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/evidence/validation.md
@@ -96,7 +97,12 @@ test)
     set_up_browser
     check
     # Tests that share what takes long run in one process (tests/conftest.py), and what takes longest begins first.
-    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+    ;;
+long)
+    set_up ".[dev]" dev
+    set_up_browser
+    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
     ;;
 reproduce)
     set_up ".[studies]" studies
@@ -105,6 +111,10 @@ reproduce)
 measurements)
     set_up ".[studies]" studies
     .venv/bin/python -m data.measurements
+    ;;
+traffic)
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.traffic "$2"
     ;;
 priors)
     set_up ".[studies]" studies
@@ -225,7 +235,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | check | reproduce | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | long | check | reproduce | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

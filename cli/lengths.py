@@ -11,6 +11,7 @@ from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 
+from . import show
 from .decorators import Choices, apply, option, options
 
 if TYPE_CHECKING:
@@ -127,6 +128,11 @@ def _recorded(choices: Choices) -> Requests | None:
                 f"{profile.origin}: line {line} has {tokens:,} tokens of prompt and answer, and {model.name} was made "
                 f"for {model.max_context:,} at most; take another model, or leave such requests out"
             )
+        remarks = [f"{profile.broken:,} broken lines are left out: {profile.mistakes[0]}"] if profile.broken else []
+        if profile.requests > len(profile.first):
+            remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
+        for remark in remarks:
+            show.remark(remark, quiet=bool(context.params.get("quiet")))
         return profile.replay
 
 

@@ -26,6 +26,8 @@ class Burstiness:
         Squared coefficients of variation of the times between arrivals: as assumed, and another [1].
     assumed, other : Loaded
         An instance under both.
+    traffic : str
+        What the traffic is called that says how requests arrive; nothing where that is assumed.
     """
 
     requests_per_second: float
@@ -33,6 +35,7 @@ class Burstiness:
     other_scv: float
     assumed: Loaded
     other: Loaded
+    traffic: str = ""
 
 
 def other_scv(arrival_scv: float) -> float:
@@ -54,13 +57,15 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
     """
     each, other = _SHARE * service.most_requests_per_second, other_scv(arrival_scv)
     assumed = served(service, arrivals_of(service.requests, arrival_scv))(each)
-    return Burstiness(each * replicas, arrival_scv, other, assumed, served(service, Gamma(other))(each))
+    compared = served(service, Gamma(other))(each)
+    return Burstiness(each * replicas, arrival_scv, other, assumed, compared, service.requests.traffic)
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
     """The same at a load of an instance that is known."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
-    return Burstiness(rate * replicas, arrival_scv, other, load, served(service, Gamma(other))(rate))
+    compared = served(service, Gamma(other))(rate)
+    return Burstiness(rate * replicas, arrival_scv, other, load, compared, service.requests.traffic)
 
 
 def burstiness_record(compared: Burstiness) -> dict[str, object]:

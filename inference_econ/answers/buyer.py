@@ -129,26 +129,26 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     InputError
         If no such offer is recorded, or several are.
     """
-    found, hours = offers.latest(offers_of(model)), ""
-    named = text.strip().lower()
-    provider, _, written = named.partition("/")
+    recorded, hours = offers.latest(offers_of(model)), ""
+    name = text.strip().lower()
+    provider, _, written = name.partition("/")
     if provider.rpartition(":")[2] in ("peak", "off-peak"):
         provider, _, hours = provider.rpartition(":")
-    elif named.rpartition(":")[2] in ("peak", "off-peak"):
+    elif name.rpartition(":")[2] in ("peak", "off-peak"):
         written, _, hours = written.rpartition(":")
-    meant = [
+    matching = [
         offer
-        for offer in found
+        for offer in recorded
         if offer.provider.lower() == provider
         and (not written or written in offer.model_as_written.lower())
         and (not hours or offer.hours == hours)
     ]
-    meant = [offer for offer in meant if offer.date == max(offer.date for offer in meant)]
-    exact = [offer for offer in meant if written and offer.model_as_written.lower() == written]
-    if len(exact or meant) == 1:
-        return (exact or meant)[0]
-    listed = ", ".join(_written(offer) for offer in meant or found) or "none"
-    what = "several offers" if meant else "no offer"
+    matching = [offer for offer in matching if offer.date == max(offer.date for offer in matching)]
+    exact = [offer for offer in matching if written and offer.model_as_written.lower() == written]
+    if len(exact or matching) == 1:
+        return (exact or matching)[0]
+    listed = ", ".join(_written(offer) for offer in matching or recorded) or "none"
+    what = "several offers" if matching else "no offer"
     raise InputError(f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ offers' has the rest")
 
 

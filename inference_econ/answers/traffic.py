@@ -181,7 +181,12 @@ class TraceProfile(RecordedRows):
                 fitted["reuse"]["found"] = [round(share, 4) for share in found.values()]
         where = f"fitted to {self.requests:,} requests of {Path(self.origin).name} ({self.form})"
         sources = {key: {"ref": "user", "where": where, "kind": "derived"} for key in fitted}
-        data = {"name": Path(self.origin).name.split(".")[0], "description": f"{where}.", **fitted, "sources": sources}
+        data = {
+            "name": Path(self.origin).name.split(".")[0] or "trace",
+            "description": f"{where}.",
+            **fitted,
+            "sources": sources,
+        }
         return TrafficSpec.build(data, origin=self.origin)
 
     @property
@@ -195,8 +200,8 @@ class TraceProfile(RecordedRows):
         """
         if not self.rate or not self.times.size:
             raise InputError(
-                f"{self.origin}: says no times of arrival on one clock, and cannot be played again; fit a traffic to "
-                "its lengths with 'inference-econ traffic FILE -o mine.yaml', and give --traffic mine.yaml"
+                f"{self.origin}: says no different times of arrival on one clock, and cannot be played again; fit a "
+                "traffic to its lengths with 'inference-econ traffic FILE -o mine.yaml', and give --traffic mine.yaml"
             )
         # Before the first one as long as on average, so that the rate of all is that of the trace.
         gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))
@@ -326,12 +331,15 @@ class _Seen:
                 del self.windows[size]
 
     def _turn(self, session: str) -> None:
-        if self.kept_of > 1 and crc32(session.encode()) % self.kept_of:
+        if self.kept_of > 1 and crc32(session.encode(errors="replace")) % self.kept_of:
             return
         self.turns[session] = self.turns.get(session, 0) + 1
         if len(self.turns) > _SESSIONS:
             self.kept_of *= 2
-            self.turns = {name: turns for name, turns in self.turns.items() if not crc32(name.encode()) % self.kept_of}
+            former, self.turns = self.turns, {}
+            for name, turns in former.items():
+                if not crc32(name.encode(errors="replace")) % self.kept_of:
+                    self.turns[name] = turns
 
     def profile(self, origin: str, recorded: traces.Trace) -> TraceProfile:
         """All of it."""
@@ -363,7 +371,7 @@ class _Seen:
 def _filled(counts: Counter[int]) -> tuple[int, ...]:
     """Numbers of requests of consecutive windows, those without any included; none where these are too many."""
     first, last = min(counts), max(counts)
-    return tuple(counts[window] for window in range(first, last + 1)) if last - first < 10 * _MOST_WINDOWS else ()
+    return tuple(counts[window] for window in range(first, last + 1)) if last - first < _MOST_WINDOWS else ()
 
 
 def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:

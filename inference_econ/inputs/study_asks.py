@@ -11,8 +11,15 @@ from inference_econ.inputs.asks import Printed
 from inference_econ.inputs.dtype import Dtype
 
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
-#: Ways to compute latent attention: the variants, and two that only notes on them have.
-Implementation = Literal["absorbed", "decompressed", "decompressed_per_step", "absorbed_copied", "absorbed_multiplied"]
+#: Ways to compute latent attention: the variants, and three that only notes on them have.
+Implementation = Literal[
+    "absorbed",
+    "decompressed",
+    "decompressed_per_step",
+    "absorbed_unfused",
+    "absorbed_copied",
+    "absorbed_multiplied",
+]
 Degree = Annotated[int, Field(ge=1, le=4096)]
 Counts = Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TextIO, cast
 from inference_econ.errors import InputError
 from inference_econ.inputs.scope import files_allowed
 
+#: Longest prompt or answer that is meant [tokens].
+_LONGEST = 1_000_000_000
 #: Characters of a token of text, where a trace has text and nobody knows the tokens [1].
 CHARACTERS_PER_TOKEN = 4.0
 #: Tokens of a block of Mooncake's traces, which do not say it [tokens].
@@ -220,8 +222,10 @@ def _rows(handle: TextIO, places: Mapping[str, int]) -> Iterator[Line]:
                 _whole(named["isl"]), _whole(named["osl"]), _clock(named["seconds"]), session=named.get("session", "")
             )
             yield Line(reader.line_num, _checked(event))
-        except (ValueError, IndexError) as error:
-            yield Line(reader.line_num, Broken(str(error) if isinstance(error, ValueError) else "cells are missing"))
+        except IndexError:
+            yield Line(reader.line_num, Broken("cells are missing"))
+        except (ValueError, OverflowError) as error:
+            yield Line(reader.line_num, Broken(str(error)))
 
 
 def _clock(text: str) -> float:
@@ -253,6 +257,8 @@ def _whole(value: object) -> int:
 
 def _checked(event: Event) -> Event | Broken:
     """The request, if its numbers can be meant."""
+    if max(event.isl, event.osl) > _LONGEST or (event.cached or 0) < 0:
+        return Broken(f"tokens cannot be meant, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
     if event.isl < 1 or event.osl < 1:
         return Broken(f"a request has at least 1 token of prompt and answer, got {event.isl} and {event.osl}")
     if event.seconds is not None and not 0.0 <= event.seconds < math.inf:
@@ -280,16 +286,29 @@ def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> 
         try:
             for place, event in enumerate(requests(value), 1):
                 yield Line(place if counted else number, _checked(event))
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             yield Line(number, Broken(what))
 
 
 def _mooncake(value: Mapping[str, Any]) -> Iterator[Event]:
     seconds = None if value.get("timestamp") is None else float(value["timestamp"]) / 1e3
-    blocks, session = tuple(value.get("hash_ids") or ()), str(value.get("session_id", ""))
-    isl, osl = _whole(value["input_length"]), _whole(value["output_length"])
-    yield Event(isl, osl, seconds, blocks, int(value.get("block_size", _MOONCAKE_BLOCK)), session=session)
+    isl, osl, session = _whole(value["input_length"]), _whole(value["output_length"]), str(value.get("session_id", ""))
+    yield Event(isl, osl, seconds, *_blocks(value, value.get("block_size", _MOONCAKE_BLOCK)), session=session)
+
+
+def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> tuple[tuple[Hashable, ...], int]:
+    """Blocks of a prompt, those of a conversation if they are its own, and the tokens of each.
+
+    Raises
+    ------
+    ValueError
+        If they are no blocks.
+    """
+    hashes, tokens = tuple(value.get("hash_ids") or ()), _whole(size)
+    if tokens < 1 or not all(isinstance(block, (int, str)) for block in hashes):
+        raise ValueError("hash_ids must be numbers or texts, and blocks have at least 1 token")
+    return tuple((name, block) for block in hashes) if name is not None else hashes, tokens
 
 
 def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
@@ -304,10 +323,8 @@ def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
                 absolute = inside and min(float(one["t"]) for one in inside) >= float(entry["t"])
                 yield from requests(inside, begin if absolute else at)
                 continue
-            hashes = entry.get("hash_ids") or ()
-            blocks = tuple((name, block) for block in hashes) if local else tuple(hashes)
-            size = int(value["block_size"])
-            yield Event(_whole(entry["in"]), _whole(entry["out"]), at, blocks, size, session=name)
+            blocks = _blocks(entry, value["block_size"], name if local else None)
+            yield Event(_whole(entry["in"]), _whole(entry["out"]), at, *blocks, session=name)
 
     yield from requests(value["requests"], 0.0)
 

@@ -13,7 +13,7 @@ def burstiness_note(compared: Burstiness, targets: Targets) -> str:
     """What is assumed of arrivals, and what users would see under others at the same load."""
     load = compared.assumed
     return (
-        f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} at "
+        f"{_assumed(compared)}; with {arrivals_label(compared.other_scv)} at "
         f"{100 * load.utilization:.0f} % load it would see {_instead(load, compared.other, targets)}."
     )
 
@@ -25,9 +25,16 @@ def promises_note(compared: Burstiness, targets: Targets) -> str:
     broken = targets.broken(compared.other)
     verdict = "meets its SLOs" if broken is None else f"breaks its SLO of the {broken.upper()}"
     return (
-        f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} the "
+        f"{_assumed(compared)}; with {arrivals_label(compared.other_scv)} the "
         f"first fleet {verdict}: {_instead(compared.assumed, compared.other, targets)}."
     )
+
+
+def _assumed(compared: Burstiness) -> str:
+    """Where arrivals come from."""
+    if compared.traffic:
+        return f"Arrivals are those of {compared.traffic}"
+    return f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}"
 
 
 def arrivals_label(scv: float) -> str:

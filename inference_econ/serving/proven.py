@@ -14,7 +14,7 @@ from inference_econ import _work
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Recorded
+from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Changing, Gamma, Recorded
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -37,6 +37,8 @@ _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 _PLAYED = 6
 #: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
 _MOST_CROWDS = 4.0
+#: So many times as many where their rate follows a curve, whose crowds are those of its intervals [1].
+_OF_A_CURVE = 2.0
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
@@ -136,6 +138,8 @@ def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
 
 def _crowds(arrivals: Arrivals) -> float:
     """How many times as many requests are played as of Poisson arrivals [1]."""
+    if isinstance(arrivals, Changing):
+        return _OF_A_CURVE
     return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
@@ -143,7 +147,8 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     """A load as its requests saw it when it was played; ``load`` is the same by closed forms.
 
     Of a run at whose end many wait, the queue grows without end: it saturates the server, which completes what it
-    completed. Otherwise all that comes is completed in the end.
+    completed. Otherwise all that comes is completed in the end, as it is of recorded requests and of curves of rates:
+    a run of them may end behind a crowd.
     """
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
@@ -160,7 +165,7 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
         e2e_seconds_per_output_token=e2e_per_token,
         played=True,
     )
-    if trace.backlog <= _BACKLOG * trace.ttft.size:
+    if trace.backlog <= _BACKLOG * trace.ttft.size or not isinstance(load.arrivals, Gamma):
         return same
     endless = of_constant(np.inf)
     return replace(

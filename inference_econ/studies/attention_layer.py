@@ -17,6 +17,7 @@ VARIANTS: Mapping[Implementation, LatentVariant] = {
     "decompressed": "decompressed",
     "decompressed_per_step": "decompressed_per_step",
     "absorbed": "absorbed",
+    "absorbed_unfused": "absorbed",
     "absorbed_copied": "absorbed",
     "absorbed_multiplied": "absorbed",
 }
@@ -72,7 +73,7 @@ def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> f
     """Memory that one layer takes for its sequences: the cache, and copies or decompressed keys and values [B]."""
     needed = setup.memory(plans)
     held = needed.of_one_plan()[1] + float(np.ravel(needed.workspace_bytes)[0])
-    return held + (_copies(setup, plans) if implementation == "absorbed_copied" else 0.0)
+    return held + _copies(setup, plans, implementation)
 
 
 def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) -> float:
@@ -99,10 +100,31 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
 
 def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Implementation) -> Iterator[Operator]:
     """The operator table of an implementation, from that of the variant that it departs from."""
-    changed = {"absorbed_copied": _copied, "absorbed_multiplied": _multiplied}.get(implementation)
+    changed = {"absorbed_unfused": _unfused, "absorbed_copied": _copied, "absorbed_multiplied": _multiplied}.get(
+        implementation
+    )
     spec = table.model.blocks[0].attention
     for row in rows:
         yield changed(table, spec, row) if changed is not None and isinstance(spec, LatentAttention) else row
+
+
+def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
+    """Products one after the other, as in PyTorch: scores go through memory, and latents are read for keys and values.
+
+    Scores are written and read as two products that are added, scaled, turned into weights in 32 bits and rounded
+    again. Rotary keys of several sequences are copied for every head, which a product of matrices needs.
+    """
+    if row.name != "attention":
+        return row
+    width, sequences = table.activation_width, table.plans.micro_batch
+    scores = spec.query_heads * (10.0 * width + 2.0 * BYTES_PER_ELEMENT["fp32"])
+    rotary = np.where(sequences > 1.0, 2.0 * spec.query_heads * spec.rope_head_dim * width, 0.0)
+    moved = spec.kv_rank * width + scores * table.plans.new_tokens + rotary
+    return replace(
+        row,
+        kv_bytes_per_sequence=row.kv_bytes_per_sequence + moved * (table.context + table.plans.new_tokens),
+        launches=row.launches + 6.0,
+    )
 
 
 def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
@@ -120,6 +142,8 @@ def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Opera
 
 def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
     """The key side is one matrix with the query projection, the value side one with the output projection."""
+    if row.name == "attention":
+        return _unfused(table, spec, row)
     if row.name == "latent up":
         rows, columns = _queries_multiplied(spec)
         return replace(table.projection(row.name, [(rows, columns)], launches=2.0), attention="latent")
@@ -138,16 +162,20 @@ def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
 
 def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
     """What an implementation keeps that its variant does not [B]."""
-    if implementation == "absorbed_copied":
-        return _copies(setup, plans)
-    return _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
+    larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
+    return larger + _copies(setup, plans, implementation)
 
 
-def _copies(setup: Setup, plans: Plans) -> float:
-    """Keys of all heads of one layer, put together for all sequences [B]."""
-    spec = latent(setup.model)
-    elements = spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * (setup.context + plans.new_tokens)
-    return float(plans.batch[0]) * elements * BYTES_PER_ELEMENT[setup.precision.activations]
+def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Keys of all heads of one layer, put together for all sequences; their rotary parts where only these are [B]."""
+    spec, batch = latent(setup.model), float(plans.batch[0])
+    elements = {
+        "absorbed_copied": spec.kv_rank + spec.rope_head_dim,
+        "absorbed_unfused": spec.rope_head_dim if batch > 1.0 else 0,
+        "absorbed_multiplied": spec.rope_head_dim if batch > 1.0 else 0,
+    }.get(implementation, 0)
+    tokens = batch * (setup.context + plans.new_tokens)
+    return tokens * spec.query_heads * elements * BYTES_PER_ELEMENT[setup.precision.activations]
 
 
 def _larger_weights(setup: Setup) -> float:

@@ -28,14 +28,11 @@ _OF_THE_NOTES: Mapping[Implementation, str] = {
     "decompressed": "CD",
     "decompressed_per_step": "CC",
     "absorbed_copied": "A_CC",
-    "absorbed": "A_CC_ME",
+    "absorbed_unfused": "A_CC_ME",
     "absorbed_multiplied": "AM_CC_ME",
+    "absorbed": "fused",
 }
 _NOTES_LEGEND = (
-    "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
-    "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
-)
-_LEGEND = (
     "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
     "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
 )

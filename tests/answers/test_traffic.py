@@ -131,7 +131,7 @@ def test_sessions_without_a_clock_are_not_played() -> None:
     assert profile.sessions is not None
     assert (profile.sessions.count, profile.sessions.most_turns) == (1, 4)
     assert profile.reused == pytest.approx(6 / 12)
-    with pytest.raises(ie.InputError, match="says no times of arrival on one clock"):
+    with pytest.raises(ie.InputError, match="says no different times of arrival on one clock"):
         _ = profile.replay
 
 

@@ -67,6 +67,7 @@ TYPED = {
 }
 
 
+@pytest.mark.long
 def test_every_control_is_asked_and_stands_in_the_address(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -84,6 +85,7 @@ def test_every_control_is_asked_and_stands_in_the_address(page: Page, server: st
     assert {control.get_attribute("name") for control in controls} == set(wanted)
 
 
+@pytest.mark.long
 def test_six_series_stand_in_one_picture_and_a_seventh_is_not_offered(page: Page, server: str) -> None:
     open_page(page, server, SIX)
 
@@ -201,6 +203,7 @@ def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, se
     expect(page.locator("#lost")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_answers_are_saved_as_files(page: Page, server: str) -> None:
     open_page(page, server)
     links = panel(page, "compare").get_by_role("list", name="Download").get_by_role("link")

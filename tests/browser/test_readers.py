@@ -28,7 +28,12 @@ def faults(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "reader", [{"viewport": {"width": 1280, "height": 900}}, PHONE, DARK], ids=["light", "phone", "dark"]
+    "reader",
+    [
+        pytest.param({"viewport": {"width": 1280, "height": 900}}, id="light"),
+        pytest.param(PHONE, id="phone", marks=pytest.mark.long),
+        pytest.param(DARK, id="dark", marks=pytest.mark.long),
+    ],
 )
 def test_accessibility_has_no_serious_fault(page: Page, server: str) -> None:
     open_page(page, server, TWO)

@@ -140,6 +140,7 @@ def test_every_profile_has_intervals(name: str) -> None:
     assert all(-math.log(8.0) < low and high < math.log(8.0) for _, low, *_, high, _ in many)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("by_engine", "most"), [(False, 0.16), (True, 0.12)])
 def test_half_of_the_shipped_times_between_tokens_are_within(by_engine: bool, most: float) -> None:
     errors, rows = _errors(_rows(), by_engine)
@@ -148,6 +149,7 @@ def test_half_of_the_shipped_times_between_tokens_are_within(by_engine: bool, mo
     assert abs(np.median(errors)) < 0.08
 
 
+@pytest.mark.long
 def test_an_interval_of_80_percent_holds_about_as_many() -> None:
     errors, rows = _errors(_rows(), by_engine=True)
     inside = 0

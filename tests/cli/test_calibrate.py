@@ -55,6 +55,7 @@ def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: P
     assert explained.code == 0, explained
 
 
+@pytest.mark.long
 def test_formats(command: Command, data: Path) -> None:
     told = json.loads(command("calibrate", data, *TWO, "--format", "json", "--quiet").out)
     assert told["rows"] == 8

@@ -30,6 +30,7 @@ def test_reproduce_fills_a_folder_and_reports_cell_by_cell(command: Command, tmp
     assert made == {"table_1.csv", "figure_2.svg", "figure_2.png", "figure_2.csv"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few")
 def test_reproduce_in_other_formats(command: Command, tmp_path: Path) -> None:
     record = json.loads(command("reproduce", "--format", "json").out)

@@ -27,10 +27,17 @@ def answer(tmp_path: Path, command: Command) -> Path:
     return _answer(tmp_path, command, "vllm")
 
 
+#: Answers of recommend by their engine, computed once for all tests.
+ANSWERS: dict[str, str] = {}
+
+
 def _answer(folder: Path, command: Command, engine: str) -> Path:
     """An answer of recommend for an engine."""
     path = folder / "answer.json"
-    assert command("recommend", *PINNED, "--engine", engine, "-o", path).code == 0
+    if engine not in ANSWERS:
+        assert command("recommend", *PINNED, "--engine", engine, "-o", path).code == 0
+        ANSWERS[engine] = path.read_text()
+    path.write_text(ANSWERS[engine])
     return path
 
 
@@ -487,7 +494,7 @@ def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Co
 def test_a_server_of_a_single_request_is_started(command: Command) -> None:
     """The largest batch of so few tokens in a step, with a proposer, is one request."""
     few = ("--token-budget", 3, "--isl", 60, "--osl", 20)
-    outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 2, *few)
+    outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 1, *few)
     assert outcome.code == 0, outcome.err
     assert "vllm serve" in outcome.out
 

@@ -60,7 +60,7 @@ def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
         (("load", *ONE, "--trace", "azure.csv", "--cached", 3), "give either --trace or --cached, not both"),
         (("load", *ONE, "--trace", "azure.csv", "--traffic", "azure_code"), "give either --traffic or --trace"),
         (("load", *ONE, "--trace", "nowhere.csv"), "nowhere.csv: cannot be read: No such file"),
-        (("load", *ONE, "--trace", "weka.json"), "weka.json: says no times of arrival on one clock"),
+        (("load", *ONE, "--trace", "weka.json"), "weka.json: says no different times of arrival"),
         (("load", "gpt_3", "h100_sxm", "--trace", "azure.csv"), "line 5 has 3,030 tokens of prompt and answer, and"),
         (("load", "gpt_3", "h100_sxm", "--traffic", "azure_code"), "was made for 2,048 at most"),
         (("frontier", *ONE[:2], "--traffic", "azure_code", "--osl", 10), "give either --traffic or --osl"),

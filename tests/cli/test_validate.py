@@ -87,6 +87,7 @@ def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
     assert {"combination", "engine", "tokens_per_second", "answer", "low", "high"} <= listed[0].keys()
 
 
+@pytest.mark.long
 def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = shipped_servers()
 

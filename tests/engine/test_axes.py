@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.engine import Plans, Setup, evaluate, step_seconds
-from inference_econ.inputs import Assumptions, Precision, catalog, value_of
+from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, catalog, value_of
 from inference_econ.inputs.assumptions import field_names
 from tests.reading import scalar
 
@@ -40,9 +40,15 @@ presets = st.sampled_from(["paper", "deployable"])
 contexts = st.sampled_from([0.0, 1.0, 777.0, 20_000.0])
 
 
-def _question(model: str, chip: str, context: float, assumptions: Assumptions) -> Setup:
+@cache
+def _served(model: str, chip: str) -> tuple[ModelSpec, HardwareSpec, Precision]:
     spec = catalog.model(model)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, assumptions)
+    return spec, catalog.hardware(chip), Precision.of(spec)
+
+
+def _question(model: str, chip: str, context: float, assumptions: Assumptions) -> Setup:
+    spec, hardware, precision = _served(model, chip)
+    return Setup(spec, hardware, precision, context, assumptions)
 
 
 @cache
@@ -201,6 +207,12 @@ def _measures(setup: Setup, plan: Plans) -> dict[str, float]:
     return {**parts, **held, "seconds": scalar(costs.seconds)}
 
 
+@cache
+def _before(model: str, chip: str, context: float, changes: tuple[str, ...], deployment: int) -> dict[str, float]:
+    """What most fields are held against, once for all of them."""
+    return _measures(_asked(model, chip, context, "deployable", *changes), DEPLOYMENTS[deployment])
+
+
 def test_every_choice_of_the_deployable_preset_is_looked_at() -> None:
     assert set(_differing()) <= set(EFFECTS) | ELSEWHERE, "say above what a choice changes"
 
@@ -212,14 +224,15 @@ def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     shown: tuple[str, ...] = () if field == "chip.overlap" else ("chip.overlap=none",)
     # Halves of a batch that take turns touch everything.
     shown += () if field == "network.two_batch_overlap" else ("network.two_batch_overlap=never",)
-    before = _preset("deployable", (*shown, *WITH.get(field, ())))
-    after = _like_paper(before, field)
+    changes = (*shown, *WITH.get(field, ()))
+    after = _like_paper(_preset("deployable", changes), field)
+    context = CONTEXTS.get(field, 1000.0)
     changed = set()
     for model in MODELS:
         for chip in WHERE.get(field, CHIPS[:3]):
-            for plan in DEPLOYMENTS:
-                context = CONTEXTS.get(field, 1000.0)
-                first, second = (_measures(_question(model, chip, context, one), plan) for one in (before, after))
+            for deployment, plan in enumerate(DEPLOYMENTS):
+                first = _before(model, chip, context, changes, deployment)
+                second = _measures(_question(model, chip, context, after), plan)
                 changed |= {
                     name for name, value in first.items() if not math.isclose(value, second[name], rel_tol=ROUNDING)
                 } - {"seconds"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from starlette.testclient import TestClient
 
 from benchmarks import explorer_fuzz
@@ -10,6 +11,7 @@ from benchmarks import explorer_fuzz
 SECONDS = 2.0
 
 
+@pytest.mark.long
 def test_no_request_makes_the_server_fail() -> None:
     with TestClient(explorer_fuzz.application(SECONDS), base_url=explorer_fuzz.ADDRESS) as client:
         statuses = explorer_fuzz.tried(client, 300)

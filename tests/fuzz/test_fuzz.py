@@ -17,6 +17,7 @@ from tests.fuzz.kinds import KINDS
 EXAMPLES = {"options": 60, "specifications": 60, "configurations": 120, "data": 60}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_input_is_answered_or_refused(kind: str) -> None:
     # An input that fails is shown as it is: to shorten it takes minutes.

@@ -79,6 +79,10 @@ def test_a_broken_line_is_named(file: str, line: int, problem: str) -> None:
         ('{"timestamp": 0, "input_length": "many", "output_length": 1}', "could not convert"),
         ('{"timestamp": 0, "output_length": 1}', "input_length, output_length are needed"),
         ("[1, 2]", "input_length, output_length are needed"),
+        ('{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [[1]]}', "must be numbers or texts"),
+        ('{"timestamp": 0, "input_length": 5, "output_length": 1, "block_size": 0}', "blocks have at least 1 token"),
+        ('{"timestamp": 0, "input_length": 5, "output_length": 1' + "0" * 400 + "}", "too large"),
+        ('{"timestamp": 0, "input_length": 5000000000, "output_length": 1}', "tokens cannot be meant"),
         ('{"timestamp": 1e999, "input_length": 5, "output_length": 1}', "not finite"),
     ],
 )

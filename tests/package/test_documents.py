@@ -20,6 +20,8 @@ DOCS = transcripts.ROOT / "docs"
 DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
 #: Pages that teach: what they show has been run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
+#: Pages whose commands take more than five seconds, beside those of the tutorials.
+LONG = {"howto/pictures.md", "howto/sweeps.md", "howto/what_if.md"}
 TRADES = {"serving_engineer", "capacity_planner", "price_setter", "chip_strategist", "model_architect", "researcher"}
 
 
@@ -27,7 +29,13 @@ def _name(path: Path) -> str:
     return path.relative_to(DOCS).as_posix()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def _tried(document: Path) -> object:
+    """A document, and whether what it shows takes its time."""
+    marks = [pytest.mark.long] if _name(document) in LONG or document.parent.name == "tutorials" else []
+    return pytest.param(document, marks=marks, id=_name(document))
+
+
+@pytest.mark.parametrize("document", [_tried(path) for path in DOCUMENTS])
 def test_a_document_shows_what_is_printed_now(document: Path, tmp_path: Path) -> None:
     text = document.read_text(encoding="utf-8")
     transcripts.furnish(tmp_path / "run")

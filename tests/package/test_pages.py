@@ -12,6 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+#: Building the pages takes a minute.
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Elements whose addresses a browser fetches by itself, and the attribute that has them.

@@ -241,6 +241,7 @@ def test_a_validation_is_an_answer(measured: Path) -> None:
     assert "<table>" in held._repr_html_()
 
 
+@pytest.mark.long
 def test_a_calibration_is_an_answer(measured: Path) -> None:
     fitted = ie.calibrate(measured, ["host.graph_launch"], base="deployable")
     assert repr(fitted).startswith("<Calibrated: Fitted to ")

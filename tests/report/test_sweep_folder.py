@@ -199,6 +199,7 @@ def _killed(folder: Path, file: Path, parts: int, jobs: int) -> None:
     process.wait()
 
 
+@pytest.mark.long
 def test_a_sweep_that_is_killed_loses_and_repeats_no_row(whole: Path, tmp_path: Path) -> None:
     """100 random kills are `sh run.sh sweep-kills`."""
     others = set(multiprocessing.active_children())  # of the tests before, such as the explorer's

@@ -120,13 +120,15 @@ def test_implementations_of_the_notes(result: Result) -> None:
     lost = []
     for batch, context in [(b, c) for b in (1, 32) for c in (1024, 4096, 16384, 65536)]:
         copied, elided, multiplied = (ours[name, batch, context] for name in ("A_CC", "A_CC_ME", "AM_CC_ME"))
-        assert elided == absorbed[batch, context]
+        assert ours["fused", batch, context] == absorbed[batch, context]
         assert isinstance(elided, float)
+        assert isinstance(absorbed[batch, context], float)
+        assert elided > absorbed[batch, context]
         assert isinstance(multiplied, float)
         lost.append(multiplied / elided)
-        assert copied == "does not fit" or (isinstance(copied, float) and copied > 1.9 * elided)
+        assert copied == "does not fit" or (isinstance(copied, float) and copied > 1.8 * elided)
     assert [value for names, value in ours.items() if names[0] == "A_CC"].count("does not fit") == 2
-    assert min(lost) > 1.1
+    assert min(lost) > 1
     assert lost[:4] == sorted(lost[:4], reverse=True)
 
 
@@ -145,7 +147,9 @@ def test_times_beside_what_the_notes_measured(result: Result) -> None:
     }  # fmt: skip
     assert all(0.85 < value < 1.15 for value in quotients["CD"])
     assert all(1.2 < value < 1.75 for name in ("CC", "A_CC") for value in quotients[name])
-    assert max(quotients["A_CC_ME"]) == pytest.approx(80, rel=0.02)
+    alone, together = quotients["A_CC_ME"][:4], quotients["A_CC_ME"][4:]
+    assert all(1.2 < value < 2.2 for value in alone)
+    assert all(2.2 < value < 3.5 for value in together)
     for how, values in measured.items():
         if isinstance(values[0], str):
             assert values[1:] == ("-", "-"), how
@@ -159,7 +163,7 @@ def test_ranges_that_the_notes_of_the_table_name() -> None:
         for row in rows
     }
 
-    def quotients(device: str, batch: int, how: str = "absorbed") -> dict[int, float]:
+    def quotients(device: str, batch: int, how: str = "absorbed_unfused") -> dict[int, float]:
         return {
             length: value / times[device, how, batch, length]
             for (chip, name, size, length), value in times.items()
@@ -258,15 +262,15 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 def test_the_other_forms_say_the_same(result: Result) -> None:
     record = json.loads(json_text(result_record(result)))
     assert len(record["cells"]) == 8
-    assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 40, 9]
+    assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 48, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
     assert record["charts"][1]["lines"][0]["y"][-1] is None
     assert "curves" not in record
     files = {one["file"] for one in record["sources"]}
-    assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
+    assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 PCIe 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
     rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
-    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 40 * 3 + 9 * 4
+    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 48 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
     markdown = [one.markdown() for one in scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]

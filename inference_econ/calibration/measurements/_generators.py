@@ -66,10 +66,15 @@ def _bench(run: Json) -> BenchmarkRun:
         osl=needed(run, "total_output_tokens") / completed,
         **offered(run.get("request_rate"), run.get("max_concurrency"), completed),
         speculation="unrecorded" if accepted is None else f"{accepted} tokens accepted",
-        told=Told(
-            model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
-            engine=str(run.get("backend") or run.get("endpoint_type") or ""),
-        ),
+        told=_told(run),
+    )
+
+
+def _told(run: Json) -> Told:
+    """The model and the engine, as results name them that know of no more."""
+    return Told(
+        model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
+        engine=str(run.get("backend") or run.get("endpoint_type") or ""),
     )
 
 
@@ -84,10 +89,7 @@ def _aiperf(run: Json) -> BenchmarkRun:
         isl=_mean(run, "input_sequence_length") or math.nan,
         osl=_mean(run, "output_sequence_length") or math.nan,
         **offered(anywhere(settings, ("request_rate",)), anywhere(settings, ("concurrency",)), requests or 1.0),
-        told=Told(
-            model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
-            engine=str(run.get("backend") or run.get("endpoint_type") or ""),
-        ),
+        told=_told(run),
     )
 
 

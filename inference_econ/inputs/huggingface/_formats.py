@@ -199,9 +199,6 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     data = _mapping(block, place)
     method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
     excluded = _list(data, "modules_to_not_convert", place) + _list(data, "ignored_layers", place)
-    if data.get("quant_algo") == _MIXED and method != "modelopt":
-        # The file beside says which modules have another format than the rest.
-        data = {name: value for name, value in data.items() if name != "quant_algo"}
     if method in ("fp8", "fbgemm_fp8"):
         blocks = data.get("weight_block_size")
         dtype: Dtype = "fp8" if blocks is None else _blocked(blocks, f"{place}: weight_block_size")

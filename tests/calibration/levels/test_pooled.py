@@ -85,6 +85,7 @@ def test_what_shares_nothing_has_no_level() -> None:
         assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.long
 def test_spreads_are_found_again() -> None:
     """Rows that are drawn with known spreads show about these."""
     draw = np.random.default_rng(1)

@@ -88,6 +88,7 @@ def same(prediction: Prediction, ttft: float, tpot: float, requests_per_second: 
         assert prediction.ttft_seconds is prediction.request_seconds is None
 
 
+@pytest.mark.long
 def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
     """Rows at a number of requests in flight, and ``Service.at``, from which load, price and recommend take theirs."""
     compared = 0

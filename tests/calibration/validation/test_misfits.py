@@ -33,6 +33,7 @@ def _series() -> dict[tuple[str, str, str], list[Measurement]]:
     return {name: rows for name, rows in series.items() if len(rows) >= FEWEST}
 
 
+@pytest.mark.long
 def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
     """Far from what the constants of their profile say, without the levels of measured servers."""
     series, listed = _series(), {(one.engine, one.model, one.hardware): one for one in known_misfits()}

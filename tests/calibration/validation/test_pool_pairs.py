@@ -30,6 +30,7 @@ def test_every_pair_has_its_publication_in_the_bibliography() -> None:
     assert {row["source_id"] for row in ROWS.values()} <= set(catalog.references())
 
 
+@pytest.mark.long
 def test_every_published_pair_is_answered_within_a_factor_of_two() -> None:
     points = list(validation.validate("pool_pairs").points)
     assert [point.id for point in points] == list(ROWS)

@@ -123,6 +123,7 @@ def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
 ENOUGH_RUNS, ONE = 12, 0.4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "widest"), [("tpot", 1.6), ("ttft_under_load", 4.5), ("output_rate", 1.7)])
 @pytest.mark.parametrize("generation", ["hopper", "blackwell"])
 def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
@@ -144,6 +145,7 @@ def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
     assert 0.75 <= np.average([share for share, _ in shares], weights=[rows for _, rows in shares]) <= 0.87
 
 
+@pytest.mark.long
 def test_what_beats_the_bound_is_known_and_explained() -> None:
     """The list may get shorter."""
     found = bound.violations(shipped_servers().rows)
