@@ -75,8 +75,8 @@ set_up_browser() {
 check() {
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
-    .venv/bin/mypy
     .venv/bin/lint-imports
+    .venv/bin/mypy
 }
 
 case "${1:-}" in
@@ -95,9 +95,14 @@ test)
         exec .venv/bin/python -m pytest "$@"
     fi
     set_up_browser
-    check
+    # Types take a minute of one core, which tests can use as well.
+    check >.venv/check.txt 2>&1 &
+    checks=$!
     # Tests that share what takes long run in one process (tests/conftest.py), and what takes longest begins first.
-    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+    .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" || failed=$?
+    wait "$checks" || failed=$?
+    cat .venv/check.txt
+    exit "${failed:-0}"
     ;;
 long)
     set_up ".[dev]" dev

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, overload
 
 from inference_econ._types import Progress
@@ -90,7 +91,7 @@ class PooledChoice:
 AnyChoice = Choice | PooledChoice
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Recommendation(RecordedRows, Sequence[AnyChoice]):
     """Deployments that keep some promises, the best first.
 
@@ -119,7 +120,7 @@ class Recommendation(RecordedRows, Sequence[AnyChoice]):
     def __len__(self) -> int:
         return len(self.choices)
 
-    @property
+    @cached_property
     def bursts(self) -> Burstiness | None:
         """The best deployment under arrivals as assumed and under others; None of pools."""
         best = self[0]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
-from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.candidates import practice_of
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import NAMES, Targets
@@ -47,16 +45,11 @@ _IDLE = 0.05
 class RecommendationPage(RowsPage[Recommendation]):
     """Deployments that keep some promises, ready to be shown."""
 
-    @cached_property
-    def bursts(self) -> Burstiness | None:
-        """The cheapest under arrivals as assumed and under others."""
-        return self.answer.bursts
-
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         notes = [*_distance(self.answer[0], self.answer.startable), *_rule(self.answer.layouts, self.answer.targets)]
-        if self.bursts is not None:
-            notes.append(promises_note(self.bursts, self.answer.targets))
+        if self.answer.bursts is not None:
+            notes.append(promises_note(self.answer.bursts, self.answer.targets))
         return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
