@@ -132,7 +132,7 @@ def _recorded(choices: Choices) -> Requests | None:
         if profile.requests > len(profile.first):
             remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
         for remark in remarks:
-            show.remark(remark, quiet=bool(context.params.get("quiet")))
+            show.remark(remark, quiet=bool(click.get_current_context().params.get("quiet")))
         return profile.replay
 
 
