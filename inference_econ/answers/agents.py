@@ -320,7 +320,7 @@ class _Instance:
     def bill(self, trace: Trace, replicas: int, load: Loaded) -> Sheet:
         """The bill, with the cached tokens that were found."""
         requests = self.service.requests
-        found = min(sum(trace.hit_rates.values()) * requests.isl.mean, requests.isl.mean - 1.0)
+        found = min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
         service = replace(self.service, requests=requests.replace(cached=found))
         return sheet(service, load.requests_per_second * replicas, replicas=replicas, load=load)
 
