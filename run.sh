@@ -11,6 +11,8 @@
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh levels      levels of measured servers over every profile, into scenarios/assumptions/levels/ (2 minutes; --judge
 #                         for rows that they have not seen, into docs/evidence/levels.md, 5 minutes more)
+#   sh run.sh power FOLDER  power of chips fitted to the energy runs of ML.ENERGY, whose files are given (public/data/tasks of a
+#                         checkout of its leaderboard), into scenarios/assumptions/power/ and docs/evidence/power.md (seconds)
 #   sh run.sh priors      frontiers of models of every size, into scenarios/assumptions/priors/frontiers.csv (10 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/evidence/closed_loop.md
@@ -120,6 +122,11 @@ measurements)
 traffic)
     set_up ".[studies]" studies
     .venv/bin/python -m data.traffic "$2"
+    ;;
+power)
+    set_up ".[studies]" studies
+    shift
+    .venv/bin/python -m data.power "$@"
     ;;
 priors)
     set_up ".[studies]" studies
@@ -240,7 +247,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | long | check | reproduce | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | long | check | reproduce | traffic | power | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

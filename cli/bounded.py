@@ -14,7 +14,7 @@ from inference_econ.inputs.options import request_name
 #: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
 _OPTIONS: Mapping[str, Sequence[str]] = {
     "max_accelerators": ("--max-instance-gpus",),
-    "means": ("--gpus", "--budget"),
+    "means": ("--gpus", "--budget", "--power-budget"),
     "rows": ("--most",),
     "requests_per_second": ("--rates", "--request-rate"),
 }

@@ -21,6 +21,7 @@ from .parameters import (
     POSITIVE,
     TPOT,
     TTFT,
+    WATTS,
     Format,
     Mix,
     Name,
@@ -63,6 +64,7 @@ _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "tpot": {"type": TPOT},
     "traffic": {"type": Name("traffic")},
     "ttft": {"type": TTFT},
+    "watts": {"type": WATTS},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},
 }
 

@@ -32,9 +32,15 @@ _TERMS = (
 @click.option("--kwh", "dollars_per_kwh", type=NON_NEGATIVE, help="USD per kWh [0.08].")
 @click.option("--operations", "yearly_operations", type=NON_NEGATIVE, help="Yearly share of price [0.05].")
 @click.option("--capital", "cost_of_capital", type=NON_NEGATIVE, help="Yearly interest [0.08].")
+@options.carbon
 @options.output
 def hour_cost(
-    hardware: str, purchase: float | None, board_watts: float | None, output: options.Output, **choices: Any
+    hardware: str,
+    purchase: float | None,
+    board_watts: float | None,
+    carbon: str | None,
+    output: options.Output,
+    **choices: Any,
 ) -> None:
     """Build up the cost of an hour in use: purchase, lifetime, utilisation, watts, PUE, electricity, capital.
 
@@ -42,8 +48,9 @@ def hour_cost(
     --price.
     """
     from inference_econ.answers.hour_cost import hour_cost
-    from inference_econ.inputs import catalog
+    from inference_econ.inputs import catalog, grids
 
     terms = catalog.ownership().replace(**{name: value for name, value in choices.items() if value is not None})
-    cost = hour_cost(hardware, purchase, board_watts=board_watts, terms=terms)
+    grid = None if carbon is None else grids.grid(carbon)
+    cost = hour_cost(hardware, purchase, board_watts=board_watts, terms=terms, grid=grid)
     show.answer(cost, output)

@@ -64,7 +64,7 @@ deployment = apply(
 )
 
 #: How it is served: formats, price, assumptions and what-ifs.
-manner = options("weights", "activations", "kv", "price", "engine", "any_layout", "assumptions", "changes")
+manner = options("weights", "activations", "kv", "price", "engine", "any_layout", "assumptions", "changes", "power_cap")
 
 #: What is served, on what, how; see :func:`setup`.
 subject = apply(
@@ -74,6 +74,11 @@ subject = apply(
 )
 
 domain = option("domain")
+
+#: Whose electricity is used; see :func:`inference_econ.inputs.grids.grid`.
+carbon = click.option(
+    "--carbon", metavar="GRID|G/KWH", help="Emissions too: of a country's grid (france), or of so many gCO2e per kWh."
+)
 
 #: Search and pinned degrees of a frontier; and lengths, too.
 search = apply(
@@ -112,14 +117,15 @@ rent = option("rent")
 
 #: What there is to serve with, instead of a traffic; see :func:`given_means`.
 budget = option("budget")
-means = options("gpus", "budget")
+means = options("gpus", "budget", "power_budget")
 
 traffic = apply(lengths, options("request_rate", "throughput"), burstiness, promises, option("percentile"))
 
 #: Options that one setup, its layouts and its proposer are made of.
 _RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how large a fleet is.
-_SIZES = ("request_rate", "throughput", "gpus", "budget")
+_SIZES = ("request_rate", "throughput", "gpus", "budget", "power_budget")
+_MEANS = ("gpus", "budget", "power_budget")
 
 
 def what_ifs(choices: Choices) -> tuple[str, ...]:
@@ -287,21 +293,20 @@ def check_sizes(choices: Choices) -> None:
         With what was given.
     """
     named = [name for name in _SIZES if choices.get(name) is not None]
-    if len(named) > 1 and {"gpus", "budget"} & set(named):
+    if len(named) > 1 and set(_MEANS) & set(named):
         raise InputError(
             f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
-            "fleet, chips or a budget ask for the most traffic",
+            "fleet, chips, a budget or power ask for the most traffic",
             option=named[0],
         )
 
 
 def given_means(choices: Choices) -> Means | None:
-    """The chips or the budget of :data:`means`; None if neither is given."""
+    """The chips, the budget or the power of :data:`means`; None if none of them is given."""
     from inference_econ.answers.means import Means
 
-    if choices["gpus"] is None and choices["budget"] is None:
-        return None
-    return Means(choices["gpus"], choices["budget"])
+    values = [choices.get(name) for name in _MEANS]
+    return None if values == [None, None, None] else Means(*values)
 
 
 def offer(

@@ -8,7 +8,9 @@ from typing import Any, get_args
 import click
 from click.shell_completion import CompletionItem
 
+from inference_econ.errors import UnitError
 from inference_econ.inputs import ALIASES, Dtype, catalog
+from inference_econ.inputs.units import parse_quantity
 from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
 #: What stands for a number format, of which there are many.
@@ -99,6 +101,22 @@ class Number(click.FloatRange):
         if not _meant(number):
             self.fail(f"{value} {_BEYOND}", param, ctx)
         return number + 0.0  # without the sign of a zero
+
+
+class Watts(click.ParamType[float]):
+    """Power with its unit, or in watts."""
+
+    name = "WATTS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The power in watts."""
+        try:
+            watts = parse_quantity(value, "W")
+        except UnitError as error:
+            self.fail(f"{error}.", param, ctx)
+        if not (watts > 0 and _meant(watts)):
+            self.fail(f"{_shortened(str(value))} is no power that a board or a facility can have.", param, ctx)
+        return watts
 
 
 class Count(click.IntRange):
@@ -342,6 +360,7 @@ POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)
 COUNT = Count()
+WATTS = Watts()
 DEGREE = Degree()
 TIME = Time()
 SPAN = Span()

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6; or whose recorded "
     "offer: deepinfra, deepseek:peak (see 'inference-econ offers').",
 )
+@options.carbon
 @options.option("any_speed")
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
-def price(api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
+def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.
 
     The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
@@ -45,6 +46,7 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.price import price
+    from inference_econ.inputs import grids
 
     ready = agents.work(choices)
     if ready is not None:
@@ -55,6 +57,7 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
         agents.answer(price_of_agents, choices, ready, output)
         return
     requests, targets = options.requests(choices), options.targets(choices)
+    grid = None if carbon is None else grids.grid(carbon)
     if any_speed and targets.given:
         raise InputError(
             f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out", option="any_speed"
@@ -69,7 +72,7 @@ def price(api_prices: str | None, any_speed: bool, output: options.Output, **cho
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.answer(_compared(sheet, api_prices), output)
+    show.answer(replace(_compared(sheet, api_prices), grid=grid), output)
 
 
 def _compared(sheet: Sheet, text: str | None) -> Sheet:

@@ -40,8 +40,8 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 
-    With --gpus or --budget the other way round: the most traffic that so many chips, or so much money per hour, carry
-    within the SLOs, aggregated and disaggregated.
+    With --gpus, --budget or --power-budget the other way round: the most traffic that so many chips, so much money per
+    hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated.
     """
     from inference_econ.answers.recommend import recommend
 
@@ -61,7 +61,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
 
         if output.picture is not None:
             raise InputError(
-                "--plot draws deployments at a request rate; what --gpus or --budget carry has no picture",
+                "--plot draws deployments at a request rate; what --gpus, --budget or --power-budget carries has none",
                 option="gpus",
             )
         with show.progress_bar(quiet=output.quiet):

@@ -27,7 +27,7 @@ from inference_econ.answers.recommend import Recommendation, as_candidates, choi
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.service_record import pick_record, service_record
 from inference_econ.answers.together import Choice
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, chip_power
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, SessionSpec, TierSpec
 from inference_econ.serving import (
@@ -172,8 +172,9 @@ class Use:
 
 
 def _watts(setup: Setup, accelerators: float) -> float | None:
-    """Power of some chips, of their boards alone [W]; None where their file has none."""
-    return None if setup.hardware.watts is None else setup.hardware.watts * accelerators
+    """Power that a facility provisions for some chips [W]; None where their file has none."""
+    power = chip_power(setup.hardware)
+    return None if power is None else accelerators * power.provisioned_watts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.steady import SteadyPools
+from inference_econ.answers.power import instance_watts
 from inference_econ.answers.promised import kept_states
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.engine import Plans, Setup, Speculation, layout_keys
@@ -182,6 +183,21 @@ class Candidate:
         rows, columns = np.indices(self.seen.tpot_seconds.shape)
         decoders = self.decoders(rows.ravel(), columns.ravel())
         return np.broadcast_to(decoders, rows.size).reshape(rows.shape)
+
+    def board_watts(self, rows: Indices, columns: Indices, batch: Array, requests_per_second: Array) -> Array | None:
+        """Power of all boards of what is deployed together, of some states [W]; None without watts in the file."""
+        if self.pools is None:
+            return instance_watts(self.services, rows, batch, requests_per_second)
+        counts = np.array(self.pools.instances_at(rows, columns), dtype=float).T
+        sides = self.pools.pools.prefill.services, self.services
+        drawn: list[Array] = []
+        for side, chosen, count in zip(sides, (self.pools.reading_rows(rows, columns), rows), counts, strict=True):
+            reads = side is not self.services
+            watts = instance_watts(side, chosen, batch, requests_per_second / count, reads=reads, decodes=not reads)
+            if watts is None:
+                return None
+            drawn.append(count * watts)
+        return drawn[0] + drawn[1]
 
     def keys(self, rows: Indices) -> list[str]:
         """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,10 +21,12 @@ from inference_econ.engine import (
     StepCosts,
     bounds,
     check_pins,
+    chip_power,
     evaluate,
     mean_context,
     memory,
     mfu,
+    power,
     recorded_key,
 )
 from inference_econ.engine.layouts import divisibility, plans
@@ -74,6 +76,11 @@ class Explanation(Recorded):
     beside_seconds : float or None
         The same step without what is unusual about it: with a cache where none is kept; with all sequences at the mean
         of mixed contexts [s].
+    idle_joules : float or None
+        Energy of an idle accelerator in the time of the step, beside that of operators [J]; None where the hardware
+        file has no watts.
+    uncapped_seconds : float or None
+        The same step without its power cap [s]; None where there is none.
     """
 
     page = "report.explain:ExplanationPage"
@@ -91,6 +98,8 @@ class Explanation(Recorded):
     streamed_bytes: float = 0.0
     paged_bytes: float = 0.0
     beside_seconds: float | None = None
+    idle_joules: float | None = None
+    uncapped_seconds: float | None = None
 
     @property
     def accelerators(self) -> float:
@@ -101,6 +110,11 @@ class Explanation(Recorded):
     def seconds(self) -> float:
         """Time of the step [s]."""
         return float(self.costs.seconds[0])
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of the step on one accelerator, idling included [J]; None where the hardware file has no watts."""
+        return None if self.idle_joules is None else self.idle_joules + sum(row.joules or 0.0 for row in self.operators)
 
     @property
     def streamed_seconds(self) -> float:
@@ -207,7 +221,7 @@ def explain(
             money.dollars_per_million_tokens(accelerators, per_token, batch, served.dollars_per_accelerator_hour)
         )
     layout = served.layout_record(deployment, cut)
-    rows = tuple(operator_costs(served, deployment, cut))
+    idle, rows = _with_energy(served, operator_costs(served, deployment, cut), float(costs.seconds[0]))
     held = served.memory_of_one_accelerator(deployment)
     machines = _in_machines(served, deployment, cut)
     streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
@@ -228,7 +242,24 @@ def explain(
         streamed_bytes=weights,
         paged_bytes=caches,
         beside_seconds=beside,
+        idle_joules=idle,
+        uncapped_seconds=_uncapped(served, deployment, cut),
     )
+
+
+def _with_energy(
+    setup: Setup, rows: Sequence[OperatorCosts], seconds: float
+) -> tuple[float | None, tuple[OperatorCosts, ...]]:
+    """Energy of an idle accelerator in the time of a step [J], and rows with what they take beyond it.
+
+    Where the board would draw more than its limit, all rows take less alike: the clock is lower.
+    """
+    chip, total = chip_power(setup.hardware), sum(row.joules or 0.0 for row in rows)
+    if chip is None or not total:
+        return None, tuple(rows)
+    idle, drawn = chip.idle_watts * seconds, float(chip.board_watts(np.asarray(total), seconds)) * seconds
+    left = (drawn - idle) / total
+    return idle, tuple(replace(row, joules=left * (row.joules or 0.0)) for row in rows)
 
 
 def stepped(
@@ -306,6 +337,13 @@ def _beside(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float |
     if not deployment.prefill and setup.assumptions.attention.cache == "recomputed":
         usual = replace(usual, assumptions=setup.assumptions.changed({"attention.cache": "kept"}))
     return None if usual == setup else float(evaluate(usual, deployment, cut).seconds[0])
+
+
+def _uncapped(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
+    """Time of a step without a power cap [s]; None where there is none."""
+    if setup.hardware.power_cap is None:
+        return None
+    return float(evaluate(power.at_clock(setup, 1.0), deployment, cut).seconds[0])
 
 
 def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
@@ -404,6 +442,19 @@ def ridge(setup: Setup, unit: str) -> float:
     return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
 
 
+def _energy_record(explanation: Explanation) -> dict[str, float | None]:
+    """Energy of a step, and power, as plain data; null where the hardware file has no watts."""
+    joules, tokens = explanation.joules, explanation.batch * (explanation.prompt or 1.0)
+    if joules is None:
+        return dict.fromkeys(("board_watts", "step_joules", "idle_joules", "joules_per_token"))
+    return {
+        "board_watts": explanation.accelerators * joules / explanation.seconds,
+        "step_joules": joules,
+        "idle_joules": explanation.idle_joules,
+        "joules_per_token": explanation.accelerators * joules / tokens,
+    }
+
+
 def explain_record(explanation: Explanation) -> dict[str, object]:
     """One explained step as plain data."""
     costs, (instances,) = explanation.costs, explanation.subjects()
@@ -423,6 +474,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "step_seconds": float(np.ravel(costs.seconds)[0]),
         "step_seconds_in_machines": explanation.in_machines_seconds,
         "step_seconds_beside": explanation.beside_seconds,
+        "step_seconds_uncapped": explanation.uncapped_seconds,
         "seconds_by_part": seconds_by_part(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,
@@ -431,6 +483,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
         "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},
         "mfu": explanation.mfu,
+        **_energy_record(explanation),
         "weight_bytes": weights,
         "kv_bytes": cache,
         "available_bytes": available,

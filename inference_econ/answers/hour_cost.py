@@ -8,8 +8,8 @@ from typing import Any
 from inference_econ.answers.record import Recorded, node_record
 from inference_econ.engine import pricing
 from inference_econ.errors import InputError
-from inference_econ.formulas import money
-from inference_econ.inputs import HardwareSpec, Ownership, catalog
+from inference_econ.formulas import money, power
+from inference_econ.inputs import Grid, HardwareSpec, Ownership, catalog
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,6 +28,8 @@ class HourCost(Recorded):
         Power of the accelerator at work [W].
     parts : money.HourCost
         Dollars by cause [USD/h].
+    grid : Grid or None
+        Whose electricity is used, if emissions are asked for.
     """
 
     page = "report.hour_cost:HourCostPage"
@@ -37,6 +39,17 @@ class HourCost(Recorded):
     terms: Ownership
     board_watts: float
     parts: money.HourCost
+    grid: Grid | None = None
+
+    def power_record(self) -> dict[str, float]:
+        """Power of the accelerator at work, with its host, and of the facility [W]; emissions if a grid is given."""
+        servers = self.board_watts + self.terms.host_watts
+        facility = float(power.facility_watts(self.board_watts, self.terms.host_watts, self.terms.pue))
+        record = {"board_watts": self.board_watts, "server_watts": servers, "facility_watts": facility}
+        if self.grid is not None:
+            grams = power.grams_of_carbon(3600.0 * facility, self.grid.grams_per_kwh)
+            record["grams_co2e_per_accelerator_hour"] = float(grams)
+        return record
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -46,6 +59,7 @@ class HourCost(Recorded):
             "purchase_dollars": self.purchase_dollars,
             "dollars_per_accelerator_hour": total,
             **node_record(self.hardware, total),
+            **self.power_record(),
             "parts": {name: float(value) for name, value in self.parts._asdict().items()},
             "terms": self.terms.model_dump(exclude={"name", "description", "sources"}),
         }
@@ -57,6 +71,7 @@ def hour_cost(
     *,
     board_watts: float | None = None,
     terms: Ownership | None = None,
+    grid: Grid | None = None,
 ) -> HourCost:
     """Build up the cost of an hour in which an owned accelerator works.
 
@@ -70,6 +85,8 @@ def hour_cost(
         Power at work [W]; by default that of its file.
     terms : Ownership, optional
         How it is used and paid for; by default as ``scenarios/assumptions/ownership`` has it.
+    grid : Grid, optional
+        Whose electricity is used (:func:`inference_econ.inputs.grids.grid`), for emissions.
 
     Returns
     -------
@@ -93,7 +110,7 @@ def hour_cost(
     parts = pricing.hour_cost(chip, paid, usual, board_watts)
     watts = chip.watts if board_watts is None else board_watts
     assert watts is not None
-    return HourCost(chip, paid, usual, float(watts), parts)
+    return HourCost(chip, paid, usual, float(watts), parts, grid)
 
 
 def _purchase(chip: HardwareSpec) -> float:

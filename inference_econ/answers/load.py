@@ -295,6 +295,7 @@ def point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
         "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
         "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
     }
+    record |= point.sheet.power_record()
     record |= chances_record(point.chances)
     if point.simulated is not None:
         record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)

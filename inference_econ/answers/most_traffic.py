@@ -27,6 +27,7 @@ from inference_econ.answers.recommend import (
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
+from inference_econ.engine import chip_power
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Service, Services, arrivals_of, calmest, is_unproven, loaded, served
 
@@ -45,7 +46,7 @@ class MostTraffic(Recommendation):
     Attributes
     ----------
     means : Means
-        Chips, or money, for one kind of chip.
+        Chips, money or power, for one kind of chip.
     """
 
     page = "report.most_traffic:MostTrafficPage"
@@ -58,6 +59,7 @@ class MostTraffic(Recommendation):
             "means": {
                 "accelerators": self.means.accelerators,
                 "dollars_per_hour": self.means.dollars_per_hour,
+                "provisioned_watts": self.means.provisioned_watts,
             },
             "targets": targets_record(self.targets),
             "choices": self.records(),
@@ -144,7 +146,9 @@ def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: fl
     """
     if candidate.pools is None:
         return None
-    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, targets.fullest), least=least)
+    return largest(
+        candidate.pools.pools, means.of_chip(candidate.setup), Terms(targets, arrival_scv, targets.fullest), least=least
+    )
 
 
 def _together(
@@ -238,7 +242,8 @@ def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services
         for layouts in offers:
             chip = layouts.setup.hardware.name
             smallest[chip] = min(smallest.get(chip, layouts), layouts, key=_smallest)
-        raise NothingFitsError(f"{means.text}: {'; '.join(map(_needed, smallest.values()))}")
+        needed = (_needed(layouts, means) for layouts in smallest.values())
+        raise NothingFitsError(f"{means.text}: {'; '.join(needed)}")
     return within, counts
 
 
@@ -247,15 +252,15 @@ def _smallest(layouts: Services) -> int:
     return int(layouts.plans.accelerators.min())
 
 
-def _needed(layouts: Services) -> str:
-    """How many chips the smallest instance takes, in words."""
+def _needed(layouts: Services, means: Means) -> str:
+    """How many chips the smallest instance takes, in words, and what of the means."""
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"
-    return (
-        f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} "
-        f"(${float(setup.dollars_per_hour(1, size)):,.2f} per hour)"
-    )
+    chip, taken = chip_power(setup.hardware), f"${float(setup.dollars_per_hour(1, size)):,.2f} per hour"
+    if means.provisioned_watts is not None and chip is not None:
+        taken = f"{rented * chip.provisioned_watts / 1e3:,.3g} kW"
+    return f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} ({taken})"
 
 
 def _fullest(

@@ -14,6 +14,7 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.picks import Pick
+from inference_econ.answers.power import fleet_watts, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, choice_record, recommend
 from inference_econ.answers.record import RecordedRows, targets_record
@@ -23,7 +24,7 @@ from inference_econ.answers.together import naturally_filled
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs import Offer
+from inference_econ.inputs import Grid, Offer
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, served
 
 #: Kinds of tokens, each with a price of its own.
@@ -66,6 +67,8 @@ class Sheet(RecordedRows):
         What somebody charges, by kind of token, if that is compared [USD per 1e6 tokens].
     offer : Offer or None
         Whose recorded offer that is; None if it was typed.
+    grid : Grid or None
+        Whose electricity is used, if emissions are asked for.
     """
 
     page = "report.price:PricePage"
@@ -83,6 +86,7 @@ class Sheet(RecordedRows):
     pick: Pick | None = None
     api: Mapping[str, float] | None = None
     offer: Offer | None = None
+    grid: Grid | None = None
 
     @property
     def accelerators(self) -> int:
@@ -111,6 +115,14 @@ class Sheet(RecordedRows):
         """Output tokens of one user on average, after the first [tokens/s]; None of answers of one token."""
         tpot = self.load.tpot_seconds["mean"]
         return 1.0 / tpot if tpot > 0.0 else None
+
+    def power_record(self) -> dict[str, float | None]:
+        """What boards, servers and facility draw [W], and the energy of output tokens [J], as plain data."""
+        service, fleet = self.service, self.fleet
+        watts = together_watts(service, self.replicas, self.load) if fleet is None else fleet_watts(fleet)
+        return power_record(
+            service.setup.hardware, watts, self.accelerators, self.tokens_per_hour["output"] / _HOUR, self.grid
+        )
 
     def subjects(self) -> tuple[Instances, ...]:
         """An instance under its load."""
@@ -373,7 +385,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
         **_when_full(sheet),
-        **energy_record(sheet.service.setup.hardware.watts, sheet.accelerators, _output_rate(sheet)),
+        **sheet.power_record(),
     }
     if api is not None:
         revenue = sheet.revenue_per_hour(api)
@@ -391,11 +403,6 @@ def _serving_record(sheet: Sheet) -> dict[str, object]:
         **service_record(sheet.service, sheet.replicas, sheet.load),
         **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
     }
-
-
-def _output_rate(sheet: Sheet) -> float:
-    """Output tokens of all instances [tokens/s]."""
-    return sheet.tokens_per_hour["output"] / 3600.0
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
@@ -418,11 +425,3 @@ def kind_records(sheet: Sheet) -> list[Mapping[str, Any]]:
         }
         for kind in KINDS
     ]
-
-
-def energy_record(watts: float | None, accelerators: int, tokens_per_second: float) -> dict[str, object]:
-    """Board power [W] of some chips over their output tokens [tokens/s]; null where the hardware file has no watts."""
-    if watts is None:
-        return {"watts": None, "joules_per_output_token": None}
-    joules = money.joules_per_token(watts, accelerators, tokens_per_second)
-    return {"watts": watts * accelerators, "joules_per_output_token": float(joules)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,12 @@ from inference_econ.answers.likely import Likely
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
 from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
 from inference_econ.answers.promises import Targets
-from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds
+from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, power
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
 from inference_econ.inputs.catalog import Name
-from inference_econ.search import MEGAWATT, Choosable, Metric, Saving
+from inference_econ.search import Choosable, Metric, Saving
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,9 @@ class ServicePoint:
     tokens_per_second_per_accelerator : float
         Output tokens [tokens/s].
     tokens_per_second_per_megawatt : float or None
-        Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts.
+        Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts.
+    joules_per_output_token : float or None
+        Energy of the boards [J]; None where the hardware file has no watts.
     requests_per_second, accelerators, concurrency, batch : float
         Of an instance: completed [1/s], its size, requests in flight, and those decoded together [1].
     layout : dict
@@ -99,6 +101,7 @@ class ServicePoint:
     dollars_per_million_tokens: float
     tokens_per_second_per_accelerator: float
     tokens_per_second_per_megawatt: float | None
+    joules_per_output_token: float | None
     requests_per_second: float
     accelerators: float
     concurrency: float
@@ -234,13 +237,22 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     @property
     def tokens_per_second_per_megawatt(self) -> Array | None:
-        """Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts."""
-        watts = self.candidates[0].setup.hardware.watts
-        return (
-            None
-            if watts is None
-            else MEGAWATT / money.joules_per_token(watts, self.accelerators, self.output_tokens_per_second)
-        )
+        """Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts."""
+        chip = self.candidates[0].setup.hardware
+        return power.tokens_per_second_per_megawatt(chip, self.output_tokens_per_second, self.accelerators)
+
+    @property
+    def joules_per_output_token(self) -> Array | None:
+        """Energy of the boards over output tokens [J]; None where the hardware file has no watts."""
+        joules = np.empty(len(self))
+        for number in self.shown:
+            mine, candidate = np.flatnonzero(self.which == number), self.candidates[number]
+            batch, rate = self.batch[mine], self.requests_per_second[mine]
+            watts = candidate.board_watts(self.rows[mine], self.states[mine], batch, rate)
+            if watts is None:
+                return None
+            joules[mine] = watts / rate / self.requests.osl.mean
+        return joules
 
     def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
         """Points as instances that may be unlike what was measured, by candidate, labelled if there are several."""
@@ -279,16 +291,15 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             layouts=candidate.keys(rows),
         )
 
-    def metrics(self) -> dict[Metric, Array | None]:
-        """What can be held against speed, shape (n,) each; None of what takes watts that the hardware file lacks."""
-        power = self.tokens_per_second_per_megawatt
+    def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
+        """What gives that which can be held against speed, shape (n,) each; None without watts in the hardware file."""
         return {
-            "cost": self.dollars,
-            "blended": self.dollars_per_million_tokens,
-            "throughput": self.tokens_per_second_per_accelerator,
-            "power": power,
-            "joules": None if power is None else MEGAWATT / power,
-            "gpus": self.accelerators,
+            "cost": lambda: self.dollars,
+            "blended": lambda: self.dollars_per_million_tokens,
+            "throughput": lambda: self.tokens_per_second_per_accelerator,
+            "power": lambda: self.tokens_per_second_per_megawatt,
+            "joules": lambda: self.joules_per_output_token,
+            "gpus": lambda: self.accelerators,
         }
 
     def columns(self) -> dict[str, Array | None]:
@@ -303,6 +314,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             "dollars_per_million_tokens": self.dollars_per_million_tokens,
             "tokens_per_second_per_accelerator": self.tokens_per_second_per_accelerator,
             "tokens_per_second_per_megawatt": self.tokens_per_second_per_megawatt,
+            "joules_per_output_token": self.joules_per_output_token,
             "requests_per_second": self.requests_per_second,
             "accelerators": self.accelerators,
             "concurrency": self.concurrency,
@@ -314,7 +326,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
         columns = {name: values for name, values in self.columns().items() if values is not None}
         rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
-        known = [{"tokens_per_second_per_megawatt": None, **dict(zip(columns, row, strict=True))} for row in rows]
+        none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
+        known = [none | dict(zip(columns, row, strict=True)) for row in rows]
         return [
             ServicePoint(
                 **row,

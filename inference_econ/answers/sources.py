@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup, Speculation
-from inference_econ.inputs import ModelSpec, Source, SourcedSpec, catalog, prices
+from inference_econ.inputs import HardwareSpec, ModelSpec, Source, SourcedSpec, catalog, prices
 from inference_econ.search import Frontier
 
-#: Fields that no prediction uses.
+#: Fields that no time and no price follows from.
 _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context"})
 
 
@@ -43,8 +43,17 @@ def sources(front: Frontier | ServiceFrontier) -> tuple[UsedSource, ...]:
     if isinstance(front, Frontier):
         return priced_sources(front.setup, _draft(front.speculation))
     shown = [front.candidates[number] for number in front.shown]
-    every = (used for candidate in shown for used in priced_sources(candidate.setup, _draft(candidate.speculation)))
-    return tuple(dict.fromkeys(every))
+    every = [used for candidate in shown for used in priced_sources(candidate.setup, _draft(candidate.speculation))]
+    return tuple(dict.fromkeys([*every, *power_sources(front.setup.hardware)]))
+
+
+def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
+    """The sources of what a chip, its host and its facility draw; none where nobody says."""
+    if chip.watts is None:
+        return ()
+    board = (UsedSource(f"hardware: {chip.name}", "watts", chip.sources["watts"]),) if "watts" in chip.sources else ()
+    terms = (used for used in spec_sources("ownership", catalog.ownership()) if used.field in ("host_watts", "pue"))
+    return (*board, *spec_sources("power", catalog.power()), *terms)
 
 
 def _draft(speculation: Speculation | None) -> ModelSpec | None:

@@ -3,6 +3,7 @@
 from . import bounds as bounds
 from . import memory as memory
 from . import operator_costs as operator_costs
+from . import power as power
 from . import prefill as prefill
 from . import pricing as pricing
 from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
@@ -51,6 +52,8 @@ from .operators.table import Collective as Collective
 from .operators.table import Operator as Operator
 from .operators.table import OperatorTable as OperatorTable
 from .operators.work import Work as Work
+from .power import ChipPower as ChipPower
+from .power import chip_power as chip_power
 from .prefill import Prefill as Prefill
 from .prefill import fastest_cut as fastest_cut
 from .prefill import group_steps as group_steps
@@ -70,6 +73,7 @@ from .speculation import needed_memory as needed_memory
 from .speculation import prompt_cache_bytes as prompt_cache_bytes
 from .speculation import read_prompt as read_prompt
 from .speculation import rounds as rounds
+from .speculation import token_joules as token_joules
 from .step import MEASURED as MEASURED
 from .step import StepCosts as StepCosts
 from .step import evaluate as evaluate

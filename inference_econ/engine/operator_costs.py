@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from inference_econ.engine.collectives import Network
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
+from inference_econ.engine.power import chip_power, operator_joules
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import collective_bytes, communication, operator_roofline
+from inference_econ.engine.step import communication, operator_roofline
 from inference_econ.inputs import TensorLayout
 
 
@@ -36,6 +37,8 @@ class OperatorCosts:
         bandwidth, whichever is more [1].
     together_seconds : float
         Arithmetic and memory traffic, one behind the other as far as that is assumed of an operator [s].
+    joules : float or None
+        Energy of one accelerator beyond idling, at the usual clock [J]; None where the hardware file has no watts.
     """
 
     name: str
@@ -50,6 +53,7 @@ class OperatorCosts:
     launch_seconds: float
     achieved: float
     together_seconds: float
+    joules: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -85,14 +89,21 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     list of OperatorCosts
         Rows that do anything, in the order of a step; their network times add up to the step's.
     """
-    return costs_of(setup, setup.work(plans), layout)
+    rows, chip = _rows(setup, setup.work(plans), layout), chip_power(setup.hardware)
+    if chip is not None:
+        spent = (float(np.ravel(joules)[0]) for _, joules in operator_joules(setup, chip, plans))
+        rows = [row and replace(row, joules=joules) for row, joules in zip(rows, spent, strict=True)]
+    return [row for row in rows if row is not None]
 
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
     """Return the costs of an operator table that somebody else wrote; see :func:`operator_costs`."""
+    return [row for row in _rows(setup, work, layout) if row is not None]
+
+
+def _rows(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts | None]:
     network = Network.of(setup.hardware, setup.assumptions.network)
-    rows = (_operator_costs(setup, operator, work, network, layout) for operator in work.operators)
-    return [row for row in rows if row is not None]
+    return [_operator_costs(setup, operator, work, network, layout) for operator in work.operators]
 
 
 def _operator_costs(
@@ -126,7 +137,7 @@ def _operator_costs(
         repeats,
         flop,
         moved,
-        float(np.ravel(collective_bytes(work, layout, operator))[0]),
+        float(np.ravel(work.collective_bytes(operator, layout))[0]),
         compute,
         memory_seconds,
         network_seconds,

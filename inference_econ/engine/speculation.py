@@ -11,6 +11,7 @@ from inference_econ.engine.cache import kv_bytes_per_sequence
 from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.memory import Memory
+from inference_econ.engine.power import ChipPower, step_joules
 from inference_econ.engine.prefill import Prefill, fastest_cut, prefill
 from inference_econ.engine.proposals import Speculation
 from inference_econ.engine.proposer import ONE_STAGE, Proposer
@@ -120,6 +121,38 @@ def rounds(
     propose = Proposer.of(setup, speculation).seconds(full, layouts)
     proposals = np.broadcast_to(propose, verify.shape[:-1])
     return Rounds(verify, proposals, speculation.tokens(serving), speculation.shortest)
+
+
+def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Speculation | None = None) -> Array:
+    """Energy of one output token beyond idling, on one accelerator.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    chip : ChipPower
+        What an accelerator draws.
+    plans : Plans
+        Deployments with their batches, shape (...).
+    speculation : Speculation, optional
+        Who proposes tokens.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [J]. Proposing draws what verifying does in the same time.
+    """
+    if speculation is None:
+        return np.asarray(step_joules(setup, chip, plans) / plans.batch)
+    drafts = rounds(setup, plans, speculation)
+    best, seconds = drafts.best().length, drafts.seconds
+    joules = np.zeros(best.shape)
+    for length, verified in enumerate(speculation.verified(setup.assumptions.serving)):
+        if (best == length).any():
+            longer = seconds[..., length] / drafts.verify_seconds[..., length]
+            step = step_joules(setup, chip, plans.verifying(verified)) * longer / drafts.tokens[length]
+            joules = np.where(best == length, step, joules)
+    return np.asarray(joules / plans.batch)
 
 
 def _verify_seconds(setup: Setup, plans: Plans, cut: TensorLayout | None) -> Array:

@@ -15,6 +15,7 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups, fullest
 from inference_econ.engine.layouts.startable import any_takes_turns
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
+from inference_econ.engine.power import CLOCKS, at_clock, capped_seconds, chip_power, step_joules
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import TensorLayout
 
@@ -101,6 +102,8 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     under ``operator`` (an ordinary roofline per operator) and ``none``.
     """
     work = setup.work(plans) if work is None else work
+    if setup.hardware.power_cap is not None:
+        return _capped(setup, plans, work)
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
     totals = [np.maximum(alone + seconds - hidden_seconds(setup, work, seconds), host) for seconds in exchanged]
@@ -116,6 +119,15 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
         totals = [np.maximum(total, streamed) for total in totals]
     measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
     return [np.broadcast_to((total + overhead) * measured, plans.shape) for total in totals]
+
+
+def _capped(setup: Setup, plans: Plans, work: Work) -> list[Array]:
+    """The same under a power cap, at the clock that keeps it."""
+    chip = chip_power(setup.hardware)
+    assert chip is not None
+    joules = step_joules(setup, chip, plans)
+    by_cut = zip(*(step_seconds(at_clock(setup, clock), plans, work) for clock in CLOCKS), strict=True)
+    return [capped_seconds(joules, list(times), chip) for times in by_cut]
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
@@ -170,6 +182,14 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     StepCosts
         Arrays of shape (...) [s].
     """
+    if setup.hardware.power_cap is not None:
+        costs = evaluate(at_clock(setup, 1.0), plans, layout)
+        seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(layout)]
+        # A lower clock slows arithmetic alone.
+        parts, busy = (
+            {**each, "compute": each["compute"] + seconds - costs.seconds} for each in (costs.parts, costs.busy)
+        )
+        return StepCosts(seconds, parts, busy)
     work = setup.work(plans)
     host = host_seconds(setup, work)
     costs = _not_before(host, _hidden(setup, work, _evaluate(setup, work, layout, plans.shape)))
@@ -380,15 +400,6 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
             repeats = operator.repeats * collective.repeats
             tokens = work.tokens_sent(operator, collective)
             total = total + repeats * collective_seconds(network, collective, tokens)
-    return total
-
-
-def collective_bytes(work: Work, layout: TensorLayout, operator: Operator) -> Array:
-    """Tensors that the collectives of a row reduce or exchange, all its occurrences, before an algorithm copies [B]."""
-    total = np.zeros(())
-    for collective in operator.collectives.get(layout, ()):
-        size = collective.bytes_per_token * work.tokens_sent(operator, collective)
-        total = total + operator.repeats * collective.repeats * np.where(collective.ranks > 1.0, size, 0.0)
     return total
 
 

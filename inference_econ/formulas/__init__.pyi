@@ -11,6 +11,7 @@ from . import matmul as matmul
 from . import money as money
 from . import pareto as pareto
 from . import pipeline as pipeline
+from . import power as power
 from . import prefix_cache as prefix_cache
 from . import queueing as queueing
 from . import renting as renting

@@ -1,6 +1,7 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import catalog as catalog
+from . import grids as grids
 from . import huggingface as huggingface
 from . import model_keys as model_keys
 from . import names as names
@@ -114,6 +115,7 @@ from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
 from .engines import version_order as version_order
 from .family_asks import FamilyAsk as FamilyAsk
+from .grids import Grid as Grid
 from .hardware import HardwareSpec as HardwareSpec
 from .infer_asks import SHORT as SHORT
 from .infer_asks import ClosedModel as ClosedModel
@@ -153,6 +155,8 @@ from .model import ModelSpec as ModelSpec
 from .offers import Offer as Offer
 from .offers import known_offers as known_offers
 from .ownership import Ownership as Ownership
+from .power import PowerShares as PowerShares
+from .power import PowerSpec as PowerSpec
 from .precision import Precision as Precision
 from .prices import HourPrice as HourPrice
 from .priors import Family as Family

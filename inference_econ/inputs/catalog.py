@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.ownership import Ownership
+    from inference_econ.inputs.power import PowerSpec
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.tier import TierSpec
@@ -113,6 +114,15 @@ def ownership() -> Ownership:
     from inference_econ.inputs.ownership import Ownership
 
     return Ownership.from_document(_yaml.read(folder("assumptions") / "ownership" / "usual.yaml"))
+
+
+@cache
+def power() -> PowerSpec:
+    """What chips and their machines draw."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.power import PowerSpec
+
+    return PowerSpec.from_document(_yaml.read(folder("assumptions") / "power" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:

@@ -28,8 +28,9 @@ class FrontierReading(Spec):
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
     """What differs from the settings of the basis."""
-    read: Literal["speed", "cost", "chips", "batch", "utilization", "share", "balance"]
-    """Tokens per second of a user, USD per million output tokens, chips; and of decode steps sequences, useful
+    read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
+    """Tokens per second of a user, USD per million output tokens, chips, output tokens per second and megawatt of the
+    facility, joules of the boards per output token; and of decode steps sequences, useful
     arithmetic over the peak, the share of the step that some of its parts take, or seconds of arithmetic over seconds
     of memory traffic, hidden or not."""
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()

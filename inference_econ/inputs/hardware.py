@@ -101,6 +101,8 @@ class HardwareSpec(SourcedSpec):
     """Link to the memory of the host, per accelerator, one direction [B/s]; absent if unknown."""
     watts: Watts | None = None
     """Board power [W], without host, NIC and cooling."""
+    power_cap: Watts | None = None
+    """Lower limit of the board power that its owner has set, as ``nvidia-smi --power-limit`` does [W]; a what-if."""
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
     """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
@@ -128,6 +130,9 @@ class HardwareSpec(SourcedSpec):
                 f"link_peers is {self.link_peers}, so a full mesh has at most {self.link_peers + 1} accelerators, got "
                 f"link_domain {self.link_domain}; for a what-if of a switch leave link_peers out (null)"
             )
+        if self.power_cap is not None and not (self.watts is not None and self.power_cap <= self.watts):
+            known = "none are listed" if self.watts is None else f"{self.watts:g} W"
+            raise ValueError(f"power_cap must be at most the board power ({known}), got {self.power_cap:g} W")
         pairs = zip(self.rented_as, self.rented_as[1:], strict=False)
         if any(larger <= smaller or larger % smaller for smaller, larger in pairs):
             raise ValueError(

@@ -15,7 +15,7 @@ from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 Kind = Literal[
     "assumptions", "confidence", "count", "degree", "draft", "e2e", "engines", "file", "flag", "format", "grid",
     "lengths", "mix", "model", "non_negative", "percentile", "positive", "price", "probabilities", "recomputed",
-    "redundancy", "rent", "router", "scv", "switch", "tiers", "tpot", "traffic", "ttft", "what_ifs",
+    "redundancy", "rent", "router", "scv", "switch", "tiers", "tpot", "traffic", "ttft", "watts", "what_ifs",
 ]  # fmt: skip
 
 
@@ -78,6 +78,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("tiers", "tiers", "Memory behind HBM for prompts: dram, ssd or a file (repeat).", typed="tier"),
         Option("gpus", "count", "The most traffic that so many chips carry, instead of a rate."),
         Option("budget", "positive", "The same for so many USD per hour."),
+        Option("power_budget", "watts", "The same within so much power of the facility, for example 1MW."),
         Option("decode_only", "flag",
             "Decode steps alone, without the prefill of requests; services with it by default."),
     ),
@@ -117,6 +118,9 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
             "of all servers, for chips unlike those that were measured 'deployable'; 'paper' with '--grid paper'."),
         Option("changes", "what_ifs",
             "What-if: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.", typed="set"),
+        Option("power_cap", "watts",
+            "Limit the power of each board, for example 500W: its clock follows; as --set hardware.power_cap=500W.",
+            what_if="hardware.power_cap"),
         Option("domain", "count",
             "What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
             what_if="hardware.link_domain"),

@@ -111,7 +111,7 @@ class AgentChoicesPage(RecommendationPage):
         ]
         title = _title(f"Cheapest for {use.agents:,.0f} agents", setups, use, targets)
         rows = [_flat(record) for record in answer.records()]
-        why = ["Agents per MW: by the power of boards alone.", *_why(setups, subjects)]
+        why = ["Agents per MW: of the facility as provisioned, boards at their limit.", *_why(setups, subjects)]
         return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:

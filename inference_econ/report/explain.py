@@ -22,6 +22,7 @@ from inference_econ.report import caveats, charts, step_pictures
 from inference_econ.report.fields import view
 from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import Bar, Block, Pieces, RecordPage
+from inference_econ.report.power import power_basis
 from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import cannot_start, startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
@@ -153,11 +154,27 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     return (
         f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        *_drawn(explanation),
         *_beside(explanation),
         *cannot_start([setup]),
         *caveats.warnings(explanation.subjects()),
         *warnings(setup),
     )
+
+
+def _drawn(explanation: Explanation) -> list[str]:
+    """What boards draw in the step, and the energy of a token."""
+    if explanation.joules is None:
+        return []
+    uncapped, chip = explanation.uncapped_seconds, explanation.setup.hardware
+    slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
+    cap = "" if uncapped is None else f", capped at {chip.power_cap:g} W: the step takes {slower:.1f} % longer so"
+    drawn, limit = explanation.joules / explanation.seconds, chip.watts
+    tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
+    return [
+        f"Each board draws {drawn:.0f} of {limit:g} W, {amount(explanation.joules / tokens)} J "
+        f"per token ({power_basis(explanation.setup)}){cap}."
+    ]
 
 
 def _beside(explanation: Explanation) -> list[str]:
@@ -238,7 +255,7 @@ def operator_table(explanation: Explanation) -> Table:
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
         "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "collective_bytes",
-        "network_seconds", "launch_seconds", "bound", "achieved",
+        "network_seconds", "launch_seconds", "bound", "achieved", *(("joules",) if explanation.joules else ()),
     )  # fmt: skip
     notes = [
         "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",
@@ -246,6 +263,10 @@ def operator_table(explanation: Explanation) -> Table:
         "Net MB: tensors of a group of ranks that all-reduces and exchanges carry, before an algorithm copies them.",
         "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
     ]
+    if explanation.joules is not None:
+        idle = 1e3 * (explanation.idle_joules or 0.0)
+        all_of_it = f"the step takes {1e3 * explanation.joules:.4g}"
+        notes.append(f"mJ: beyond the {idle:.4g} of an idle board in the time of the step; {all_of_it}.")
     notes += _mesh(explanation)
     apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):

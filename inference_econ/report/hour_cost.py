@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from inference_econ.answers.hour_cost import HourCost
 from inference_econ.answers.record import node_record
 from inference_econ.report.page import Pieces, RecordPage
-from inference_econ.report.table import Table
+from inference_econ.report.table import Table, amount
 
 #: The parts of an hour, as people call them.
 _PARTS = {
@@ -35,6 +35,7 @@ class HourCostPage(RecordPage[HourCost]):
             f"Bought for ${cost.purchase_dollars:,.0f}{self._seller()}, over {cost.terms.lifetime_years:g} years at "
             f"{100 * cost.terms.cost_of_capital:g} % interest; --price {total:.4g} in other commands.",
             *self._whole_node(total),
+            self._power(),
         )
         return (
             Table(f"One hour of {cost.hardware.name}", ("part", "$", "share %"), tuple(rows), notes[1:], notes[:1]),
@@ -42,6 +43,17 @@ class HourCostPage(RecordPage[HourCost]):
 
     def _parts(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.answer.parts._asdict().items()}
+
+    def _power(self) -> str:
+        """Power of board, server and facility, and emissions."""
+        drawn, grid = self.answer.power_record(), self.answer.grid
+        carbon = (
+            "" if grid is None else f", {amount(drawn['grams_co2e_per_accelerator_hour'])} g per hour at {grid.text}"
+        )
+        return (
+            f"At work the board draws {drawn['board_watts']:g} W, with its host {drawn['server_watts']:g} W, the "
+            f"facility {drawn['facility_watts']:g} W{carbon}."
+        )
 
     def _seller(self) -> str:
         """Who said the purchase price, where it is that of the file."""

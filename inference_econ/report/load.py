@@ -19,6 +19,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.power import power_columns
 from inference_econ.report.promises import chances_column, chances_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, service_title
 from inference_econ.report.start import start_of_sheet
@@ -105,6 +106,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *(("kept_share", "good_requests_per_second") if promised else ()),
         *chances_column(targets, [point.chances for point in points]),
         *("dollars_per_million_tokens", "dollars_per_million_output_tokens"),
+        *power_columns([points[0].sheet.service.setup]),
     ]
     sheet = points[0].sheet
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
@@ -123,7 +125,13 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     why += startable_notes([setup])
     why += caveats.remarks(subjects, SEEN)
     least = (
-        *("in_flight_per_instance", "good_requests_per_second", "dollars_per_million_output_tokens"),
+        *(
+            "board_watts",
+            "joules_per_output_token",
+            "in_flight_per_instance",
+            "good_requests_per_second",
+            "dollars_per_million_output_tokens",
+        ),
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
     title = service_title("A fleet under load", [sheet.service], promises=targets)

@@ -19,6 +19,7 @@ from inference_econ.report import caveats, charts
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.power import power_notes
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, service_title
@@ -107,6 +108,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     notes = [
         f"{_label(sheet)}.",
         *load_notes(sheet.load, sheet.replicas, sheet.targets),
+        *power_notes(setup, sheet.power_record()),
         *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         *([] if api is None else [break_even(sheet, api)]),
         *cannot_start([setup]),

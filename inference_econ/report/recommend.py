@@ -25,6 +25,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Record, details, view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.power import power_columns
 from inference_econ.report.promises import chances_column, planned_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, service_title
 from inference_econ.report.start import start_of_fleet, start_of_instances
@@ -121,8 +122,8 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
-        "dollars_per_million_output_tokens", "utilization", ttft, tpot, e2e, *chances_column(targets, kept),
-        "binding",
+        "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
+        *chances_column(targets, kept), "binding",
     )  # fmt: skip
     table = view(
         recommend_title(choices, targets),
@@ -141,7 +142,15 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
             *startable_notes(setups),
             *caveats.remarks(subjects, SEEN),
         ),
-        least=("dollars_per_million_output_tokens", "utilization", "accelerators_rented", e2e, "binding"),
+        least=(
+            "board_watts",
+            "joules_per_output_token",
+            "dollars_per_million_output_tokens",
+            "utilization",
+            "accelerators_rented",
+            e2e,
+            "binding",
+        ),
     )
     return with_practices(table, choices)
 

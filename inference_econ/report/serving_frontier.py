@@ -235,7 +235,8 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     line = curve_line("Pareto frontier of services", (speed, metric), front.ends(), details, y)
     preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
-    alike = [drawn] if measured_alike(front) and AXES[y].good else []
+    # What measured servers drew is not recorded.
+    alike = [drawn] if measured_alike(front) and AXES[y].good and y != "joules" else []
 
     def measured(_: Drawn, server: MeasuredServer) -> float:
         return measured_metric(front, y, server) * factor

@@ -9,7 +9,6 @@ from .every_plan import candidates as candidates
 from .every_plan import common_problems as common_problems
 from .every_plan import no_room as no_room
 from .every_plan import why_nothing_fits as why_nothing_fits
-from .frontier import MEGAWATT as MEGAWATT
 from .frontier import Frontier as Frontier
 from .frontier import Point as Point
 from .frontier import Sampling as Sampling

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Literal, TypeVar, get_args
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, power
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.search.summary import FrontierSummary, summarise
 
 PointT = TypeVar("PointT")
 #: What is held against speed: dollars per million output tokens, or per million of input and output; tokens per second
-#: of an accelerator, or of a megawatt; joules per output token; chips of an instance; useful arithmetic over the peak.
+#: of an accelerator, or of a megawatt of the facility; joules of the boards per output token; chips of an instance;
+#: useful arithmetic over the peak.
 Metric = Literal["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 #: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
@@ -33,8 +34,8 @@ class Choosable(ABC, Generic[PointT]):
         """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
 
     @abstractmethod
-    def metrics(self) -> Mapping[Metric, Array | None]:
-        """What can be held against speed, shape (n,) each; None of what takes watts that the hardware file lacks."""
+    def metrics(self) -> Mapping[Metric, Callable[[], Array | None]]:
+        """What gives that which can be held against speed, shape (n,) each; None without watts in the hardware file."""
 
     def metric(self, name: Metric) -> Array:
         """What is held against speed [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
@@ -49,9 +50,9 @@ class Choosable(ABC, Generic[PointT]):
             counted = "decode steps alone (--decode-only)" if name == "mfu" else "services"
             other = f", which is said of {counted}" if name in METRICS else ""
             raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(known)}", option="y")
-        values = known[name]
+        values = known[name]()
         if values is None:
-            raise InputError("the hardware lists no watts; give them, for example --set hardware.watts='700 W'", "set")
+            raise power.no_watts("the hardware")
         return values
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,12 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     bounds,
+    chip_power,
     evaluate,
     mfu,
+    power,
     recorded_key,
+    token_joules,
 )
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto
@@ -32,7 +35,6 @@ from inference_econ.search.saving import Saving
 if TYPE_CHECKING:
     import pandas as pd
 
-MEGAWATT = 1e6
 #: Every so many sizes and batches make the coarse grid that finds a first frontier.
 _COARSE = 12
 
@@ -156,18 +158,31 @@ class Frontier(Shown, Choosable[Point]):
         """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
         return self.tokens_per_second, self.dollars
 
-    def metrics(self) -> dict[Metric, Array | None]:
-        """What can be held against speed, shape (n,) each; None of what takes watts that the hardware file lacks."""
-        rate, watts = self.batch / self.seconds, self.setup.hardware.watts
-        joules = None if watts is None else money.joules_per_token(watts, self.accelerators, rate)
+    def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
+        """What gives that which can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        rate = self.batch / self.seconds
         return {
-            "cost": self.dollars,
-            "throughput": rate / self.accelerators,
-            "power": None if joules is None else MEGAWATT / joules,
-            "joules": joules,
-            "gpus": self.accelerators,
-            "mfu": self.mfu,
+            "cost": lambda: self.dollars,
+            "throughput": lambda: rate / self.accelerators,
+            "power": lambda: power.tokens_per_second_per_megawatt(self.setup.hardware, rate, self.accelerators),
+            "joules": self._joules,
+            "gpus": lambda: self.accelerators,
+            "mfu": lambda: self.mfu,
         }
+
+    def _joules(self) -> Array | None:
+        """Energy of the boards per output token, shape (n,) [J]; None where the hardware file has no watts."""
+        setup, chip, joules = self.setup, chip_power(self.setup.hardware), np.zeros(len(self))
+        if chip is None:
+            return None
+        drafted = token_seconds(setup, self.accelerators, self.batch, self.grid.layouts, speculation=self.speculation)
+        for length in np.unique(drafted.drafted).tolist():
+            chosen = np.flatnonzero(drafted.drafted == length)
+            sizes, batches = self.accelerators[chosen], self.batch[chosen]
+            plans = fastest_round(setup, sizes, batches, self.grid.layouts, self.speculation, length).plans
+            done = token_joules(setup, chip, plans, self.speculation) * batches
+            joules[chosen] = sizes * chip.board_watts(done, self.seconds[chosen]) * self.seconds[chosen] / batches
+        return joules
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
         """Every point with its layout, the fastest last; or some of them, by position."""

@@ -8,6 +8,7 @@ from .load import Loaded as Loaded
 from .load import check_rate as check_rate
 from .load import kept_share as kept_share
 from .load import loaded as loaded
+from .power import request_joules as request_joules
 from .proven import is_unproven as is_unproven
 from .proven import seen as seen
 from .proven import served as served

@@ -95,15 +95,34 @@ def test_what_cannot_be_kept_is_said_for_the_chips_there_are() -> None:
 @pytest.mark.parametrize(
     ("means", "message"),
     [
-        ((None, None), "either a number of GPUs or a budget per hour, not both and not none"),
-        ((8, 20.0), "either a number of GPUs or a budget per hour, not both and not none"),
-        ((0, None), "the number of GPUs, or the budget per hour, must be positive, got 0"),
+        ((None, None), "give one of a number of GPUs, a budget per hour, and a power budget"),
+        ((8, 20.0), "give one of a number of GPUs, a budget per hour, and a power budget"),
+        ((0, None), "the number of GPUs, the budget per hour, or the power budget must be positive, got 0"),
         ((None, math.inf), "must be positive, got inf"),
     ],
 )
 def test_means_are_one_positive_number(means: tuple[int | None, float | None], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         Means(*means)
+
+
+def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
+    """1.2 x 1400 W each."""
+    by_chips, by_power = (most_traffic([small()], means, PROMISED) for means in (Means(4), Means(None, None, 8.3e3)))
+    assert [choice.load for choice in by_power] == [choice.load for choice in by_chips]
+    assert by_power.record()["means"] == {"accelerators": None, "dollars_per_hour": None, "provisioned_watts": 8.3e3}
+    best = by_power.records()[0]
+    assert best["board_watts"] < best["server_watts"] < best["facility_watts"] < best["provisioned_watts"] <= 8.3e3
+    capped = offer(Setup.of("llama_3_8b", "h100_sxm", changes=["hardware.power_cap=400 W"]), REQUESTS, None)
+    assert Means(None, None, 8.3e3).most_accelerators(capped.setup) == 6
+
+
+def test_power_needs_watts_and_a_chip_that_it_is_enough_for() -> None:
+    unknown = Setup.of("llama_3_8b", "h100_sxm", changes=["hardware.watts=null"])
+    with pytest.raises(InputError, match=r"lists no watts; give them, for example --set hardware\.watts='700 W'"):
+        Means(None, None, 1e6).most_accelerators(unknown)
+    with pytest.raises(NothingFitsError, match=r"a facility of 1 kW is not enough for one NVIDIA H100"):
+        Means(None, None, 1e3).of_chip(_setup("gpu"))
 
 
 # Of two pools.

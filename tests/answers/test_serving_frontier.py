@@ -115,8 +115,10 @@ def test_metrics_by_hand() -> None:
     np.testing.assert_allclose(front.tokens_per_second_per_accelerator, 200.0 * rate / chips)
     np.testing.assert_allclose(front.dollars, 1e6 * 2.0 * chips / 3600.0 / (200.0 * rate))
     np.testing.assert_allclose(front.dollars_per_million_tokens, 1e6 * 2.0 * chips / 3600.0 / (1200.0 * rate))
-    np.testing.assert_allclose(front.metric("power"), 200.0 * rate / chips / 700.0 * 1e6)
-    np.testing.assert_allclose(front.metric("joules"), 700.0 * chips / (200.0 * rate))
+    # A board of 700 W, as much for host and network, and a PUE of 1.2.
+    np.testing.assert_allclose(front.metric("power"), 200.0 * rate / chips / (1.2 * 1400.0) * 1e6)
+    drawn = front.metric("joules") * 200.0 * rate / chips
+    assert np.all((drawn > 0.323 * 700.0) & (drawn <= 700.0 * (1 + 1e-9)))
     np.testing.assert_array_equal(front.metric("gpus"), chips)
     np.testing.assert_array_equal(front.metric("cost"), front.dollars)
     np.testing.assert_array_equal(front.metric("blended"), front.dollars_per_million_tokens)
@@ -374,7 +376,7 @@ def test_records_and_rows_hold_every_metric() -> None:
     names = {
         *("tokens_per_second_per_user", "ttft_seconds", "tpot_seconds", "dollars_per_million_tokens"),
         *("dollars_per_million_output_tokens", "tokens_per_second_per_accelerator", "tokens_per_second_per_megawatt"),
-        *("requests_per_second", "accelerators", "concurrency", "batch", "layout"),
+        *("requests_per_second", "accelerators", "concurrency", "batch", "layout", "joules_per_output_token"),
         *("e2e_seconds", "e2e_seconds_per_output_token", "practice", "kv", "speculation"),
     }
     names |= {f"{name}_{end}" for name in names & set(bounds.FULL) for end in ("low", "high")}

@@ -63,3 +63,13 @@ def test_the_help_names_the_usual_terms(command: Command) -> None:
         terms.cost_of_capital,
     ):
         assert f"[{value:g}]" in text
+
+
+def test_the_power_of_an_hour_and_its_emissions(command: Command) -> None:
+    cost = record(command, *BOUGHT, "--carbon", 100)
+    assert (cost["board_watts"], cost["server_watts"]) == (700.0, 1000.0)
+    assert cost["facility_watts"] == pytest.approx(1200.0)
+    assert cost["grams_co2e_per_accelerator_hour"] == pytest.approx(120.0)
+    text = " ".join(command(*BOUGHT, "--carbon", "france").out.split())
+    assert "the facility 1200 W, 67.2 g per hour at 56 gCO2e/kWh, france in 2023 (ember2023)." in text
+    assert "g per hour" not in command(*BOUGHT).out

@@ -78,3 +78,43 @@ def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -
 )
 def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
     assert re.search(message, refused("price", *SMALL, *arguments).err)
+
+
+def test_power_of_boards_servers_and_the_facility_are_three(command: Command) -> None:
+    asked = ("price", *SMALL, "--request-rate", 5, "--together", "--no-speculation", "--any-speed")
+    found = record(command, *asked, "--carbon", "germany")
+    chips = found["accelerators"]
+    assert 0.323 * 700 * chips <= found["board_watts"] <= 700 * chips
+    assert found["server_watts"] == pytest.approx(found["board_watts"] + 300 * chips)
+    assert found["facility_watts"] == pytest.approx(1.2 * found["server_watts"])
+    assert found["provisioned_watts"] == pytest.approx(1.2 * 1400 * chips)
+    tokens = 5.0 * 500
+    assert found["joules_per_output_token"] == pytest.approx(found["board_watts"] / tokens)
+    assert found["tokens_per_second_per_megawatt"] == pytest.approx(1e6 * tokens / found["provisioned_watts"])
+    kwh = found["facility_joules_per_output_token"] * 1e6 / 3.6e6
+    assert found["grams_co2e_per_million_output_tokens"] == pytest.approx(381 * kwh)
+    text = " ".join(command(*asked).out.split())
+    assert re.search(r"Power: boards [\d.]+ kW, with host and network [\d.]+ kW, facility [\d.]+ kW of", text)
+    assert "(fitted to 73 measured rows, median error 8 %)" in text and "gCO2e" not in text
+
+
+@pytest.mark.parametrize(
+    ("chip", "basis"),
+    [
+        ("h200_sxm", "(not measured itself: by the shares of board power of h100_sxm"),
+        ("mi300x", "(no server of its generation was measured: by shares of board power of b200 and h100_sxm"),
+    ],
+)
+def test_what_power_rests_on_is_told(command: Command, chip: str, basis: str) -> None:
+    text = command("explain", "llama_3_8b", chip, "--tp", 1, "--batch", 4, "--no-operators").out
+    assert basis in " ".join(text.split())
+
+
+def test_a_chip_without_watts_has_no_power(command: Command) -> None:
+    found = record(command, "price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null")
+    assert found["board_watts"] is found["joules_per_output_token"] is None
+    assert "Power:" not in command("price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null").out
+
+
+def test_grids_that_are_not_known_are_refused(refused: Command) -> None:
+    assert "unknown grid 'atlantis'; known: world," in refused("price", *SMALL, "--carbon", "atlantis").err

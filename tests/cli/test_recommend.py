@@ -78,7 +78,7 @@ def test_several_kinds_of_hardware(command: Command) -> None:
 def test_the_most_traffic_of_some_chips(command: Command) -> None:
     promised = (*SMALL, "--ttft", "1 s", "--tpot", "20 ms")
     found = record(command, "recommend", *promised, "--gpus", 4)
-    assert found["means"] == {"accelerators": 4, "dollars_per_hour": None}
+    assert found["means"] == {"accelerators": 4, "dollars_per_hour": None, "provisioned_watts": None}
     carried = [choice["request_rate"] for choice in found["choices"]]
     assert carried == sorted(carried, reverse=True)
     for choice in found["choices"]:
@@ -245,7 +245,10 @@ def test_a_picture_of_deployments_at_a_rate_and_none_of_what_a_budget_carries(co
     assert "TPOT SLO p90: 20 ms" in text
     outcome = command("recommend", *SMALL, "--gpus", 8, "--tpot", "20 ms", "--plot", tmp_path / "most.svg")
     assert outcome.code == 2
-    assert "--plot draws deployments at a request rate; what --gpus or --budget carry has no picture" in outcome.err
+    assert (
+        "--plot draws deployments at a request rate; what --gpus, --budget or --power-budget carries has none"
+        in outcome.err
+    )
     assert not (tmp_path / "most.svg").exists()
 
 
@@ -266,3 +269,36 @@ def test_each_promise_has_a_percentile_of_its_own(command: Command) -> None:
     # What does not say is of --percentile.
     both = ("--ttft", "p95:1000", "--tpot", 30, "--percentile", "mean")
     assert record(command, "recommend", *subject, *both)["targets"]["tpot_percentile"] == "mean"
+
+
+def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) -> None:
+    """8.3 kW are four chips of 1.2 x 1400 W."""
+    promised = (*SMALL, "--tpot", "20 ms")
+    found = record(command, "recommend", *promised, "--power-budget", "8.3kW")
+    assert found["means"]["provisioned_watts"] == 8300.0
+    assert all(choice["provisioned_watts"] <= 8300.0 for choice in found["choices"])
+    best = found["choices"][0]
+    assert best["joules_per_output_token"] == pytest.approx(best["board_watts"] / best["output_tokens_per_second"])
+    assert "Most requests for a facility of 8.3 kW" in command("recommend", *promised, "--power-budget", "8300").out
+    little = refused("recommend", *promised, "--power-budget", "1kW", code=1).err
+    assert "a facility of 1 kW: Llama 3.1 8B (bf16) needs at least 1 NVIDIA H100 SXM5 80GB (1.68 kW)" in little
+    assert (
+        "give only one of --gpus, --power-budget"
+        in refused("recommend", *promised, "--gpus", 4, "--power-budget", "8kW").err
+    )
+    for bad in ("lots", "-5 W", "8 GB"):
+        assert "'--power-budget'" in refused("recommend", *promised, "--power-budget", bad).err
+
+
+def test_a_power_cap_is_one_of_the_file(command: Command, refused: Command) -> None:
+    step = ("explain", "llama_3_8b", "h100_sxm", "--tp", 1, "--prefill", 4000)
+    found = record(command, *step, "--power-cap", "400W")
+    assert found["board_watts"] == pytest.approx(400.0)
+    assert found["step_seconds"] > 1.2 * found["step_seconds_uncapped"]
+    assert record(command, *step)["step_seconds_uncapped"] is None
+    text = " ".join(command(*step, "--power-cap", "400W").out.split())
+    assert "capped at 400 W: the step takes" in text
+    assert "idle it draws 226 W; give more" in refused(*step, "--power-cap", "200W").err
+    assert "power_cap must be at most the board power (700 W), got 800 W" in refused(*step, "--power-cap", 800).err
+    twice = refused(*step, "--power-cap", "400W", "--set", "hardware.power_cap=500 W").err
+    assert "give either --power-cap or --set hardware.power_cap, not both" in twice

@@ -245,7 +245,7 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     shown = operator_table(explained)
     assert [row[0] for row in shown.rows] == [one.name for one in rows]
     assert shown.rows[0][5] == f"{ridge(explained.setup, rows[0].unit):.0f} {rows[0].unit}"
-    assert len(shown.every_note) == 4  # nothing hides behind anything else
+    assert len(shown.every_note) == 5  # nothing hides behind anything else
     record = explain_record(explained)
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)
 

@@ -203,6 +203,8 @@ def _words(case: Case) -> Iterator[str]:
             yield f"{float(part):g}"
     for text in case.files.values():
         yield from re.findall(r"[\w.-]{6,}", text)
+        # What a file calls its entry may have no long word.
+        yield from re.findall(r"^name: *(.+)$", text, re.MULTILINE)
 
 
 def _no_refusal(case: Case, code: object, out: str, err: str) -> str:

@@ -15,7 +15,7 @@ from inference_econ import formulas
 
 UNITS = {
     *("1", "s", "1/s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "FLOP/B", "tokens", "tokens/s"),
-    *("USD", "USD/h", "USD/s", "USD per 1e6 tokens", "USD per kWh", "tokens/h", "W", "J", "years"),
+    *("USD", "USD/h", "USD/s", "USD per 1e6 tokens", "USD per kWh", "tokens/h", "W", "J", "years", "g", "g/kWh"),
 }
 #: What has no unit: choices, switches, and what is made of values with units of their own.
 UNITLESS = re.compile(r"\{.*\}|bool|str|Generator|(sequence|tuple|list|mapping) of .*")

@@ -18,7 +18,7 @@ from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.kinds import feed_forward, mixer
 from inference_econ.engine.operators.pointwise import pointwise
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
-from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,14 @@ class Work:
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)
         return _filled(self.tokens, np.maximum(self.fullest_tokens / collective.busiest, 1.0))
+
+    def collective_bytes(self, operator: Operator, layout: TensorLayout) -> Array:
+        """Tensors that a row's collectives reduce or exchange, all its occurrences, before an algorithm copies [B]."""
+        total = np.zeros(())
+        for collective in operator.collectives.get(layout, ()):
+            size = collective.bytes_per_token * self.tokens_sent(operator, collective)
+            total = total + operator.repeats * collective.repeats * np.where(collective.ranks > 1.0, size, 0.0)
+        return total
 
     @property
     def even(self) -> bool:

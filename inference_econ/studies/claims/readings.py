@@ -89,6 +89,8 @@ def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
         return float(dollars[index])
     if reading.read == "chips":
         return float(front.accelerators[index])
+    if reading.read in ("power", "joules"):
+        return float(front.metric(reading.read)[index])
     if not isinstance(front, Frontier):
         raise InputError(f"{reading.read} is known of decode steps only; add decode_only: true")
     if reading.read == "balance":

@@ -1,0 +1,182 @@
+"""Energy of a step by operator, power of a board, and the clock that a power cap leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine.layouts.divisibility import MACHINE
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.setup import Setup
+from inference_econ.errors import InputError
+from inference_econ.formulas import money
+from inference_econ.formulas import power as formulas
+from inference_econ.inputs import HardwareSpec, PowerShares, catalog
+
+
+@dataclass(frozen=True, slots=True)
+class ChipPower:
+    """What one accelerator, with its share of a machine, draws by what it does.
+
+    Attributes
+    ----------
+    shares : PowerShares
+        What it follows from.
+    limit_watts, idle_watts : float
+        Board power at most, and of a loaded model without work [W].
+    joules_per_byte, joules_per_link_byte : float
+        Of memory traffic, and of collectives [J/B].
+    arithmetic_watts : float
+        Of arithmetic at the peak of any maths unit [W].
+    host_watts, provisioned_host_watts : float
+        Of its share of host and network: drawn at all hours, and to be provisioned [W].
+    pue : float
+        Power of the building over that of its servers [1].
+    """
+
+    shares: PowerShares
+    limit_watts: float
+    idle_watts: float
+    joules_per_byte: float
+    joules_per_link_byte: float
+    arithmetic_watts: float
+    host_watts: float
+    provisioned_host_watts: float
+    pue: float
+
+    @property
+    def provisioned_watts(self) -> float:
+        """Power of the facility that one accelerator takes up, drawn or not [W]."""
+        return float(formulas.facility_watts(self.limit_watts, self.provisioned_host_watts, self.pue))
+
+    def facility_watts(self, board_watts: float, accelerators: float) -> float:
+        """Power that the facility draws for some accelerators whose boards draw so much together [W]."""
+        return float(formulas.facility_watts(board_watts, accelerators * self.host_watts, self.pue))
+
+    def board_watts(self, joules: Array, seconds: Array | float) -> Array:
+        """Mean power of a board that does work of so many joules in so many seconds [W]."""
+        return formulas.drawn_watts(self.idle_watts, joules, seconds, self.limit_watts)
+
+
+def chip_power(chip: HardwareSpec) -> ChipPower | None:
+    """What a chip draws; None where its file lists no watts.
+
+    Raises
+    ------
+    InputError
+        If its power cap is not above what it draws without any work.
+    """
+    if chip.watts is None:
+        return None
+    spec, terms = catalog.power(), catalog.ownership()
+    shares, limit = spec.shares(chip), chip.watts if chip.power_cap is None else chip.power_cap
+    idle = shares.idle * chip.watts
+    if limit <= idle:
+        raise InputError(
+            f"a power cap of {limit:g} W leaves {chip.name} no power for work: idle it draws {idle:.0f} W; give more",
+            option="power_cap",
+        )
+    at_most = spec.rack_host_watts_at_most if chip.link_domain > MACHINE else spec.host_watts_at_most
+    return ChipPower(
+        shares,
+        limit,
+        idle,
+        shares.memory * chip.watts / chip.hbm_bytes_per_second,
+        spec.joules_per_link_byte,
+        shares.arithmetic * chip.watts,
+        min(terms.host_watts, chip.watts),
+        min(at_most, chip.watts),
+        terms.pue,
+    )
+
+
+def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array, accelerators: Array) -> Array | None:
+    """Tokens of accelerators over the power of the facility that they take up, drawn or not [tokens/s/MW]."""
+    power = chip_power(chip)
+    if power is None:
+        return None
+    return 1e6 / money.joules_per_token(power.provisioned_watts, accelerators, tokens_per_second)
+
+
+def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[Operator, Array]]:
+    """Rows of the operator table of a step with their energy beyond idling, at the usual clock.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    chip : ChipPower
+        What an accelerator draws.
+    plans : Plans
+        Deployments, shape (...).
+
+    Returns
+    -------
+    list of (Operator, ndarray)
+        All occurrences of a row, of the mean accelerator: unlike times, energies do not wait for the busiest [J].
+    """
+    even = setup.assumptions.changed({"experts.spread": "even", "experts.imbalance": 1.0})
+    work, layout = replace(setup, assumptions=even).work(plans), setup.assumptions.layout.tensor_layouts[0]
+    tokens, sequences = work.tokens, work.sequences
+    rows = []
+    for row in work.operators:
+        flop = row.flop_per_token * tokens + row.flop_per_sequence * sequences
+        cache = row.kv_bytes_per_sequence * sequences + row.shared_kv_bytes
+        moved = row.weight_bytes + row.activation_bytes_per_token * tokens + cache
+        arithmetic = flop * (chip.arithmetic_watts / setup.peaks[setup.operator_unit(row)])
+        sent = work.collective_bytes(row, layout) * chip.joules_per_link_byte
+        rows.append((row, np.asarray(row.repeats * (arithmetic + moved * chip.joules_per_byte) + sent)))
+    return rows
+
+
+def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
+    """Energy of one step beyond idling, on one accelerator, at the usual clock, shape (...) [J]."""
+    return np.broadcast_to(sum(joules for _, joules in operator_joules(setup, chip, plans)), plans.shape)
+
+
+#: Clocks that are tried under a power cap, over the usual one [1]; below the last one everything waits.
+CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+
+
+def no_watts(chip: str) -> InputError:
+    """That the file of a chip does not say what it draws."""
+    text = f"{chip} lists no watts; give them, for example --set hardware.watts='700 W'"
+    return InputError(text, option="set")
+
+
+def at_clock(setup: Setup, clock: float) -> Setup:
+    """Return the setup with maths units at a share of their clock, and no power cap; memory and links keep theirs."""
+    peaks = {unit: clock * peak for unit, peak in setup.peaks.items()}
+    chip = setup.hardware.model_copy(update={"dense_flops_per_second": peaks, "power_cap": None})
+    return replace(setup, hardware=chip)
+
+
+def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
+    """Time of steps at the highest clock that keeps a power cap.
+
+    Parameters
+    ----------
+    joules : ndarray, shape (...)
+        Energy at the usual clock beyond idling [J].
+    times : list of ndarray, shape (...)
+        Time at each of :data:`CLOCKS` [s].
+    chip : ChipPower
+        Its limit is the cap.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s]. Between two clocks time is linear in the power; where the lowest one draws too much, work waits.
+    """
+    exponent, room = catalog.power().clock_exponent - 1.0, chip.limit_watts - chip.idle_watts
+    drawn = [joules * clock**exponent / seconds for clock, seconds in zip(CLOCKS, times, strict=True)]
+    result = np.maximum(times[-1], joules * CLOCKS[-1] ** exponent / room)
+    for higher in range(len(CLOCKS) - 2, -1, -1):
+        above, below = drawn[higher], drawn[higher + 1]
+        share = np.clip((above - room) / np.maximum(above - below, 1e-300), 0.0, 1.0)
+        between = times[higher] + share * (times[higher + 1] - times[higher])
+        result = np.where(below <= room, between, result)
+    return np.asarray(result)

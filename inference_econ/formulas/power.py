@@ -1,0 +1,98 @@
+"""Power that chips, servers and facilities draw, and what a power cap does to the clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array
+
+
+def drawn_watts(
+    idle_watts: npt.ArrayLike, joules: npt.ArrayLike, seconds: npt.ArrayLike, limit_watts: npt.ArrayLike
+) -> Array:
+    """Mean power of a board that does some work in some time.
+
+    Parameters
+    ----------
+    idle_watts : array_like, shape (...)
+        Power with a model loaded and no kernel running [W].
+    joules : array_like, shape (...)
+        Energy of the work itself, beyond idling [J].
+    seconds : array_like, shape (...)
+        Time that it takes, positive [s].
+    limit_watts : array_like, shape (...)
+        What the board never exceeds: its firmware lowers the clock [W].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [W].
+
+    Notes
+    -----
+    Static power and energy per operation, as in the energy roofline of Choi et al. (2013), eqs. (1) to (4). Valid for
+    means over many steps, not for peaks within one.
+
+    Examples
+    --------
+    >>> drawn_watts(130.0, [5.0, 50.0], 0.02, 700.0)
+    array([380., 700.])
+    """
+    return np.minimum(idle_watts + np.divide(joules, seconds), limit_watts)
+
+
+def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: npt.ArrayLike) -> Array:
+    """Power at the meter of the building, of boards with their share of host and network.
+
+    Parameters
+    ----------
+    board_watts : array_like, shape (...)
+        Of accelerators [W].
+    host_watts : array_like, shape (...)
+        Of what else is in their servers and between these; boards and hosts together are the servers [W].
+    pue : array_like, shape (...)
+        Power usage effectiveness: power of the building over that of its servers, at least 1 [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [W].
+
+    Notes
+    -----
+    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018); PUE is a mean over a year, taken here at all loads.
+
+    Examples
+    --------
+    >>> float(facility_watts(700.0, 700.0, 1.25))
+    1750.0
+    """
+    return np.asarray(np.add(board_watts, host_watts) * pue, dtype=float)
+
+
+def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Array:
+    """Emissions of some energy.
+
+    Parameters
+    ----------
+    joules : array_like, shape (...)
+        At the meter of the building [J].
+    grams_per_kwh : array_like, shape (...)
+        Carbon intensity of the grid, CO2 equivalents of electricity as it is generated [g/kWh].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        CO2 equivalents of the electricity alone, without those of making chips and buildings [g].
+
+    Notes
+    -----
+    The location-based method of Sotos (2015), the Scope 2 Guidance of the GHG Protocol.
+
+    Examples
+    --------
+    >>> float(grams_of_carbon(3.6e6, 481.0))
+    481.0
+    """
+    return np.asarray(np.multiply(joules, grams_per_kwh) / 3.6e6, dtype=float)

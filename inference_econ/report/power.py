@@ -1,0 +1,55 @@
+"""Power and energy in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from inference_econ.engine import Setup, chip_power
+from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
+from inference_econ.report.table import amount
+
+#: Maths units that multiply formats of less than a byte.
+_NARROW = ("fp4", "int4")
+
+
+def power_basis(setup: Setup) -> str:
+    """What power of a chip rests on, in words; empty where its file has no watts."""
+    power, chip = chip_power(setup.hardware), setup.hardware
+    if power is None:
+        return ""
+    shares = power.shares
+    error = f"median error {100 * shares.median_error:.0f} %"
+    if any(BYTES_PER_ELEMENT[dtype] < 1 and setup.unit(dtype) not in _NARROW for dtype in setup.precision.of_weights):
+        error += ", but 40 % more where the chip only stores the format of its weights (mxfp4 on H100)"
+    if chip.generation not in catalog.power().generations:
+        return f"no server of its generation was measured: by shares of board power of {shares.chip}, {error} of others"
+    if chip.name != catalog.title("hardware", shares.chip):
+        return f"not measured itself: by the shares of board power of {shares.chip}, {error} there"
+    return f"fitted to {shares.rows} measured rows, {error}"
+
+
+def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
+    """What boards, servers and the facility draw, as notes; none where the file of the chip has no watts."""
+    if record["board_watts"] is None:
+        return []
+    grams = record.get("grams_co2e_per_million_output_tokens")
+    carbon = "" if grams is None else f", {amount(grams)} gCO2e per million output tokens"
+    return [
+        f"Power: boards {kilowatts(record['board_watts'])}, with host and network {kilowatts(record['server_watts'])}, "
+        f"facility {kilowatts(record['facility_watts'])} of {kilowatts(record['provisioned_watts'])} provisioned; "
+        f"{amount(record['joules_per_output_token'])} J per output token of the boards, "
+        f"{amount(record['facility_joules_per_output_token'])} J of the facility{carbon} ({power_basis(setup)})."
+    ]
+
+
+def power_columns(setups: Iterable[Setup]) -> Sequence[str]:
+    """The columns of power and energy of a table; none where no chip of it has watts in its file."""
+    if all(setup.hardware.watts is None for setup in setups):
+        return ()
+    return ("board_watts", "joules_per_output_token")
+
+
+def kilowatts(watts: float) -> str:
+    """Power in words."""
+    return f"{watts / 1e3:,.3g} kW" if watts < 1e6 else f"{watts / 1e6:,.3g} MW"

@@ -1,0 +1,70 @@
+"""Energy that instances take for a request, from the energy of steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine import (
+    ChipPower,
+    Plans,
+    Setup,
+    Speculation,
+    power,
+    prompts_of_a_step,
+    prompts_together,
+    token_joules,
+)
+from inference_econ.inputs import Requests
+
+
+def request_joules(
+    setup: Setup,
+    chip: ChipPower,
+    plans: Plans,
+    requests: Requests,
+    speculation: Speculation | None = None,
+    *,
+    reads: bool = True,
+    decodes: bool = True,
+) -> Array:
+    """Energy of one request beyond idling, on all accelerators of an instance.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how, at the mean context of the requests.
+    chip : ChipPower
+        What an accelerator draws.
+    plans : Plans
+        Deployments with their batches, shape (...).
+    requests : Requests
+        Lengths and cached tokens.
+    speculation : Speculation, optional
+        Who proposes tokens.
+    reads, decodes : bool
+        Whether these instances read prompts, and write answers.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [J].
+
+    Notes
+    -----
+    Energies add up, whatever runs at a time. Prompts are read in steps that are full of them, so that weights are
+    counted once per step; what chunks of a long prompt read again of its cache is left out. Proposing a token draws
+    what verifying does in the same time.
+    """
+    full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
+    total = np.zeros(plans.shape)
+    if reads:
+        together = prompts_together(setup, plans) * prompts_of_a_step(setup, requests.new_tokens)
+        reading = replace(full, batch=np.asarray(together), new_tokens=requests.new_tokens, prefill=True, fullest=1.0)
+        prompt = replace(setup, context=requests.cached, spread=0.0)
+        total = total + power.step_joules(prompt, chip, reading) / together
+    if decodes:
+        total = total + requests.decode_steps * token_joules(setup, chip, full, speculation)
+    return np.asarray(total * plans.accelerators)
