@@ -128,7 +128,7 @@ def _recorded(choices: Choices) -> Requests | None:
                 f"{profile.origin}: line {line} has {tokens:,} tokens of prompt and answer, and {model.name} was made "
                 f"for {model.max_context:,} at most; take another model, or leave such requests out"
             )
-        remarks = [f"{profile.broken:,} broken lines are left out: {profile.mistakes[0]}"] if profile.broken else []
+        remarks = [f"broken lines, left out: {profile.broken:,} ({profile.mistakes[0]})"] if profile.broken else []
         if profile.requests > len(profile.first):
             remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
         for remark in remarks:

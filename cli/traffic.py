@@ -36,6 +36,8 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
         stray = next((spelled for spelled, value in (("-o", target), ("--plot", plot)) if value is not None), None)
         if stray is not None:
             raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
+        if name is not None:
+            catalog.meaning("traffic", name)  # at once: a page is made later
         show.emit(ListingPage("traffic") if name is None else EntryPage("traffic", name), output)
         return
     if target is not None and not target.endswith((".yaml", ".yml")):

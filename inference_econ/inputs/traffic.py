@@ -174,7 +174,7 @@ class Lengths(Spec):
                 )
         return self
 
-    @property
+    @cached_property
     def rows(self) -> tuple[tuple[float, float, float, float], ...]:
         """Prompt, answer, and what of the prompt earlier requests had, with the share of each row; of a table."""
         if isinstance(self.isl, Length) or isinstance(self.osl, Length):
@@ -290,7 +290,7 @@ class Requests(Spec):
         """Steps of decoding per request: the first token comes with the prompt [1]."""
         return self.osl.mean - 1.0
 
-    @property
+    @cached_property
     def mean_context(self) -> float:
         """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
         if self.table is not None:

@@ -69,8 +69,8 @@ def facts_table(profile: TraceProfile) -> Table:
 
 def _notes(profile: TraceProfile) -> tuple[str, ...]:
     """What is missing or estimated."""
-    broken = f"{profile.broken:,} broken lines are left out: {'; '.join(profile.mistakes)}"
     more = "; ..." if profile.broken > len(profile.mistakes) else "."
+    broken = f"Broken lines, left out: {profile.broken:,}. {'; '.join(profile.mistakes)}"
     estimated = f"Tokens are estimated: {traces.CHARACTERS_PER_TOKEN:g} characters each, as the trace has text."
     untimed = "No times of arrival on one clock: nothing is said of bursts, and it cannot be played again."
     return (

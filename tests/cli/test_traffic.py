@@ -30,7 +30,7 @@ def test_the_catalogue_has_traffics(command: Command) -> None:
 
 def test_a_trace_is_described(command: Command) -> None:
     said = " ".join(command("traffic", "mooncake.jsonl").out.split())
-    for text in ("prompts seen before %", "2 broken lines are left out: line 4: the time is negative"):
+    for text in ("prompts seen before %", "Broken lines, left out: 2. line 4: the time is negative"):
         assert text in said
     assert "Tokens are estimated: 4 characters each" in command("traffic", "sharegpt.json").out
     answer = record(command, "traffic", "azure.csv", "--quiet")
@@ -51,6 +51,7 @@ def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("traffic", "nowhere"), "unknown traffic 'nowhere'; known: azure_code, azure_conversation"),
+        (("traffic", "nowhere.yaml"), "nowhere.yaml: no such file"),
         (("traffic", "azure.csv", "-o", "mine.json"), "mine.json: a traffic is written as YAML; end the name in .yaml"),
         (("traffic", "azure_code", "-o", "mine.yaml"), "-o is of a trace; name its file, or leave -o out"),
         (("traffic", "--plot", "mine.svg"), "--plot is of a trace; name its file"),
