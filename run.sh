@@ -119,14 +119,14 @@ measurements)
     set_up ".[studies]" studies
     .venv/bin/python -m data.measurements
     ;;
-traffic)
-    set_up ".[studies]" studies
-    .venv/bin/python -m data.traffic "$2"
-    ;;
 power)
     set_up ".[studies]" studies
     shift
     .venv/bin/python -m data.power "$@"
+    ;;
+traffic)
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.traffic "$2"
     ;;
 priors)
     set_up ".[studies]" studies
@@ -247,7 +247,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | long | check | reproduce | traffic | power | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | long | check | reproduce | power | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

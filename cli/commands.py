@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import (
     assess,
+    buy,
     calibrate,
     catalog,
     claims,
     compare,
     disaggregate,
     explain,
+    fits,
+    fleet,
     frontier,
     gallery,
     hour_cost,
@@ -62,6 +65,7 @@ class Listed(NamedTuple):
 #: In the order of the help.
 COMMANDS: Sequence[Listed] = (
     Listed(frontier.frontier, "Ask", served=True, reported=True, in_scenarios=True),
+    Listed(fits.fits, "Ask", served=True, reported=True),
     Listed(explain.explain, "Ask", served=True, reported=True),
     Listed(intensity.intensity, "Ask", served=True, reported=True),
     Listed(assess.assess, "Ask", served=True, reported=True),
@@ -79,6 +83,8 @@ COMMANDS: Sequence[Listed] = (
     Listed(recommend.recommend, "Plan", served=True, reported=True),
     Listed(load.load, "Plan", served=True, reported=True),
     Listed(disaggregate.disaggregate, "Plan", served=True, reported=True),
+    Listed(buy.buy, "Plan", served=True, reported=True),
+    Listed(fleet.fleet, "Plan", served=True, reported=True),
     Listed(launch.launch, "Plan", served=True),
     Listed(report.report, "Show"),
     Listed(serve.serve, "Show"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,7 @@ _WRITING = (
 #: Where an answer comes from that no file holds.
 _HERE = "command line"
 #: What a deployment can be written as.
-FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
+FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo", "keda", "llm-d-autoscaling")
 #: How names of its file may end: scripts, and manifests.
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
@@ -73,9 +74,9 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 
-    ANSWER.json is what 'recommend', 'frontier' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
-    with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
-    --engine-version.
+    ANSWER.json is what 'recommend', 'frontier', 'disaggregate' or 'fleet' wrote with -o; instead, MODEL and HARDWARE
+    with the options of 'recommend'. Of a fleet --as keda and llm-d-autoscaling write its autoscaler, too. Every command
+    line is held against the options of the engine's own parser at --engine-version.
     """
     from inference_econ.engine import node
     from inference_econ.report import launch as report
@@ -83,7 +84,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
 
     writers = (
         report.script, manifests.compose, manifests.kubernetes, manifests.leader_worker_set, manifests.llm_d,
-        manifests.dynamo,
+        manifests.dynamo, manifests.keda, manifests.llm_d_autoscaling,
     )  # fmt: skip
     if output is not None:
         endings = _SCRIPT if choices["form"] == "command" else _MANIFEST
@@ -111,8 +112,11 @@ def _deployment(choices: options.Choices) -> Deployment:
     asked = saved_services.asked_speculation(saved, deployment.parts[-1])
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
-    pick = _pick(saved, choices["number"])
-    return plan.Deployment(made, deployment.load, deployment.expected, choices["generator"], pick, asked)
+    pick, scaling = _pick(saved, choices["number"]), deployment.scaling
+    if scaling is not None:
+        variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
+        made = [replace(instance, variant=variant) for instance in made]
+    return plan.Deployment(made, deployment.load, deployment.expected, choices["generator"], pick, asked, scaling)
 
 
 def _pick(saved: SavedAnswer, number: int | None) -> str:

@@ -262,6 +262,22 @@ def targets(choices: Choices) -> Targets:
     return Targets(**named)
 
 
+def usual_targets(choices: Choices, *, any_speed: bool) -> Targets | None:
+    """The promises that are given, or none with ``--any-speed``; None for the usual speed of the model.
+
+    Raises
+    ------
+    InputError
+        If both are given.
+    """
+    given = targets(choices)
+    if any_speed and given.given:
+        raise InputError(
+            f"--any-speed promises nothing, which contradicts {given.text}; leave one of them out", option="any_speed"
+        )
+    return given if any_speed or given.given else None
+
+
 def request_rate(choices: Choices, requests: Requests) -> float | None:
     """Requests per second of the whole traffic [1/s]: as given, else as the traffic has it; None if neither says it.
 

@@ -56,18 +56,14 @@ def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: o
 
         agents.answer(price_of_agents, choices, ready, output)
         return
-    requests, targets = options.requests(choices), options.targets(choices)
+    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     grid = None if carbon is None else grids.grid(carbon)
-    if any_speed and targets.given:
-        raise InputError(
-            f"--any-speed promises nothing, which contradicts {targets.text}; leave one of them out", option="any_speed"
-        )
     layouts = market.candidates(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
             options.request_rate(choices, requests),
-            targets=targets if any_speed or targets.given else None,
+            targets=targets,
             replicas=choices["replicas"],
             arrival_scv=choices["arrival_scv"],
             progress=progress,
@@ -80,13 +76,20 @@ def _compared(sheet: Sheet, text: str | None) -> Sheet:
     from inference_econ.answers import buyer
 
     if text is None or "=" in text:
-        return replace(sheet, api=_api_prices(text))
+        return replace(sheet, api=api_prices(text))
     with of_option("api_prices"):
         offer = buyer.offer_by(sheet.service.setup.model, text)
     return replace(sheet, api=buyer.prices_of(offer), offer=offer)
 
 
-def _api_prices(text: str | None) -> dict[str, float] | None:
+def api_prices(text: str | None) -> dict[str, float] | None:
+    """Prices by kind of token that are typed; None if none are [USD per 1e6 tokens].
+
+    Raises
+    ------
+    InputError
+        If a part is no price of a kind.
+    """
     from inference_econ.answers.price import KINDS
 
     if text is None:

@@ -3,6 +3,8 @@
 from ._work import allow as allow
 from .answers.assess import assess as assess
 from .answers.assessment import Assessment as Assessment
+from .answers.buy import Purchase as Purchase
+from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
 from .answers.disaggregated.answer import Disaggregation as Disaggregation
@@ -11,6 +13,10 @@ from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
+from .answers.fits import Fits as Fits
+from .answers.fits import fits as fits
+from .answers.fleet import DayOfFleet as DayOfFleet
+from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.hour_cost import hour_cost as hour_cost

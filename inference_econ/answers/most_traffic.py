@@ -182,10 +182,25 @@ def _together(
     return carrying
 
 
+def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Choice | None:
+    """One instance under the largest load that keeps some promises; None if not even a small one does.
+
+    Parameters
+    ----------
+    service : Service
+        The instance.
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    """
+    choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
+    return None if choice is None else _played(choice, targets, arrival_scv)
+
+
 def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
     """Whether an instance keeps the promises under some load."""
-    choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
-    return choice is not None and _played(choice, targets, arrival_scv) is not None
+    return most_of_one(service, targets, arrival_scv) is not None
 
 
 def _rank(choice: AnyChoice) -> tuple[float, float]:

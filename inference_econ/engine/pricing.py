@@ -55,8 +55,15 @@ def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
     return price
 
 
-def owned_price(chip: HardwareSpec) -> HourPrice:
+def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:
     """Return the cost of an hour in use of an accelerator bought at the price of its file, on the usual terms.
+
+    Parameters
+    ----------
+    chip : HardwareSpec
+        Of what.
+    utilisation : float, optional
+        Share of all hours in which it works, if not the usual one: 1 where its idle hours are counted apart [1].
 
     Raises
     ------
@@ -70,7 +77,9 @@ def owned_price(chip: HardwareSpec) -> HourPrice:
             "what was paid, and give its total as the price",
             option="price",
         )
-    total = float(hour_cost(chip, bought.dollars_per_accelerator, catalog.ownership()).total)
+    terms = catalog.ownership()
+    terms = terms if utilisation is None else terms.replace(utilisation=utilisation)
+    total = float(hour_cost(chip, bought.dollars_per_accelerator, terms).total)
     where = f"{bought.where} ({bought.kind}: {bought.dollars_per_accelerator:,.0f} USD)"
     return HourPrice(total, prices.OWNED, bought.date, bought.kind != "estimate", bought.ref, where)
 

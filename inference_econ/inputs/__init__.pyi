@@ -93,6 +93,7 @@ from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import check_dtype as check_dtype
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
+from .elasticity import Elasticity as Elasticity
 from .engine_capacity import divided as divided
 from .engine_capacity import with_engine as with_engine
 from .engine_launch import EngineLaunch as EngineLaunch

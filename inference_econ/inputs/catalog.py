@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.elasticity import Elasticity
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
@@ -123,6 +124,15 @@ def power() -> PowerSpec:
     from inference_econ.inputs.power import PowerSpec
 
     return PowerSpec.from_document(_yaml.read(folder("assumptions") / "power" / "usual.yaml"))
+
+
+@cache
+def elasticity() -> Elasticity:
+    """How replicas come and go, where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.elasticity import Elasticity
+
+    return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:

@@ -13,7 +13,17 @@ from inference_econ.inputs import plugins
 Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines", "traffic"]
 #: Folders inside of ``assumptions`` whose files are parts of assumptions.
 Part = Literal[
-    "collectives", "generations", "kernels", "levels", "ownership", "power", "priors", "products", "scores", "tiers"
+    "collectives",
+    "elasticity",
+    "generations",
+    "kernels",
+    "levels",
+    "ownership",
+    "power",
+    "priors",
+    "products",
+    "scores",
+    "tiers",
 ]
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -10,6 +10,7 @@ from typing import Any
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.expected import Expected, Measure
 from inference_econ.answers.launching.instance import Role
+from inference_econ.answers.launching.plan import Scaling
 from inference_econ.engine import key_degrees
 from inference_econ.errors import InputError
 from inference_econ.report.saved import SavedAnswer, of_command, read_json
@@ -69,12 +70,15 @@ class Chosen:
         What was predicted under it.
     in_flight : float
         Requests under way in all instances that give answers [1].
+    scaling : Scaling or None
+        How many of its instances there are over a day, of an answer about one.
     """
 
     parts: Sequence[ChosenPart]
     load: OfferedLoad
     expected: Sequence[Expected]
     in_flight: float
+    scaling: Scaling | None = None
 
 
 def read(path: str) -> SavedAnswer:
@@ -188,11 +192,37 @@ def _fleet(saved: SavedAnswer, number: int | None) -> Chosen:
     return Chosen(parts, _rate(saved, fleet), expected_under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
+def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
+    """Replicas of one lot of a mixture under the load that they carry, and how an autoscaler changes their number."""
+    record = saved.record
+    lot = _one(record["lots"], number, saved.origin)
+    told, seconds, part = lot["scaling"], record["autoscaler"], lot["replicas"]
+    if not told["most"]:
+        raise InputError(
+            f"{saved.origin}: the autoscaled fleet has no replica of choice {number or 1}", option="choice"
+        )
+    scaling = Scaling(
+        told["fewest"],
+        told["most"],
+        "in_flight" if record["policy"] == "in_flight" else "rate",
+        _finite(told["per_replica"]),
+        _finite(told["held_before"]),
+        _finite(seconds["polling_seconds"]),
+        _finite(seconds["scale_down_seconds"]),
+        _finite(lot["dollars_per_hour"]) / part,
+        str(lot["paid"]),
+    )
+    parts = (ChosenPart(lot["hardware"], lot["layout"], part, practice=_practice(lot, lot["layout"])),)
+    expected = expected_under_load(lot, record["targets"], lot["osl"])
+    return Chosen(parts, _rate(saved, lot), expected, lot["in_flight_per_instance"] * part, scaling)
+
+
 #: The deployments of an answer, by the command that gave it.
 _DEPLOYMENTS: Mapping[str, Callable[[SavedAnswer, int | None], Chosen]] = {
     "recommend": _recommended,
     "frontier": _on_frontier,
     "disaggregate": _fleet,
+    "fleet": _of_a_day,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from inference_econ.answers.launching.instance import CONFIG, Degrees, Expanded, Instance, Role
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
-from inference_econ.answers.launching.plan import Deployment
+from inference_econ.answers.launching.plan import Deployment, Scaling
 from inference_econ.errors import InputError
 from inference_econ.inputs import yaml_text
 from inference_econ.report.launch import command_text, files, remarks, shell_word
@@ -22,6 +22,12 @@ _FOLDER, _SIDE_CHANNEL = "/etc/engine", 5600
 _DECODE_PORT, _SERVICE_PORT = 8200, 8000
 #: Release of Dynamo whose images are named.
 DYNAMO = "1.6.1"
+#: Where KEDA asks for metrics, and what engines call requests that run, that wait, and that were answered.
+_PROMETHEUS = "http://prometheus.monitoring.svc:9090"
+_METRICS = {
+    "vllm": ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:request_success_total"),
+    "sglang": ("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:num_requests_total"),
+}
 #: Looks of a start-up probe, every ten seconds: an hour to fetch and load the weights, which is an assumption [1].
 _LOOKS = 360
 
@@ -81,6 +87,11 @@ def kubernetes(deployment: Deployment, size: int) -> str:
     InputError
         If an instance needs several machines, or a router.
     """
+    return _kubernetes(deployment, size)
+
+
+def _kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = (), where: Sequence[str] = ()) -> str:
+    """A Deployment behind its Service, and what stands beside them."""
     instance = _alone(deployment, "kubernetes")
     if machines(instance, size) > 1:
         raise InputError("a Deployment's pods are on one machine each; take --as leaderworkerset", option="as")
@@ -89,8 +100,92 @@ def kubernetes(deployment: Deployment, size: int) -> str:
     template = {"metadata": {"labels": labels}, "spec": _pod(instance, list(_listening(instance)), serves=True)}
     spec = {"replicas": instance.replicas, "selector": {"matchLabels": labels}, "template": template}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(name), "spec": spec}
-    documents = [*_config_map(instance), manifest, _service(instance, labels)]
-    return _text(documents, deployment, f"http://{name}:{instance.engine.launch.port}")
+    documents = [*_config_map(instance), manifest, _service(instance, labels), *beside]
+    return _text(documents, deployment, f"http://{name}:{instance.engine.launch.port}", where=where)
+
+
+def keda(deployment: Deployment, size: int) -> str:
+    """The same as :func:`kubernetes`, with a ScaledObject of KEDA that changes the number of instances.
+
+    Raises
+    ------
+    InputError
+        As there; or if nobody said how, or the engine has no such metrics.
+    """
+    scaling, instance = _scaling(deployment, "keda"), deployment.instances[0]
+    if instance.engine.name not in _METRICS:
+        raise InputError(
+            f"--as keda: no metrics of {instance.engine.label} are known; take --to vllm or sglang", option="to"
+        )
+    running, waiting, done = _METRICS[instance.engine.name]
+    labels = f'{{model_name="{instance.model}"}}'
+    held = f"sum({running}{labels}) + sum({waiting}{labels})"
+    query = held if scaling.metric == "in_flight" else f"sum(rate({done}{labels}[1m]))"
+    # Cheaper instances hold their part: what is left is for these.
+    query = f"clamp_min({query} - {scaling.before:.6g}, 0)" if scaling.before else query
+    trigger = {"serverAddress": _PROMETHEUS, "query": query, "threshold": f"{scaling.per_instance:.6g}"}
+    spec: Record = {
+        "scaleTargetRef": {"name": _name(instance)},
+        "minReplicaCount": scaling.least,
+        "maxReplicaCount": scaling.most,
+        "pollingInterval": round(scaling.polling_seconds),
+        "cooldownPeriod": round(scaling.scale_down_seconds),
+        "triggers": [{"type": "prometheus", "metadata": trigger}],
+    }
+    manifest = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": _metadata(_name(instance)),
+        "spec": spec,
+    }
+    where = [f"the autoscaler reads {_PROMETHEUS}: put the address of your Prometheus there"]
+    return _kubernetes(deployment, size, [manifest], where)
+
+
+def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
+    """The same with a HorizontalPodAutoscaler that the autoscaler of llm-d manages, cheap variants first.
+
+    Raises
+    ------
+    InputError
+        As :func:`keda`; or if the engine is not vLLM.
+    """
+    scaling, instance = _scaling(deployment, "llm-d-autoscaling"), deployment.instances[0]
+    if instance.engine.name != "vllm":
+        raise InputError(f"llm-d scales vLLM, not {instance.engine.label}; take --to vllm, or --as keda", option="to")
+    name = _name(instance)
+    told = {"managed": "true", "model-id": instance.model, "variant-cost": f"{scaling.dollars_per_hour:.6g}"}
+    labels = {"variant_name": name, "exported_namespace": "default"}
+    metric = {"metric": {"name": "wva_desired_replicas", "selector": {"matchLabels": labels}}}
+    spec: Record = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        "minReplicas": max(scaling.least, 1),
+        "maxReplicas": scaling.most,
+        "metrics": [
+            {"type": "External", "external": {**metric, "target": {"type": "AverageValue", "averageValue": "1"}}}
+        ],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": round(scaling.scale_down_seconds)}},
+    }
+    metadata = {**_metadata(name), "annotations": {f"llm-d.ai/{key}": value for key, value in told.items()}}
+    manifest = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+    return _kubernetes(deployment, size, [manifest], ["llm-d decides by its own model of load, between these numbers"])
+
+
+def _scaling(deployment: Deployment, form: str) -> Scaling:
+    """How many instances there are over a day.
+
+    Raises
+    ------
+    InputError
+        If nobody said it.
+    """
+    if deployment.scaling is None:
+        raise InputError(
+            f"--as {form} needs an answer about a day; write one with 'inference-econ fleet ... -o fleet.json', and "
+            "name its lot with --choice",
+            option="as",
+        )
+    return deployment.scaling
 
 
 def leader_worker_set(deployment: Deployment, size: int) -> str:
@@ -362,7 +457,8 @@ def _alone(deployment: Deployment, form: str) -> Instance:
 def _name(instance: Instance) -> str:
     """A name that Kubernetes takes: engine and model in small letters."""
     model = re.sub(r"[^a-z0-9]+", "-", instance.model.rstrip("/").rpartition("/")[2].lower())
-    return f"{instance.engine.name}-{model}"[:50].strip("-")
+    name = f"{instance.engine.name}-{model}"[:50]
+    return re.sub(r"[^a-z0-9]+", "-", f"{name} {instance.variant}".lower()).strip("-")
 
 
 def _metadata(name: str) -> Record:

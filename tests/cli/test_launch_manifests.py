@@ -188,6 +188,50 @@ def test_pools_are_started_one_by_one_by_a_script(command: Command, apart: Calla
     assert "--disaggregation-mode prefill" in text
 
 
+@pytest.fixture
+def day(tmp_path: Path, command: Command) -> Path:
+    """The answer of fleet about a day."""
+    path = tmp_path / "day.json"
+    if "day" not in _SAVED:
+        asked = ("llama_3_8b", "h100_sxm", "--tp", "1", "--engine", "vllm", "--rates", "20,100", "--ttft", "500")
+        assert command("fleet", *asked, "--target", "0.8", "-o", path).code == 0
+        _SAVED["day"] = path.read_text()
+    path.write_text(_SAVED["day"])
+    return path
+
+
+def test_keda_scales_each_lot_behind_the_cheaper_ones(command: Command, day: Path) -> None:
+    lots = json.loads(day.read_text())["lots"]
+    assert [lot["paid"] for lot in lots] == ["reserved", "on_demand", "spot"]
+    assert lots[2]["scaling"]["held_before"] < lots[1]["scaling"]["held_before"]
+    first, third = (_documents(command("launch", day, "--choice", number, "--as", "keda").out) for number in (1, 3))
+    scaled, deployment = (_of_kind(third, kind) for kind in ("ScaledObject", "Deployment"))
+    name, told = deployment["metadata"]["name"], lots[2]["scaling"]
+    assert name == "vllm-meta-llama-3-1-8b-h100-spot" == scaled["spec"]["scaleTargetRef"]["name"]
+    assert (scaled["spec"]["minReplicaCount"], scaled["spec"]["maxReplicaCount"]) == (told["fewest"], told["most"])
+    (trigger,) = scaled["spec"]["triggers"]
+    assert float(trigger["metadata"]["threshold"]) == pytest.approx(told["per_replica"], rel=1e-5)
+    assert trigger["metadata"]["query"].startswith("clamp_min(sum(vllm:num_requests_running{")
+    assert trigger["metadata"]["query"].endswith(f" - {told['held_before']:.6g}, 0)")
+    (before,) = _of_kind(first, "ScaledObject")["spec"]["triggers"]
+    assert "clamp_min" not in before["metadata"]["query"]
+
+
+def test_llm_d_manages_an_autoscaler_that_knows_the_cost(command: Command, day: Path) -> None:
+    documents = _documents(command("launch", day, "--choice", 3, "--as", "llm-d-autoscaling").out)
+    autoscaler = _of_kind(documents, "HorizontalPodAutoscaler")
+    lot = json.loads(day.read_text())["lots"][2]
+    assert float(autoscaler["metadata"]["annotations"]["llm-d.ai/variant-cost"]) == lot["dollars_per_hour"]
+    assert autoscaler["spec"]["maxReplicas"] == lot["scaling"]["most"]
+
+
+def test_an_autoscaler_needs_a_day(refused: Command, day: Path) -> None:
+    for form in ("keda", "llm-d-autoscaling"):
+        asked = (*LLAMA, "--to", "vllm", "--as", form)
+        assert f"--as {form} needs an answer about a day" in refused("launch", *asked).err
+    assert "3 deployments; name one with --choice 1 to 3" in refused("launch", day, "--as", "keda").err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -14,7 +14,7 @@ SECONDS = 2.0
 @pytest.mark.long
 def test_no_request_makes_the_server_fail() -> None:
     with TestClient(explorer_fuzz.application(SECONDS), base_url=explorer_fuzz.ADDRESS) as client:
-        statuses = explorer_fuzz.tried(client, 300)
+        statuses = explorer_fuzz.tried(client, 400)
     assert sum(statuses.values()) > 200
     assert {200, 422} <= set(statuses)
     assert max(statuses) < 500

@@ -23,7 +23,7 @@ TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted
 #: Pages whose commands take more than five seconds, beside those of the tutorials.
 LONG = {"howto/pictures.md", "howto/sweeps.md", "howto/what_if.md"}
 TRADES = {
-    *("serving_engineer", "capacity_planner", "price_setter", "agents", "chip_strategist", "model_architect"),
+    *("serving_engineer", "capacity_planner", "price_setter", "coding_agents", "chip_strategist", "model_architect"),
     "researcher",
 }
 

@@ -55,6 +55,9 @@ dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
 sheet: ie.Sheet = ie.price(layouts, 1.0)
 chosen: ie.Recommendation = ie.recommend(offered, 1.0, targets)
 cheapest: int = chosen[0].accelerators
+fitting: ie.Fits = ie.fits(setup, lengths, space)
+bought: ie.Purchase = ie.buy(offered, {"someone": {"input": 0.3, "output": 0.9}}, targets)
+day: ie.DayOfFleet = ie.fleet(offered, [1.0, 2.0], targets, stock={"h100_sxm": 8}, target=0.8)
 most: ie.MostTraffic = ie.most_traffic([layouts], ie.Means(8), targets)
 carried: float = most[0].load.requests_per_second
 curve: ie.LoadCurve = ie.load(layouts, [1.0, 2.0], targets=targets)

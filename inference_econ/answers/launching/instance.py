@@ -176,6 +176,8 @@ class Instance:
         How many of them there are [1].
     role : str
         What it does.
+    variant : str
+        What tells it from instances of the model on other chips, where there are some.
     """
 
     engine: Engine
@@ -186,6 +188,7 @@ class Instance:
     file: Arguments = field(default_factory=dict)
     replicas: int = 1
     role: Role = "both"
+    variant: str = ""
 
     @property
     def accelerators(self) -> int:

@@ -78,6 +78,37 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """What an autoscaler of equal instances is told.
+
+    Attributes
+    ----------
+    least, most : int
+        Instances [1].
+    metric : str
+        What it holds: ``in_flight`` requests, waiting ones included, or their ``rate``.
+    per_instance, before : float
+        Of the metric: what it holds for each instance, and what cheaper ones hold before [1, or 1/s].
+    polling_seconds, scale_down_seconds : float
+        Between two looks, and before it removes an instance [s].
+    dollars_per_hour : float
+        Of an instance [USD/h].
+    paid : str
+        How their machines are paid for.
+    """
+
+    least: int
+    most: int
+    metric: str
+    per_instance: float
+    before: float
+    polling_seconds: float
+    scale_down_seconds: float
+    dollars_per_hour: float
+    paid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """What is started, and how it is held to account.
 
@@ -95,6 +126,8 @@ class Deployment:
         How it was chosen, in words.
     asked : Speculation or None
         Who was to propose tokens; instances speculate only where that pays under the load.
+    scaling : Scaling or None
+        How many instances there are as traffic comes and goes; None where there are as many always.
     """
 
     instances: Sequence[Instance]
@@ -103,6 +136,7 @@ class Deployment:
     generator: Generator = "vllm"
     pick: str = ""
     asked: Speculation | None = None
+    scaling: Scaling | None = None
 
     @property
     def engine(self) -> Engine:

@@ -1,0 +1,101 @@
+"""The command that holds API offers against rented and owned machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError, NothingFitsError, of_option
+
+from . import market, options, prices, proposals, show
+from .help import Command, example
+from .parameters import Name
+from .price import api_prices as typed_prices
+
+if TYPE_CHECKING:
+    from inference_econ.answers.candidates import Candidate
+
+#: Chips that are compared where none is named.
+_USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
+
+
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ buy llama_3_70b", "inference-econ buy deepseek_v3 h200_sxm b200 --isl 4000"),
+)
+@click.argument("model", type=Name("models"))
+@click.argument("chips", nargs=-1, type=Name("hardware"), metavar="[HARDWARE]...")
+@options.manner
+@options.lengths
+@options.burstiness
+@options.promises
+@options.options("percentile")
+@click.option(
+    "--pay",
+    multiple=True,
+    type=click.Choice(["on_demand", "reserved", "owned", "spot"]),
+    help="How machines may be paid for (repeat) [on demand, reserved and owned].",
+)
+@click.option(
+    "--api-prices",
+    help="One offer instead of all recorded ones: USD per million tokens, input=0.6,output=0.6, or a provider.",
+)
+@options.option("any_speed")
+@options.rent
+@options.scheduler
+@options.layout
+@proposals.proposer
+@options.picture("Write a picture of dollars a month over traffic: .svg, .png, .pdf or .html.")
+@options.yes
+@options.output
+def buy(
+    chips: tuple[str, ...], api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any
+) -> None:
+    """Buy tokens, rent machines or own them: dollars a month over traffic, and where they cross.
+
+    API offers of the last recorded day beside fleets of every chip, as large as the traffic needs within the SLOs; of
+    the usual chips where none is named. Without promises fleets are as fast as offers of the model usually are.
+    """
+    from inference_econ.answers.buy import MONTHLY, buy
+
+    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
+    named = tuple(dict.fromkeys(chips)) or _USUAL
+    choices["price"] = prices.of_chips(choices["price"], named)
+    with show.progress_bar(quiet=output.quiet):
+        offers: list[Candidate] = []
+        failures: list[InputError | NothingFitsError] = []
+        for chip in named:
+            try:
+                offers += market.candidates({**choices, "hardware": chip, "together": True}, requests, chip)
+            except (InputError, NothingFitsError) as error:
+                # Of chips that nobody named, those that cannot serve are left out.
+                if chips:
+                    raise
+                failures.append(error)
+        if not offers:
+            raise failures[0]
+        answered = buy(
+            offers,
+            _offers(api_prices, choices["model"]),
+            targets,
+            ways=choices["pay"] or MONTHLY,
+            arrival_scv=choices["arrival_scv"],
+        )
+    show.answer(answered, output)
+
+
+def _offers(text: str | None, model: str) -> dict[str, dict[str, float]]:
+    """What providers charge by kind of token, by their names: all that are recorded, or one."""
+    from inference_econ.answers import buyer
+    from inference_econ.answers.buy import charged
+    from inference_econ.inputs import catalog
+
+    spec = catalog.model(model)
+    if text is None:
+        return charged(buyer.offers_of(spec))
+    if "=" in text:
+        return {"given": dict(typed_prices(text) or {})}
+    with of_option("api_prices"):
+        offer = buyer.offer_by(spec, text)
+    return {f"{text}, {offer.date}": buyer.prices_of(offer)}

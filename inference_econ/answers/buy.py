@@ -1,0 +1,236 @@
+"""Tokens of an API, rented machines or machines of one's own: dollars a month over traffic, and where they cross."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inference_econ.answers.buyer import UsualSpeed, priced_as_usual, prices_of
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.likely import Likely, chance_below, of_throughput
+from inference_econ.answers.lots import Lot, Way, lots
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import RecordedRows, targets_record
+from inference_econ.answers.subjects import under_load
+from inference_econ.answers.together import natural_rate
+from inference_econ.errors import InputError
+from inference_econ.inputs import Offer, Requests
+from inference_econ.serving import Services
+
+#: Hours of a month, a twelfth of a year [h].
+MONTH_HOURS = 730.0
+#: Ways to have machines for a month; spot ones are nobody's to plan a month with.
+MONTHLY: tuple[Way, ...] = ("on_demand", "reserved", "owned")
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where a fleet becomes cheaper than an offer.
+
+    Attributes
+    ----------
+    lot : Lot
+        What the fleet is made of, in whole lots.
+    offer : str
+        Whose tokens it is compared with.
+    dollars_per_request : float
+        Of the offer [USD].
+    """
+
+    lot: Lot
+    offer: str
+    dollars_per_request: float
+
+    @property
+    def dollars_per_request_when_full(self) -> float:
+        """Of a fleet whose lots serve as much as they can within the promises [USD]."""
+        return self.lot.dollars_per_hour / 3600.0 / self.lot.requests_per_second
+
+    @property
+    def first(self) -> float | None:
+        """Traffic from which a single lot is cheaper; None if not even a full one is [1/s]."""
+        rate = self.lot.dollars_per_hour / 3600.0 / self.dollars_per_request
+        return rate if rate <= self.lot.requests_per_second else None
+
+    @property
+    def always(self) -> float | None:
+        """Traffic from which the fleet is cheaper however much more comes; None if there is none [1/s].
+
+        Behind n full lots a further one begins empty: it is no loss where (n + 1) s <= n, with s the cost of a full lot
+        over that of the offer. With fewer lots the fleet is dearer again behind each.
+        """
+        share = self.dollars_per_request_when_full / self.dollars_per_request
+        if self.first is None or share >= 1.0:
+            return None
+        return max(math.ceil(share / (1.0 - share) - 1e-9), 1) * self.first
+
+    @property
+    def probability(self) -> float | None:
+        """That a measured fleet, when full, is cheaper than the offer; None where nobody knows errors [1]."""
+        (instances,) = under_load([(self.lot.service, self.lot.load)])
+        offer = Likely(self.dollars_per_request, self.dollars_per_request, self.dollars_per_request, instances)
+        return chance_below(of_throughput(self.dollars_per_request_when_full, instances), offer)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Purchase(RecordedRows):
+    """Ways to have the answers of a model for a month.
+
+    Attributes
+    ----------
+    lots : tuple of Lot
+        What fleets can be made of.
+    offers : mapping of str to float
+        Dollars per request of API offers by name, ascending [USD].
+    crossovers : tuple of Crossover
+        Of each lot with the cheapest offer, and with the one in the middle.
+    requests : Requests
+        What users send.
+    targets : Targets
+        What fleets promise.
+    usual : UsualSpeed or None
+        Whose speed that is, where nobody promised one.
+    left_out : tuple of str
+        Chips that keep no promises, with the reasons.
+    """
+
+    page = "report.buy:BuyPage"
+
+    lots: tuple[Lot, ...]
+    offers: Mapping[str, float]
+    crossovers: tuple[Crossover, ...]
+    requests: Requests
+    targets: Targets
+    usual: UsualSpeed | None
+    left_out: tuple[str, ...] = ()
+
+    def fleet_dollars_per_month(self, lot: Lot, requests_per_second: float) -> float:
+        """The bill of as many lots as some traffic needs within the promises [USD/month]."""
+        count = max(math.ceil(requests_per_second / lot.requests_per_second - 1e-9), 1)
+        return count * lot.dollars_per_hour * MONTH_HOURS
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {
+            "targets": targets_record(self.targets),
+            "offers": [
+                {"offer": name, "dollars_per_request": dollars, **self._in_tokens(dollars)}
+                for name, dollars in self.offers.items()
+            ],
+            "lots": [lot.record(self.targets) for lot in self.lots],
+            "crossovers": self.records(),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per crossover."""
+        return [
+            {
+                "hardware": crossover.lot.chip,
+                "paid": crossover.lot.way,
+                "accelerators": crossover.lot.accelerators,
+                "dollars_per_month": crossover.lot.dollars_per_hour * MONTH_HOURS,
+                "dollars_per_million_when_full": self._in_tokens(crossover.dollars_per_request_when_full)[
+                    "dollars_per_million_tokens"
+                ],
+                "offer": crossover.offer,
+                **self._in_tokens(crossover.dollars_per_request),
+                "cheaper_from": crossover.first,
+                "always_cheaper_from": crossover.always,
+                "probability": crossover.probability,
+            }
+            for crossover in self.crossovers
+        ]
+
+    def _in_tokens(self, dollars_per_request: float) -> dict[str, float]:
+        """Dollars over all tokens of a request."""
+        tokens = self.requests.isl.mean + self.requests.osl.mean
+        return {"dollars_per_million_tokens": 1e6 * dollars_per_request / tokens}
+
+
+def buy(
+    offers: Sequence[Candidate | Services],
+    api: Mapping[str, Mapping[str, float]],
+    targets: Targets | None = None,
+    *,
+    ways: Collection[Way] = MONTHLY,
+    arrival_scv: float = 1.0,
+) -> Purchase:
+    """Hold API offers, rented and owned fleets against each other, month by month.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`); instances that
+        read prompts and decode alone.
+    api : mapping
+        What providers charge by kind of token, by their names [USD per 1e6 tokens]
+        (:func:`inference_econ.answers.buyer.prices_of`).
+    targets : Targets, optional
+        What fleets promise; by default the speed that buyers of the model usually get.
+    ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
+        How machines may be paid for, at all hours of the month.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+
+    Returns
+    -------
+    Purchase
+        With the crossovers of every fleet with the cheapest offer, and with the one in the middle.
+
+    Raises
+    ------
+    InputError
+        If there is no offer, or one is free.
+    NothingFitsError
+        If nothing keeps the promises.
+    """
+    if not api:
+        raise InputError(
+            "no offer is recorded of the model; give --api-prices input=0.6,output=0.6, or take a snapshot: "
+            "inference-econ offers --refresh FILE",
+            option="api_prices",
+        )
+    services = [offer.services if isinstance(offer, Candidate) else offer for offer in offers]
+    left_out: list[str] = []
+
+    def found(promised: Targets) -> tuple[Lot, ...]:
+        left_out.clear()
+        rate = natural_rate(services, promised)
+        return lots(offers, rate, promised, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
+
+    usual = None
+    if targets is None:
+        offered, usual = priced_as_usual(services[0].setup.model, found)
+        targets = usual.targets
+    else:
+        offered = found(targets)
+    requests = services[0].requests
+    counts = {"input": requests.new_tokens, "cached_input": requests.cached, "output": requests.osl.mean}
+    dollars = {
+        name: sum(counts[kind] * charged.get(kind, charged.get("input", 0.0)) / 1e6 for kind in counts)
+        for name, charged in api.items()
+    }
+    ranked = dict(sorted(dollars.items(), key=lambda entry: entry[1]))
+    free = next((name for name, price in ranked.items() if price <= 0.0), None)
+    if free is not None:
+        raise InputError(f"{free} charges nothing: nothing is cheaper at any traffic", option="api_prices")
+    names = list(ranked)
+    compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
+    crossovers = tuple(Crossover(lot, name, ranked[name]) for name in compared for lot in offered)
+    return Purchase(offered, ranked, crossovers, requests, targets, usual, tuple(left_out))
+
+
+def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
+    """What each provider charges by kind of token on the last day that is recorded, of several offers the cheapest.
+
+    Prices that hold off-peak only are left out.
+    """
+    day = max((offer.date for offer in offers), default="")
+    prices: dict[str, dict[str, float]] = {}
+    for offer in sorted(offers, key=lambda each: each.dollars_per_million_output_tokens):
+        if offer.date == day and offer.hours != "off-peak":
+            prices.setdefault(f"{offer.provider}, {day}", prices_of(offer))
+    return prices

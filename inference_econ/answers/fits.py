@@ -1,0 +1,159 @@
+"""Whether a model fits a chip: how many of them, how many requests at a time, and the longest one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from inference_econ.answers.offer import offer
+from inference_econ.answers.record import RecordedRows, facts
+from inference_econ.answers.service_record import layout_of
+from inference_econ.engine import Setup, Space, attention_groups, memory, needed_memory, node
+from inference_econ.errors import NothingFitsError
+from inference_econ.inputs import HourPrice, Requests
+from inference_econ.serving import Service
+
+#: Longest request that is looked for where a model has no end of its own [tokens].
+_LONGEST = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """An instance that holds a model.
+
+    Attributes
+    ----------
+    service : Service
+        The layout of its size that has room for most requests.
+    largest_context : int
+        Prompt and answer of the longest request that it can hold, alone [tokens].
+    cached_tokens : int
+        Tokens that its cache has room for in all, of requests of the mean context [tokens].
+    """
+
+    service: Service
+    largest_context: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fits(RecordedRows):
+    """Instances that hold a model, the smallest first.
+
+    Attributes
+    ----------
+    instances : tuple of Fit
+        One per size.
+    requests : Requests
+        What users send.
+    """
+
+    page = "report.fits:FitsPage"
+
+    instances: tuple[Fit, ...]
+    requests: Requests
+
+    @property
+    def setup(self) -> Setup:
+        """What, on what, how."""
+        return self.instances[0].service.setup
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        named = ("model", "hardware", "assumptions", "weights", "kv", "isl", "osl", "cached", "shared_prefix")
+        return {
+            **facts(self.setup, *named, requests=self.requests),
+            "most_context": self.setup.model.max_context,
+            "instances": self.records(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per size of instance."""
+        return [
+            {
+                "accelerators": fit.service.accelerators,
+                "layout": layout_of(fit.service),
+                "slots": fit.service.slots,
+                "largest_context": fit.largest_context,
+                "cached_tokens": fit.cached_tokens,
+                "weight_bytes": float(np.ravel(fit.service.setup.memory(fit.service.plans).weight_bytes)[0]),
+            }
+            for fit in self.instances
+        ]
+
+
+def fits(setup: Setup, requests: Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
+    """Whether a model fits a chip, by size of instance: a view of the one check of capacity.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how; its price does not count, and need not be known.
+    requests : Requests
+        Lengths of requests.
+    space : Space, optional
+        Which instances are tried; those of one machine by default.
+    concurrency : int
+        Requests that must fit at a time [1].
+
+    Returns
+    -------
+    Fits
+        The sizes that hold the longest of the requests, and so many at a time.
+
+    Raises
+    ------
+    NothingFitsError
+        If no size does, with what is missing.
+
+    Examples
+    --------
+    >>> found = fits(Setup.of("llama_3_8b", "h100_sxm"), Requests(isl=1000, osl=200))
+    >>> [fit.service.accelerators for fit in found.instances], found.instances[0].largest_context
+    ([1, 2, 4, 8], 131072)
+    """
+    tried = Space() if space is None else space
+    if tried.max_accelerators is None and not tried.pins.given():
+        tried = replace(tried, max_accelerators=node(setup.hardware))
+    free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0))
+    layouts = offer(free, requests, tried)
+    held: dict[int, Fit] = {}
+    for index in range(len(layouts)):
+        service = layouts.service(index)
+        best = held.get(service.accelerators)
+        if best is None or service.slots > best.service.slots:
+            held[service.accelerators] = _fit(service)
+    longest = requests.isl.longest + requests.osl.longest
+    kept = [fit for fit in held.values() if fit.largest_context >= longest and fit.service.slots >= concurrency]
+    if not kept:
+        best = max(held.values(), key=lambda fit: (fit.largest_context >= longest, fit.service.slots))
+        chips = f"{best.service.accelerators} x {setup.hardware.name}"
+        if best.largest_context < longest:
+            raise NothingFitsError(
+                f"a request of {longest:,.0f} tokens does not fit: {chips} hold {best.largest_context:,} at most"
+            )
+        raise NothingFitsError(
+            f"{concurrency} requests at a time do not fit: {chips} hold {best.service.slots:,.0f} of "
+            f"{requests.mean_context:,.0f} tokens on average"
+        )
+    return Fits(tuple(sorted(kept, key=lambda fit: fit.service.accelerators)), requests)
+
+
+def _fit(service: Service) -> Fit:
+    setup, plans = service.setup, service.plans
+    alone = replace(plans, batch=np.array(attention_groups(plans, setup.assumptions.layout), dtype=float, ndmin=1))
+
+    def lacks(tokens: int) -> bool:
+        at = replace(setup, context=float(tokens), spread=0.0, shared_prefix=0.0)
+        return not bool(np.all(needed_memory(at, alone, None).fits))
+
+    most = setup.model.max_context or _LONGEST
+    largest = bisect_left(range(1, int(most) + 1), True, key=lacks)
+    whole = replace(setup, spread=0.0, shared_prefix=0.0)
+    needed = needed_memory(whole, alone, None)
+    cached = memory.cached_tokens(needed, alone, whole.context, setup.assumptions)
+    return Fit(service, largest, int(np.ravel(cached)[0]))

@@ -1,0 +1,120 @@
+"""API offers, rented and owned fleets as a table, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inference_econ.answers.buy import MONTH_HOURS, Purchase
+from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Setup
+from inference_econ.report import caveats, charts
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import view
+from inference_econ.report.fleet import lot_prices
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.service import service_title
+from inference_econ.report.startable import cannot_start
+from inference_econ.report.table import Table, amount, assumptions_label
+from inference_econ.serving import Service
+
+#: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
+_STEPS, _BEYOND = 12, 5.0
+
+
+class BuyPage(RowsPage[Purchase]):
+    """Ways to have answers for a month, ready to be shown."""
+
+    #: Offers are in no proportion to the price of a chip.
+    proportional = False
+
+    def tables(self) -> Sequence[Table]:
+        """One row per fleet and offer."""
+        answer = self.answer
+        columns = (
+            "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
+            "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
+        )  # fmt: skip
+        subjects = under_load((lot.service, lot.load) for lot in answer.lots)
+        speed = (
+            [] if answer.usual is None else [f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user."]
+        )
+        return (
+            view(
+                service_title("Buy tokens, rent or own", self._services(), promises=answer.targets),
+                answer.records(),
+                columns,
+                kind="crossover",
+                least=("dollars_per_month", "accelerators"),
+                notes=(
+                    f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
+                    f"month: of the first {MONTH_HOURS:g} hours of the smallest fleet, idle or not.",
+                    *speed,
+                    *(f"Left out: {reason}" for reason in answer.left_out),
+                    *cannot_start(self.setups()),
+                    *caveats.warnings(subjects),
+                ),
+                why=(
+                    "Cheaper from: traffic from which one lot of machines is cheaper; always: however much more comes, "
+                    "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
+                    *lot_prices(answer.lots),
+                    f"Assumptions: {assumptions_label(self.setups())}.",
+                    *caveats.remarks(subjects, SEEN),
+                ),
+            ),
+        )  # fmt: skip
+
+    def _services(self) -> list[Service]:
+        return list({lot.chip: lot.service for lot in self.answer.lots}.values())
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Dollars a month over traffic: the cheapest, the middle and the dearest offer, and fleets by way to pay."""
+        answer = self.answer
+        known = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
+        known += [lot.requests_per_second for lot in answer.lots]
+        low, high = min(known) / _BEYOND, max(known) * _BEYOND
+        names = list(answer.offers)
+        shown = dict.fromkeys((names[0], names[(len(names) - 1) // 2], names[-1]))
+        seconds = 3600.0 * MONTH_HOURS
+        series = [
+            Series(f"API: {name}", [low, high], [rate * seconds * answer.offers[name] for rate in (low, high)])
+            for name in shown
+        ]
+        # Six lines can be told apart: of each way to pay the chip whose full fleet costs the least per request.
+        best = {
+            lot.way: lot
+            for lot in sorted(answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second, reverse=True)
+        }
+        for lot in best.values():
+            ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
+            further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
+            # Just behind each end a further lot begins.
+            rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
+            bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
+            series.append(Series(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
+        title = f"{self.question()}\n{self.tables()[0].title}"
+        return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
+
+    def question(self) -> str:
+        """From which traffic on machines pay."""
+        return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
+
+    def conclusion(self) -> Pieces:
+        """The fleet that pays first."""
+        cheapest = next(iter(self.answer.offers))
+        rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
+        if not rows:
+            return (f"Never, within these prices: {cheapest} charges less than every fleet costs when it is full.",)
+        best = min(rows, key=lambda row: row.first or 0.0)
+        assert best.first is not None
+        chance = "" if best.probability is None else f", with a probability of {100 * best.probability:.0f} %"
+        return (
+            f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
+            f"from {amount(best.first)} requests/s on{chance}.",
+        )
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of all chips."""
+        return [service.setup for service in self._services()]

@@ -1,0 +1,44 @@
+"""Whether a model fits a chip, as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inference_econ.answers.fits import Fits
+from inference_econ.engine import Setup
+from inference_econ.report.fields import view
+from inference_econ.report.heading import heading, lengths_label, subject_label
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.table import Table, assumptions_label, chips_label, layout_label
+
+
+class FitsPage(RowsPage[Fits]):
+    """Sizes of instances that hold a model, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per size."""
+        answer, most = self.answer, self.answer.setup.model.max_context
+        notes = ["Slots: requests at a time, on average as long as these; longest request: alone."]
+        if most is not None and any(fit.largest_context >= most for fit in answer.instances):
+            notes.append(f"The model was made for {most:,} tokens at most; memory may hold more.")
+        columns = ("accelerators", "layout", "slots", "largest_context", "cached_tokens", "weight_bytes")
+        title = heading("What fits", [answer.setup], [lengths_label(answer.requests)])
+        why = (f"Assumptions: {assumptions_label([answer.setup])}.",)
+        return (view(title, answer.records(), columns, kind="fit", notes=notes, why=why),)
+
+    def question(self) -> str:
+        """Whether it fits."""
+        return f"Does {subject_label(self.answer.setup)} fit?"
+
+    def conclusion(self) -> Pieces:
+        """The smallest instance that holds it."""
+        first = self.answer.instances[0]
+        where = f"{chips_label(first.service.accelerators)} ({layout_label(self.answer.records()[0]['layout'])})"
+        return (
+            f"On {where}: {first.service.slots:,.0f} requests at a time, the longest of "
+            f"{first.largest_context:,} tokens.",
+        )
+
+    def setups(self) -> Sequence[Setup]:
+        """The only one."""
+        return [self.answer.setup]

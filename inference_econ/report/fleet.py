@@ -1,0 +1,183 @@
+"""A day of a fleet as tables, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from inference_econ.answers.fleet import DayOfFleet
+from inference_econ.answers.lots import Lot
+from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Instances, Setup
+from inference_econ.report import caveats, charts
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import view
+from inference_econ.report.heading import promises_label
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.service import service_title
+from inference_econ.report.startable import cannot_start
+from inference_econ.report.table import Table, amount, assumptions_label
+
+#: What an autoscaler looks at, in words.
+_LOOKS = {
+    "in_flight": "requests in flight",
+    "rate": "requests per second",
+    "utilization": "how busy replicas are",
+}
+
+
+class FleetPage(RowsPage[DayOfFleet]):
+    """A day of a fleet, ready to be shown."""
+
+    #: Prices of several kinds have no one price of a chip.
+    proportional = False
+
+    def tables(self) -> Sequence[Table]:
+        """The mixture, what each way to run it costs, and the hours."""
+        answer = self.answer
+        records = answer.lot_records()
+        counts = [_range(record["lots_by_hour"]) for record in records]
+        mixture = view(
+            self._title(),
+            records,
+            (
+                *("hardware", "layout", "paid"), ("lots", counts),
+                *("accelerators", "request_rate", "dollars_per_hour"),
+            ),
+            kind="fleet_lot",
+            notes=(
+                f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: in "
+                "the emptiest and in the busiest hour.",
+                *(f"Left out: {reason}" for reason in answer.left_out),
+                *cannot_start(self.setups()),
+                *caveats.warnings(self._subjects()),
+            ),
+            why=(
+                *lot_prices(answer.lots),
+                f"Assumptions: {assumptions_label(self.setups())}.",
+                *caveats.remarks(self._subjects(), SEEN),
+            ),
+        )  # fmt: skip
+        runs = view(
+            "The day as it is run",
+            answer.run_records(),
+            (
+                *("run", "gpu_hours", "most_accelerators", "dollars_per_day", "dollars_per_million_output_tokens"),
+                "kept_share",
+            ),
+            kind="fleet_run",
+            notes=(self._saved(), self._scaled()),
+            why=(self._elasticity(),),
+        )
+        columns = (
+            "hour", "request_rate", "planned_gpus", "planned_dollars", "autoscaled_gpus", "autoscaled_dollars",
+            "autoscaled_kept_share",
+        )  # fmt: skip
+        least = ("planned_dollars", "autoscaled_dollars")
+        return mixture, runs, view("The day by hour", answer.records(), columns, least=least)
+
+    def _title(self) -> str:
+        services = [lot.service for lot in self.answer.lots]
+        first = {service.setup.hardware.name: service for service in services}
+        return service_title("The cheapest fleet of a day", list(first.values()), promises=self.answer.targets)
+
+    def _subjects(self) -> tuple[Instances, ...]:
+        return under_load((lot.service, lot.load) for lot in self.answer.lots)
+
+    def _saved(self) -> str:
+        """What knowing the day saves, and a fleet that never changes costs more, in words."""
+        days = {run: float(day.dollars.sum()) for run, day in self.answer.runs.items()}
+        share = 100.0 * self.answer.saved_by_knowing
+        worth = (
+            f"would save {share:.1f} %"
+            if share >= 0
+            else f"would cost {-share:.1f} % more, and meet the SLO more often"
+        )
+        constant = 100.0 * (days["constant"] / days["autoscaled"] - 1.0)
+        return (
+            f"To know the day before {worth}; a fleet for the busiest hour at all hours costs {abs(constant):.0f} % "
+            f"{'more' if constant >= 0 else 'less'} than the autoscaled one."
+        )
+
+    def _scaled(self) -> str:
+        answer = self.answer
+        return (
+            f"Autoscaled: {_LOOKS[answer.policy]} held at {100 * answer.target:.3g} % of what a replica serves within "
+            "the SLOs, beside the reserved lots of the plan; SLO met: requests that come while there is room for them."
+        )
+
+    def _elasticity(self) -> str:
+        terms = self.answer.elasticity
+        return (
+            f"A replica starts in {terms.startup_seconds:g} s; the autoscaler looks every {terms.polling_seconds:g} s, "
+            f"tolerates {100 * terms.tolerance:g} %, removes what it has not wanted for "
+            f"{terms.scale_down_seconds:g} s, and orders at most {terms.most_of_peak:g} times what the busiest hour "
+            f"needs. A spot lot is interrupted {terms.interruptions_per_hour:g} times an hour; at most "
+            f"{100 * terms.spot_share:g} % of the capacity is spot."
+        )
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """GPUs, traffic with what can be served, and promises over the day."""
+        answer, hours = self.answer, len(self.answer.rates)
+        capacity = [lot.requests_per_second for lot in answer.lots]
+        gpus = [_steps(run, answer.runs[run].gpu_hours) for run in _RUNS]
+        served = [_steps(run, capacity @ answer.runs[run].serving) for run in _RUNS]
+        kept = [_steps(run, 100.0 * answer.runs[run].kept) for run in _RUNS]
+        traffic = Series("traffic", [hour + 0.5 for hour in range(hours)], list(answer.rates), points=True)
+        plots = (
+            Plot("What is rented", "hour", "GPUs", tuple(gpus), logarithmic="", from_zero=True),
+            Plot(
+                "What is served within the SLOs",
+                "hour",
+                "requests/s",
+                (*served, traffic),
+                logarithmic="",
+                from_zero=True,
+            ),
+            Plot("SLO met", "hour", "% of requests", tuple(kept), logarithmic="", from_zero=True),
+        )
+        return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
+
+    def question(self) -> str:
+        """Which fleet carries the day for the least money."""
+        model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
+        return f"Which fleet carries a day of {model}{f' with {promise}' if promise else ''} for the least money?"
+
+    def conclusion(self) -> Pieces:
+        """What the autoscaled fleet costs, and what knowing would save."""
+        day = self.answer.runs["autoscaled"]
+        return (
+            f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
+            f"{100 * day.kept_share:.4g} % of the requests come while it meets the SLOs. {self._saved()}",
+        )
+
+    def setups(self) -> Sequence[Setup]:
+        """Those of all chips."""
+        return list({lot.chip: lot.setup for lot in self.answer.lots}.values())
+
+
+def lot_prices(lots: Iterable[Lot]) -> list[str]:
+    """What an hour of a chip costs in each way to pay for it, and who says so, in words."""
+    return [f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour, {lot.price.terms}." for lot in lots]
+
+
+#: The fleets of a day, as the legend has them.
+_RUNS = ("planned", "autoscaled", "constant")
+
+
+def _steps(label: str, values: Iterable[float]) -> Series:
+    """A line that is level within each hour."""
+    levels = [float(value) for value in values]
+    x = [float(end) for hour in range(len(levels)) for end in (hour, hour + 1)]
+    return Series(label, x, [value for value in levels for _ in range(2)])
+
+
+def _percent(share: float) -> str:
+    """A share with two digits; nothing where rounding of the solver is all there is."""
+    return f"{100 * share:.2g}" if share > 1e-6 else "0"
+
+
+def _range(counts: Sequence[int]) -> str:
+    """The least and the most of some numbers, in words."""
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"

@@ -1,0 +1,67 @@
+"""Whether a model fits a chip: the same capacity as everywhere, found by trying."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.fits import fits
+from inference_econ.errors import NothingFitsError
+
+REQUESTS = ie.Requests(isl=2000, osl=500)
+
+
+def _setup(model: str = "llama_3_70b", chip: str = "h100_sxm") -> ie.Setup:
+    return ie.Setup.of(model, chip)
+
+
+def test_slots_are_those_of_a_service() -> None:
+    found = fits(_setup(), REQUESTS)
+    assert [fit.service.accelerators for fit in found.instances] == [2, 4, 8]
+    offered = ie.offer(_setup(), REQUESTS, ie.Space(max_accelerators=8))
+    for fit in found.instances:
+        assert fit.service.slots == max(
+            offered.service(index).slots
+            for index in range(len(offered))
+            if offered.service(index).accelerators == fit.service.accelerators
+        )
+
+
+def test_the_longest_request_fits_and_a_longer_one_does_not() -> None:
+    (pair, *_) = fits(_setup(), REQUESTS).instances
+    longest = pair.largest_context
+    pinned = ie.Space(ie.Pins(tp=2))
+    assert 30_000 < longest < 40_000
+    # By themselves, requests of that length are all answer and no spread.
+    at = fits(_setup(), ie.Requests(isl=longest - 1, osl=1), pinned)
+    assert at.instances[0].service.slots == 1
+    with pytest.raises(NothingFitsError):
+        fits(_setup(), ie.Requests(isl=longest + 200, osl=1), pinned)
+
+
+def test_cached_tokens_are_slots_times_their_length() -> None:
+    for fit in fits(_setup("llama_3_8b"), REQUESTS).instances:
+        assert fit.cached_tokens / REQUESTS.mean_context == pytest.approx(fit.service.slots, rel=0.03)
+
+
+def test_a_chip_without_a_price_is_asked_all_the_same() -> None:
+    setup = replace(_setup("llama_3_8b"), price=None)
+    assert fits(setup, REQUESTS).instances[0].service.accelerators == 1
+
+
+@pytest.mark.parametrize(
+    ("requests", "concurrency", "message"),
+    [
+        (
+            ie.Requests(isl=2000, osl=500),
+            10_000,
+            r"10000 requests at a time do not fit: 8 x NVIDIA H100 .* hold \d+ of",
+        ),
+        (ie.Requests(isl=131_000, osl=500), 1, r"a request of 131,500 tokens does not fit: .* hold 131,072 at most"),
+    ],
+)
+def test_what_does_not_fit_is_said(requests: ie.Requests, concurrency: int, message: str) -> None:
+    with pytest.raises(NothingFitsError, match=message):
+        fits(_setup(), requests, concurrency=concurrency)

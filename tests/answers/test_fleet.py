@@ -1,0 +1,161 @@
+"""A day of a fleet: the plan against all plans, the play against what must be conserved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.fleet import fleet
+from inference_econ.answers.fleet_plan import plan
+from inference_econ.answers.fleet_play import Fleet, autoscaler, play
+from inference_econ.answers.lots import Lot, lots, prices_by_way
+from inference_econ.answers.most_traffic import most_traffic
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import catalog
+from inference_econ.serving import Services
+
+TARGETS = ie.Targets(0.5, 0.03)
+REQUESTS = ie.Requests(isl=1000, osl=200)
+CALM = catalog.elasticity().replace(interruptions_per_hour=0.0)
+DAY = (10.0, 5.0, 30.0, 60.0, 40.0, 20.0)
+
+
+@pytest.fixture(scope="module")
+def layouts() -> Services:
+    return ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), REQUESTS, ie.Space(ie.Pins(tp=1)))
+
+
+@pytest.fixture(scope="module")
+def offered(layouts: Services) -> tuple[Lot, ...]:
+    return lots([layouts], 60.0, TARGETS)
+
+
+def test_a_replica_carries_what_the_other_questions_say_of_it(layouts: Services, offered: Sequence[Lot]) -> None:
+    assert [lot.way for lot in offered] == ["reserved", "on_demand", "spot"]
+    one = most_traffic([layouts], ie.Means(1), TARGETS)[0]
+    assert offered[0].requests_per_second == pytest.approx(one.load.requests_per_second)
+    four = ie.recommend([layouts], 4 * 0.999 * one.load.requests_per_second, TARGETS)[0]
+    assert four.replicas == 4
+    assert offered[0].in_flight(np.array([0.0, 1.0]))[1] == pytest.approx(one.load.in_flight, rel=0.01)
+
+
+def test_prices_are_those_of_the_file_and_the_price_of_a_setup_is_of_its_kind() -> None:
+    def kinds(price: float | str | None) -> dict[str, float]:
+        setup = ie.Setup.of("llama_3_8b", "h100_sxm", price=price)
+        return {way: each.dollars for way, each in prices_by_way(setup).items()}
+
+    listed = kinds(None)
+    assert listed["spot"] < listed["on_demand"]
+    assert kinds(7.0)["on_demand"] == 7.0 and kinds(7.0)["spot"] == listed["spot"]
+    # Owned chips are paid for at all hours; the price of an hour in use bears those that are not.
+    in_use = ie.Setup.of("llama_3_8b", "h100_sxm", price="owned").hour_price.dollars
+    assert 0.8 * in_use < kinds("owned")["owned"] < in_use
+
+
+def test_no_other_numbers_of_lots_cost_less(offered: Sequence[Lot]) -> None:
+    needed, some = [20.0, 45.0, 30.0], [lot for lot in offered if lot.way != "spot"]
+    found = plan(some, needed, CALM, stock={})
+    reserved, hourly = some
+    start = CALM.startup_seconds / 3600.0
+    best = np.inf
+    for always, *counts in itertools.product(range(6), repeat=4):
+        serves = [
+            (always + count) * reserved.requests_per_second >= rate for count, rate in zip(counts, needed, strict=True)
+        ]
+        starts = sum(max(count - before, 0) for count, before in zip(counts, [counts[-1], *counts[:-1]], strict=True))
+        if all(serves):
+            dollars = 3 * always * reserved.dollars_per_hour + (sum(counts) + start * starts) * hourly.dollars_per_hour
+            best = min(best, dollars)
+    assert found.dollars == pytest.approx(best, rel=6e-3)
+    assert found.bound <= best * (1.0 + 1e-9) and found.gap <= 6e-3
+
+
+def test_stock_replicas_and_spot_are_bounds(offered: Sequence[Lot]) -> None:
+    counts = plan(offered, [40.0] * 4, CALM, stock={}, min_replicas=9).counts
+    assert (counts.sum(axis=0) >= 9).all()
+    served = counts * np.array([[lot.requests_per_second] for lot in offered])
+    assert (served[2] <= CALM.spot_share * served.sum(axis=0) + 1e-9).all()
+    chip = offered[0].chip
+    assert (plan(offered, [40.0] * 4, CALM, stock={chip: 6}).counts.sum(axis=0) <= 6).all()
+    with pytest.raises(NothingFitsError, match=r"the stock of 2 NVIDIA H100 .* serves about .* and 90 come in"):
+        plan(offered, [90.0] * 4, CALM, stock={chip: 2})
+    with pytest.raises(NothingFitsError, match=r"has room for 8 replicas, fewer than --min-replicas 9"):
+        plan(offered, [40.0] * 4, CALM, stock={chip: 8}, min_replicas=9)
+    with pytest.raises(NothingFitsError, match=r"only spot machines are allowed, and at most 50 % .*--spot-share 1"):
+        plan([lot for lot in offered if lot.way == "spot"], [40.0] * 4, CALM, stock={})
+
+
+def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) -> None:
+    answer = fleet([layouts], DAY, TARGETS, elasticity=CALM, target=0.8)
+    known = answer.runs["planned"]
+    assert known.dollars.sum() == pytest.approx(answer.plan.dollars)
+    assert known.kept_share == 1.0 and answer.runs["constant"].kept_share == 1.0
+    assert answer.plan.dollars < answer.runs["constant"].dollars.sum()
+    # Hour by hour, and in every form, the same is said.
+    record = answer.record()
+    assert sum(hour["planned_dollars"] for hour in record["hours"]) == pytest.approx(
+        record["runs"][2]["dollars_per_day"]
+    )
+    assert answer.saved_by_knowing == pytest.approx(
+        1 - record["runs"][2]["dollars_per_day"] / record["runs"][1]["dollars_per_day"]
+    )
+
+
+def _played(offered: Sequence[Lot], rate: float, target: float = 0.8, **terms: float) -> float:
+    elasticity = CALM.replace(**terms)
+    some = Fleet([lot for lot in offered if lot.way == "on_demand"], [0], {}, elasticity, 1)
+
+    def rising(seconds: np.ndarray) -> np.ndarray:
+        return rate * (1.0 + seconds / 3600.0)
+
+    day = play(rising, 2, some, autoscaler("rate", target, some), some.wanted(rate / target), target=target)
+    return day.kept_share
+
+
+def test_late_replicas_break_promises_and_room_keeps_them(offered: Sequence[Lot]) -> None:
+    assert _played(offered, 30.0, startup_seconds=30.0) == 1.0
+    slow = _played(offered, 30.0, target=0.95, startup_seconds=1800.0)
+    assert slow < 0.99
+    assert _played(offered, 30.0, target=0.5, startup_seconds=1800.0) > slow
+
+
+def test_at_a_level_load_every_policy_holds_its_target(offered: Sequence[Lot]) -> None:
+    hourly = [lot for lot in offered if lot.way == "on_demand"]
+    rate = 10 * 0.8 * hourly[0].requests_per_second
+    some = Fleet(hourly, [0], {}, CALM, 1)
+    for policy in ("in_flight", "rate", "utilization"):
+        day = play(
+            lambda seconds: np.full(seconds.size, rate), 2, some, autoscaler(policy, 0.8, some), [10], target=0.8
+        )
+        assert day.serving == pytest.approx(np.full((1, 2), 10.0)), policy
+        assert day.gpu_hours == pytest.approx(np.full(2, 10.0))
+
+
+def test_spot_machines_that_are_taken_away_are_paid_while_others_start(offered: Sequence[Lot]) -> None:
+    spot = [replace(lot) for lot in offered if lot.way == "spot"]
+    risky = CALM.replace(interruptions_per_hour=1.0, spot_share=1.0)
+    some = Fleet(spot, [0], {}, risky, 1)
+    day = play(lambda seconds: np.full(seconds.size, 100.0), 48, some, lambda _: [20], [20])
+    assert day.gpu_hours.sum() == pytest.approx(20 * 48)
+    up = 1.0 / (1.0 + risky.startup_seconds / 3600.0)
+    assert day.serving.mean() == pytest.approx(20 * up, rel=0.01)
+
+
+def test_what_cannot_be_is_refused(layouts: Services) -> None:
+    for options, message in (
+        ({"rates": [1.0]}, r"a day has from 2 to 168 hours with a rate each, got 1"),
+        ({"rates": [0.0, 0.0]}, r"one above 0"),
+        ({"policy": "moon"}, r"policy: got 'moon'; allowed: in_flight, rate, utilization"),
+        ({"target": 1.5}, r"a share above 0 and at most 1 is needed, got 1.5"),
+        ({"min_replicas": -1}, r"a whole number from 0 on is needed, got -1"),
+        ({"ways": ["lease"]}, r"pay: got lease; allowed: reserved, on_demand, spot, owned"),
+        ({"stock": {"b200": 8}}, r"stock: b200 is not among the hardware: NVIDIA H100 .*add it with --on"),
+        ({"stock": {"h100_sxm": -8}}, r"stock: h100_sxm: a whole number from 0 on is needed, got -8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fleet([layouts], **{"rates": DAY, "targets": TARGETS, **options})  # type: ignore[arg-type]

@@ -1,0 +1,41 @@
+"""The command that holds API offers against machines."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+ASKED = ("buy", "llama_3_8b", "h100_sxm", "--tp", 1)
+
+
+def test_every_way_to_pay_beside_the_recorded_offers(command: Command) -> None:
+    answer = record(command, *ASKED)
+    assert {row["paid"] for row in answer["crossovers"]} == {"reserved", "on_demand", "owned"}
+    assert answer["offers"] == sorted(answer["offers"], key=lambda offer: offer["dollars_per_request"])
+    text = command(*ASKED).out
+    assert "of which the cheapest and the one in the middle are compared" in text
+    assert "Fleets promise a usual speed" in text
+
+
+def test_typed_prices_stand_for_all_offers(command: Command) -> None:
+    answer = record(command, *ASKED, "--api-prices", "input=1,output=3", "--pay", "owned", "--ttft", 500)
+    (row,) = answer["crossovers"]
+    assert (row["offer"], row["paid"]) == ("given", "owned")
+    assert row["cheaper_from"] <= row["always_cheaper_from"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--api-prices", "input=soon"), "'input=soon' is no price of a kind of token"),
+        (("--api-prices", "nobody"), "names no offer of Llama 3.1 8B"),
+        (("--any-speed", "--ttft", 500), "--any-speed promises nothing, which contradicts"),
+    ],
+)
+def test_bad_input(refused: Command, options: tuple[object, ...], message: str) -> None:
+    assert message in refused(*ASKED, *options).err
+
+
+def test_a_model_that_nobody_offers_needs_prices(refused: Command) -> None:
+    assert "no offer is recorded of the model" in refused("buy", "qwen3_0_6b", "h100_sxm", "--tp", 1).err
