@@ -111,8 +111,7 @@ def _recorded(choices: Choices) -> Requests | None:
     name = next((name for name in ("traffic", "trace") if choices.get(name) is not None), None)
     if name is None:
         return None
-    context = click.get_current_context()
-    other = next((each for each in (*_SAID, "traffic", "trace") if each != name and _is_given(context, each)), None)
+    other = next((each for each in (*_SAID, "traffic", "trace") if each != name and is_given(each)), None)
     if other is not None:
         spelled = [OPTIONS[each].spelled for each in (name, other)]
         raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
@@ -133,10 +132,10 @@ def _recorded(choices: Choices) -> Requests | None:
         if profile.requests > len(profile.first):
             remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
         for remark in remarks:
-            show.remark(remark, quiet=bool(context.params.get("quiet")))
+            show.remark(remark, quiet=bool(click.get_current_context().params.get("quiet")))
         return profile.replay
 
 
-def _is_given(context: click.Context, name: str) -> bool:
-    """Whether an option was given, and is not as by default."""
-    return context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+def is_given(name: str) -> bool:
+    """Whether an option of the command that runs was given, and is not as by default."""
+    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import options, proposals, show
+from . import agents, options, proposals, show
 from .help import Command, example
 from .parameters import COUNT, Rates
 
@@ -17,6 +17,7 @@ from .parameters import COUNT, Rates
 @options.subject
 @options.lengths
 @options.trace
+@agents.sessions_of_load
 @options.burstiness
 @options.promises
 @options.rent
@@ -45,6 +46,10 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     """
     from inference_econ.answers.load import load
 
+    ready = agents.work(choices)
+    if ready is not None:
+        agents.load(choices, ready, rates, output)
+        return
     requests = options.requests(choices)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
         rates = (requests.arrivals.rate,)

@@ -25,6 +25,7 @@ from .degrees import largest as largest
 from .degrees import layout as layout
 from .degrees import open_degrees as open_degrees
 from .lengths import context_or_lengths as context_or_lengths
+from .lengths import is_given as is_given
 from .lengths import lengths as lengths
 from .lengths import mean_lengths as mean_lengths
 from .lengths import mean_traffic as mean_traffic
@@ -292,6 +293,11 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)
+
+
+def spelled(name: str) -> str:
+    """How an option of the table is typed."""
+    return OPTIONS[name].spelled
 
 
 def check_sizes(choices: Choices) -> None:

@@ -38,7 +38,7 @@ _HIT_RATE = 0.75
     help="Of --replicas: each turn to the next instance, or to the one that holds the conversation [prefix_aware].",
 )
 @click.option("--request-rate", type=POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached].")
-@click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
+@options.option("tiers", help="dram, ssd or a file (repeat) [all].")
 @options.degrees
 @options.picture()
 @options.yes

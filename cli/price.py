@@ -10,7 +10,7 @@ import click
 
 from inference_econ.errors import InputError, of_option
 
-from . import market, options, proposals, show
+from . import agents, market, options, proposals, show
 from .help import Command, example
 from .parameters import COUNT
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
 @options.subject
 @options.traffic
+@agents.sessions
 @options.rent
 @options.scheduler
 @options.layout
@@ -47,6 +48,14 @@ def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: o
     from inference_econ.answers.price import price
     from inference_econ.inputs import grids
 
+    ready = agents.work(choices)
+    if ready is not None:
+        if choices["replicas"] is not None:
+            raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
+        from inference_econ.answers.agents import price as price_of_agents
+
+        agents.answer(price_of_agents, choices, ready, output)
+        return
     requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     grid = None if carbon is None else grids.grid(carbon)
     layouts = market.candidates(choices, requests)

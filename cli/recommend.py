@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import market, options, prices, proposals, show
+from . import agents, market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import Name
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @options.trace
+@agents.sessions
 @options.means
 @options.rent
 @options.scheduler
@@ -45,6 +46,12 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     from inference_econ.answers.recommend import recommend
 
     options.check_sizes(choices)
+    ready = agents.work(choices)
+    if ready is not None:
+        from inference_econ.answers.agents import recommend as carrying
+
+        agents.answer(carrying, choices, ready, output, choices["hardware"], *further, most=most)
+        return
     requests, targets = options.requests(choices), options.targets(choices)
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)

@@ -69,12 +69,12 @@ from .inputs.catalog import scenario as scenario
 from .inputs.catalog import traffic as traffic
 from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.infer_asks import ObservedOffer as ObservedOffer
+from .inputs.length import Length as Length
 from .inputs.model import ModelSpec as ModelSpec
 from .inputs.recorded_offers import recorded_offers as recorded_offers
 from .inputs.scaling import scaled as scaled
 from .inputs.scenario import Scenario as Scenario
 from .inputs.source import Source as Source
-from .inputs.traffic import Length as Length
 from .inputs.traffic import Requests as Requests
 from .inputs.traffic import Traffic as Traffic
 from .inputs.traffic import TrafficSpec as TrafficSpec

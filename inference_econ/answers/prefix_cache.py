@@ -22,7 +22,7 @@ from inference_econ.engine import Instances, bounds, kv_bytes_per_sequence, layo
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
-from inference_econ.serving import Service, Services, check_rate, loaded
+from inference_econ.serving import Service, Services, Tier, check_rate, loaded
 
 #: What the memory of the accelerators is called among the tiers.
 HBM = "HBM"
@@ -277,6 +277,29 @@ def _cheapest(layouts: Services) -> int:
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
     smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
     return int(smallest[np.argmax(per_chip[smallest])])
+
+
+def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
+    """Return memories behind that of an instance as blocks of caches, which it is played with.
+
+    Raises
+    ------
+    InputError
+        If the link of the chip to its host is unknown.
+    """
+    setup, requests = service.setup, service.requests
+    block = setup.assumptions.capacity.kv_block
+    of_a_prompt = kv_bytes_per_sequence(setup.model, setup.precision, requests.isl.mean, setup.assumptions)
+    size = block * of_a_prompt / requests.isl.mean
+    return tuple(
+        Tier(
+            tier.name,
+            int(service.accelerators * tier.bytes_per_accelerator / size),
+            size / _read_rate(service, tier),
+            tier.access,
+        )
+        for tier in tiers
+    )
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:

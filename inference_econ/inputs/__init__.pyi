@@ -137,6 +137,7 @@ from .layers.grouped_query import GroupedQueryAttention as GroupedQueryAttention
 from .layers.latent import LatentAttention as LatentAttention
 from .layers.mixer import NoAttention as NoAttention
 from .layers.recurrent import RecurrentMixer as RecurrentMixer
+from .length import Length as Length
 from .measured_levels import LEVELS_FORM as LEVELS_FORM
 from .measured_levels import LevelSpreads as LevelSpreads
 from .measured_levels import MeasuredDeployment as MeasuredDeployment
@@ -182,6 +183,8 @@ from .serving_engines import engines_for as engines_for
 from .serving_engines import known_engines as known_engines
 from .serving_engines import lacks as lacks
 from .serving_engines import run_on as run_on
+from .sessions import SessionSpec as SessionSpec
+from .sessions import Step as Step
 from .source import Source as Source
 from .step_asks import StepsAsk as StepsAsk
 from .study_asks import Chain as Chain
@@ -201,7 +204,6 @@ from .sweep_asks import written as written
 from .text_file import read_text as read_text
 from .tier import TierSpec as TierSpec
 from .traffic import Arrivals as Arrivals
-from .traffic import Length as Length
 from .traffic import Lengths as Lengths
 from .traffic import Requests as Requests
 from .traffic import Reuse as Reuse

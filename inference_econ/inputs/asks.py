@@ -13,8 +13,8 @@ from inference_econ.inputs import options, percentiles
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.length import Tokens
 from inference_econ.inputs.prices import checked, in_words
-from inference_econ.inputs.traffic import Tokens
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -361,6 +361,11 @@ def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
     return _load(TrafficSpec, "traffic", name, tuple(changes))
 
 
+def place(kind: Kind, name: Name, location: Location) -> str:
+    """Return ``file:line`` of a value in the file of a name or path, for messages about it."""
+    return _read(kind, str(name)).where(location)
+
+
 @cache
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str

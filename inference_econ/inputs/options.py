@@ -15,7 +15,7 @@ from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 Kind = Literal[
     "assumptions", "confidence", "count", "degree", "draft", "e2e", "engines", "file", "flag", "format", "grid",
     "lengths", "mix", "model", "non_negative", "percentile", "positive", "price", "probabilities", "recomputed",
-    "redundancy", "rent", "scv", "switch", "tpot", "traffic", "ttft", "watts", "what_ifs",
+    "redundancy", "rent", "router", "scv", "switch", "tiers", "tpot", "traffic", "ttft", "watts", "what_ifs",
 ]  # fmt: skip
 
 
@@ -73,6 +73,9 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
             "With --decode-only: demand, total tokens/s that can be sold.",
             typed="max-throughput", counted="decode_steps"),
         Option("arrival_scv", "scv", "Burstiness: 1 if Poisson (default), more if bursty.", default=1),
+        Option("agents", "count", "Agents or users at a time, of a --traffic with sessions, instead of a rate."),
+        Option("router", "router", "Which instance a turn of a session goes to [prefix_aware]."),
+        Option("tiers", "tiers", "Memory behind HBM for prompts: dram, ssd or a file (repeat).", typed="tier"),
         Option("gpus", "count", "The most traffic that so many chips carry, instead of a rate."),
         Option("budget", "positive", "The same for so many USD per hour."),
         Option("power_budget", "watts", "The same within so much power of the facility, for example 1MW."),

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from inference_econ.inputs._base import Count, DollarsPerHour, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.asks import Positive, Probability, ProposerName
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.traffic import Tokens
+from inference_econ.inputs.length import Tokens
 
 #: Something that a probability is in proportion to.
 Weight = Annotated[int | float, Field(ge=0, le=1e9, allow_inf_nan=False)]

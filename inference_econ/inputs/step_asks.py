@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.asks import Series, Settings
-from inference_econ.inputs.traffic import Tokens
+from inference_econ.inputs.length import Tokens
 
 #: What decode steps can be asked over.
 StepAxis = Literal["context", "batch", "shared_prefix"]

@@ -22,7 +22,15 @@ from .simulation.arrivals import Gamma as Gamma
 from .simulation.arrivals import Recorded as Recorded
 from .simulation.arrivals import arrivals_of as arrivals_of
 from .simulation.arrivals import calmest as calmest
+from .simulation.events import HBM as HBM
+from .simulation.events import Router as Router
 from .simulation.events import Server as Server
+from .simulation.events import Tier as Tier
+from .simulation.sessions import Session as Session
+from .simulation.sessions import Sessions as Sessions
+from .simulation.sessions import Usual as Usual
+from .simulation.sessions import draw_sessions as draw_sessions
+from .simulation.sessions import usual as usual
 from .simulation.trace import Estimate as Estimate
 from .simulation.trace import Trace as Trace
 from .slots import slots_of as slots_of

@@ -22,7 +22,10 @@ DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOC
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
 #: Pages whose commands take more than five seconds, beside those of the tutorials.
 LONG = {"howto/pictures.md", "howto/sweeps.md", "howto/what_if.md"}
-TRADES = {"serving_engineer", "capacity_planner", "price_setter", "chip_strategist", "model_architect", "researcher"}
+TRADES = {
+    *("serving_engineer", "capacity_planner", "price_setter", "coding_agents", "chip_strategist", "model_architect"),
+    "researcher",
+}
 
 
 def _name(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests
+from inference_econ.serving.simulation.prefixes import Parts
 
 Counts = npt.NDArray[np.int64]
 #: Lengths of some requests [tokens], from how many there are and a source of randomness.
@@ -170,11 +171,14 @@ class Stream:
         Times of arrival, ascending [s].
     isl, osl : ndarray of int, shape (n,)
         Prompt tokens, and output tokens, at least 1 each [tokens].
+    parts : sequence of Parts, optional
+        What each prompt consists of, if prompts repeat what others had: all of the whole blocks of it.
     """
 
     arrival: Array
     isl: Counts
     osl: Counts
+    parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no stream of requests."""

@@ -11,18 +11,39 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, get_args, overload
 
 import numpy as np
 
 from inference_econ.errors import InputError
 from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
+from inference_econ.serving.simulation.feeds import Request, Sent, feed_of
+from inference_econ.serving.simulation.prefixes import Parts, Prefixes
+from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.trace import Trace, trace
 
 Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
+#: What the memory of the accelerators is called among those that have beginnings of prompts.
+HBM = "HBM"
+#: Requests more than at another place, and times as many, from which prompts go there instead: SGLang's router [1].
+_FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
+Router = Literal["round_robin", "least_busy", "prefix_aware"]
+
+
+class Tier(NamedTuple):
+    """Memory behind that of the accelerators, which has what was used last, and what is there too."""
+
+    name: str
+    """What it is called."""
+    blocks: int
+    """Of an instance [1]."""
+    block_seconds: float
+    """To bring one block of one request, one request after the other [s]."""
+    access_seconds: float
+    """From asking to the first byte [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +140,8 @@ class Server:
         While others decode, a prompt is held back for so many steps at most, until every group has one [1].
     cache : Cache, optional
         Memory, beside ``slots``; nothing runs out of it, if not given.
+    tiers : tuple of Tier
+        Memories behind it, the fastest first, from which beginnings of prompts are brought back.
     """
 
     decode_step_seconds: Callable[[int, float], float]
@@ -137,6 +160,7 @@ class Server:
     most_prompts: float = math.inf
     held_steps: int = 0
     cache: Cache | None = None
+    tiers: tuple[Tier, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -162,18 +186,32 @@ class Server:
             raise InputError(f"held_steps must be at least 0, got {self.held_steps}")
 
 
-def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
-    """Play requests through a server.
+def simulate(
+    server: Server,
+    requests: Stream | Loop | Sessions,
+    *,
+    warm_up: float = 0.1,
+    cool_down: float = 0.05,
+    instances: int = 1,
+    router: Router = "least_busy",
+) -> Trace:
+    """Play requests through a server, or through several that share them.
 
     Parameters
     ----------
     server : Server
         What serves.
-    requests : Stream or Loop
-        What arrives: at its times, or each when a former one of its client has ended.
+    requests : Stream, Loop or Sessions
+        What arrives: at its times, each when a former one of its client has ended, or turns of sessions.
     warm_up, cool_down : float
         Shares of the requests, by arrival, that are not measured: the first find the server too empty, and the last
         are joined by nobody [1].
+    instances : int
+        Servers of this kind [1].
+    router : str
+        Which of them a request goes to: ``round_robin``; ``least_busy``, that with the fewest requests; or
+        ``prefix_aware``, that which has most of its prompt, the least busy of equals, unless it is far busier than
+        others (the rule of SGLang's router, and its limits); inside of a server the group of which that is so.
 
     Returns
     -------
@@ -183,7 +221,7 @@ def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, c
     Raises
     ------
     InputError
-        If the shares leave nothing to measure, or a step time is negative or not finite.
+        If the shares leave nothing to measure, a step time is negative or not finite, or there is no such router.
 
     Notes
     -----
@@ -191,23 +229,42 @@ def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, c
     exact where the time of a step is linear in the mean context of a batch that stays the same, as reading the cache
     is; otherwise the context's part of the sum is a trapezium rule. The prompts' first token comes with the prefill.
     """
-    count = requests.isl.size
+    count = feed_of(requests).count
     first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
     if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:
         raise InputError(
             f"warm_up {warm_up:g} and cool_down {cool_down:g} leave {max(last - first, 0)} of {count} requests to "
             "measure; at least 2 are needed"
         )
-    # Most runs never fill the memory, and are faster without counting blocks.
-    engine = _Engine(replace(server, cache=None), requests)
-    engine.serve()
-    if server.cache is not None and engine.may_run_out(server.cache):
-        engine = _Engine(server, requests)
-        engine.serve()
-    times = (np.array(values) for values in (engine.arrived, engine.started, engine.first_token, engine.finished))
-    arrived, started, first_token, finished = times
-    stream = Stream(arrived, requests.isl, requests.osl)
-    return trace(stream, started, first_token, finished, server.slots, slice(first, last), np.array(engine.evictions))
+    if instances < 1 or router not in get_args(Router):
+        raise InputError(
+            f"instances must be at least 1, and a router one of {', '.join(get_args(Router))}, got {instances} and "
+            f"{router!r}"
+        )
+    # Most runs whose prompts repeat nothing never fill the memory, and are faster without counting blocks.
+    apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
+    fleet = _Fleet(replace(server, cache=None) if apart else server, requests, instances, router)
+    fleet.play()
+    if apart and server.cache is not None and fleet.engines[0].may_run_out(server.cache):
+        fleet = _Fleet(server, requests, instances, router)
+        fleet.play()
+    log, everything = fleet.log, slice(fleet.log.count)
+    sent, isl, osl, started, first_token, finished = (
+        np.array(values[everything])
+        for values in (log.sent, log.prompts, log.answers, log.started, log.first_token, log.finished)
+    )
+    measured = slice(first, min(last, log.count))
+    evictions, slots = np.array(log.evictions[everything]), server.slots * instances
+    seen = trace(Stream(sent, isl, osl), started, first_token, finished, slots, measured, evictions)
+    found = np.array(log.found)[measured].T
+    places = (HBM, *(tier.name for tier in server.tiers))
+    return replace(
+        seen,
+        prompt_tokens=isl[measured],
+        found_tokens=dict(zip(places, found, strict=True)),
+        tokens_read=log.tokens_read,
+        sessions=np.array(log.session[everything][measured]),
+    )
 
 
 class _Part(NamedTuple):
@@ -223,31 +280,132 @@ class _Part(NamedTuple):
     """Work of the chips beyond what as many tokens of usual prompts are, if the server knows that [s]."""
 
 
+class _Log:
+    """What is known of some requests, in the order in which servers get them."""
+
+    def __init__(self, count: int, places: int) -> None:
+        #: Prompts and answers as they were sent; what is to be read of requests, which grows with what is lost, and
+        #: what is still to be written when it has been read.
+        self.prompts, self.answers, self.isl, self.osl = ([0] * count for _ in range(4))
+        self.sent, self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(5))
+        self.evictions, self.session = [0] * count, [-1] * count
+        #: Parts of earlier prompts that a prompt begins with, their blocks, and the name of its own part.
+        self.before: list[Parts] = [()] * count
+        self.blocks_before, self.own = [0] * count, [-1] * count
+        #: Tokens that need not be read, and of the first time those that each memory had.
+        self.reused, self.found = [0] * count, [(0,) * places] * count
+        #: Requests that servers have got; tokens of prompts that were read by all servers [tokens].
+        self.count, self.tokens_read = 0, 0
+
+    def add(self, sent: float, request: Request) -> int:
+        """Note a request that a server gets, and return its number."""
+        number = self.count
+        self.count += 1
+        self.sent[number] = sent
+        self.prompts[number] = self.isl[number] = request.isl
+        self.answers[number] = self.osl[number] = request.osl
+        if request.before or request.own >= 0:
+            self.before[number], self.own[number], self.session[number] = request.before, request.own, request.session
+            self.blocks_before[number] = sum(blocks for _, blocks in request.before)
+        return number
+
+
+class _Fleet:
+    """Servers, and what arrives at them, in the order of time."""
+
+    def __init__(self, server: Server, requests: Stream | Loop | Sessions, instances: int, router: Router) -> None:
+        self.feed, self.router = feed_of(requests), router
+        self.log = _Log(self.feed.count, 1 + len(server.tiers))
+        self.engines = [_Engine(server, self) for _ in range(instances)]
+        self.sent: list[Sent] = []
+        #: What is to come, each with a number that tells equal times apart: a request, or one that has been loaded.
+        first = self.feed.first(1 if server.cache is None else server.cache.block_tokens)
+        self.coming: list[tuple[float, int, Sent | tuple[_Engine, int, int]]] = [
+            (sent.at, number, sent) for number, sent in enumerate(first)
+        ]
+        self.numbered = len(self.coming)
+        heapq.heapify(self.coming)
+        for number, parts in enumerate(self.feed.known()):
+            self.engines[number % instances].remember(number // instances, parts)
+
+    def later(self, at: float, what: Sent | tuple[_Engine, int, int]) -> None:
+        """Note what comes at a time."""
+        heapq.heappush(self.coming, (at, self.numbered, what))
+        self.numbered += 1
+
+    def play(self) -> None:
+        """Until nothing is left to come: what comes first, an arrival or the end of a step."""
+        coming, engines, only = self.coming, self.engines, self.engines[0]
+        several = len(engines) > 1
+        while True:
+            engine = min(engines, key=_now) if several else only
+            if coming and coming[0][0] <= engine.now:
+                time, _, what = heapq.heappop(coming)
+                self._arrive(time, what)
+            elif engine.now == math.inf:
+                return
+            else:
+                engine.end()
+                engine.begin()
+
+    def ended(self, request: int, now: float) -> None:
+        """Let be sent what waits for a request."""
+        for sent in self.feed.ended(self.sent[request], now):
+            self.later(sent.at, sent)
+
+    def _arrive(self, time: float, what: Sent | tuple[_Engine, int, int]) -> None:
+        if not isinstance(what, Sent):
+            engine, request, attempt = what
+            engine.loaded(request, attempt, time)
+        elif len(self.sent) < self.feed.count:
+            request = self.log.add(what.sent, self.feed.request(what))
+            self.sent.append(what)
+            self._chosen(request).receive(request, time)
+
+    def _chosen(self, request: int) -> _Engine:
+        """The server that a request goes to."""
+        engines = self.engines
+        if len(engines) == 1 or self.router == "round_robin":
+            return engines[request % len(engines)]
+        if self.router == "least_busy":
+            return min(engines, key=_requests)
+        found, busy = [engine.found(request) for engine in engines], [_requests(engine) for engine in engines]
+        return engines[_nearest(found, busy)]
+
+
+def _nearest(found: list[int], busy: list[int]) -> int:
+    """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
+    best = min(range(len(found)), key=lambda place: (-found[place], busy[place]))
+    least = min(busy)
+    if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
+        return busy.index(least)
+    return best
+
+
+def _now(engine: _Engine) -> float:
+    return engine.now
+
+
+def _requests(engine: _Engine) -> int:
+    return engine.in_flight + engine.queued
+
+
 class _Engine:
     """The state of a server while requests are played through it."""
 
-    def __init__(self, server: Server, requests: Stream | Loop) -> None:
-        self.server, self.now = server, 0.0
-        self.isl: list[int] = requests.isl.tolist()
-        #: What is still to be written when a prompt has been read, and all of it.
-        self.osl: list[int] = requests.osl.tolist()
-        self.answers: list[int] = list(self.osl)
-        count = self.left = len(self.isl)
-        #: When clients send each request, when the server gets it, and which have been sent but not got.
-        self.arrived, self.pause = [0.0] * count, 0.0
-        self.coming: deque[tuple[float, int]] = deque()
-        self.sent = count
-        if isinstance(requests, Stream):
-            self.arrived = requests.arrival.tolist()
-            self.coming.extend((time, request) for request, time in enumerate(self.arrived))
-        else:
-            self.pause, self.sent = requests.pause_seconds, min(requests.clients, count)
-            self.coming.extend((self.pause, request) for request in range(self.sent))
-        self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(4))
+    def __init__(self, server: Server, fleet: _Fleet) -> None:
+        #: When the step ends that is under way; nothing is, where it never ends.
+        self.server, self.fleet, self.log, self.now = server, fleet, fleet.log, math.inf
+        log = fleet.log
+        self.isl, self.osl, self.answers, self.evictions = log.isl, log.osl, log.answers, log.evictions
+        self.started, self.first_token, self.finished, self.let_in = (
+            log.started, log.first_token, log.finished, log.let_in,
+        )  # fmt: skip
         groups = range(server.groups)
         self.waiting: list[deque[int]] = [deque() for _ in groups]
         #: The group of each request; of each group, requests with a slot, and those that decode.
-        self.group_of, self.held, self.writing = [0] * count, [0] * server.groups, [0] * server.groups
+        self.group_of: dict[int, int] = {}
+        self.held, self.writing = [0] * server.groups, [0] * server.groups
         self.in_flight, self.slots_each = 0, -(-server.slots // server.groups)
         #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
         self.admitted: list[deque[tuple[int, int]]] = [deque() for _ in groups]
@@ -255,40 +413,124 @@ class _Engine:
         self.begun: list[tuple[int, int] | None] = [None for _ in groups]
         #: Decoding requests by the number of the step that ends them.
         self.decoding: list[tuple[int, int]] = []
-        self.ends: list[int | None] = [None] * count
+        self.ends: dict[int, int] = {}
         self.steps, self.context = 0, 0
         #: Steps of any kind, those that an idle server need not take included.
         self.taken = 0
         #: The first of these in which prompts are read, and how many requests wait for a slot.
         self.soonest, self.queued = math.inf, 0
+        #: Decode steps under way: their number, when they began, the first of them and what each takes longer; or the
+        #: prompts that the step under way ends.
+        self.planned, self.plan = 0, (0.0, 0.0, 0.0)
+        self.reading: list[int] | None = None
         #: Of each group, blocks that are taken now and when all end, requests with a slot as they were let in, and
         #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
         self.cache = server.cache
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
         self.inside: list[list[int]] = [[] for _ in groups]
         self.beyond_blocks = [[0] * (1 if server.cache is None else server.cache.block_tokens) for _ in groups]
-        self.evictions = [0] * count
+        #: What each group, and each memory behind all of them, has of prompts; until when each of these is busy, and
+        #: requests whose blocks it has brought.
+        self.prefixes = [Prefixes() for _ in groups]
+        self.behind = [Prefixes() for _ in server.tiers]
+        self.busy_until = [0.0 for _ in server.tiers]
+        self.brought: list[int] = []
+        #: Of the request that is let in, blocks that each of these memories has to bring.
+        self.blocks_to_load: list[int] = []
         #: Steps that prompts by themselves are read in, by their tokens and those before them.
         self.known: dict[tuple[int, int], _Part] = {}
 
-    def serve(self) -> None:
-        """Until every request has its last token: read prompts, decode, or wait for work."""
-        coming = self.coming
-        while self.left:
-            if coming and coming[0][0] <= self.now:
-                self._arrive()
-            if not (self.cache is not None and self._evict()) and self.queued:
-                self._admit()
-            if self.soonest <= self.taken:
-                self._read()
-            elif self.decoding:
-                self._decode()
+    def begin(self) -> None:
+        """Begin the next step: read prompts, decode, or wait for work."""
+        if not (self.cache is not None and self._evict()) and (self.queued or self.brought):
+            self._admit()
+        if self.soonest <= self.taken:
+            self._read()
+        elif self.decoding:
+            self._decode()
+        else:
+            self.now = math.inf
+
+    def end(self) -> None:
+        """End the step, or the decode steps, under way."""
+        if self.planned:
+            steps, self.planned = self.planned, 0
+            self.taken += steps
+            self._advance(steps)
+            if not self.decoding:
+                # Nothing is left for which prompts are held back.
+                self._look()
+        elif self.reading is not None:
+            ready, self.reading = self.reading, None
+            self.taken += 1
+            if self.decoding and self.server.policy == "chunked":
+                self._advance(1)
+            for request in ready:
+                self._answer(request)
+            self._look()
+
+    def receive(self, request: int, time: float) -> None:
+        """Put a request into a queue, before those are gone that the step under way ends."""
+        group = 0
+        if self.server.groups > 1:
+            groups = range(self.server.groups)
+            follows = self.fleet.router == "prefix_aware" and self.log.before[request]
+            if follows:
+                parts = self._parts_of(request, self.isl[request])
+                group = _nearest([self.prefixes[each].found(parts) for each in groups], self._busy(groups))
             else:
-                self.now = max(self.now, coming[0][0])
+                group = min(groups, key=self._load)
+        self.group_of[request] = group
+        self.waiting[group].append(request)
+        self.queued += 1
+        self._wake(time, free=self.in_flight < self.server.slots and min(self.held) < self.slots_each)
+
+    def loaded(self, request: int, attempt: int, time: float) -> None:
+        """Note that the blocks of a request have come, unless it was sent back meanwhile."""
+        if self.evictions[request] == attempt:
+            self.brought.append(request)
+            self._wake(time, free=True)
+
+    def _wake(self, time: float, *, free: bool) -> None:
+        """Look at what came with the next decode step, if it can join, or at once if there is nothing to do."""
+        if self.now == math.inf:
+            self.now = time
+        elif self.planned and free:
+            start, first, growth = self.plan
+            self.planned = min(_steps_begun(first, growth, time - start), self.planned)
+            self.now = start + _sum(first, growth, self.planned)
+
+    def remember(self, number: int, parts: Parts) -> None:
+        """Have a prompt in the memory of a group, and in those behind, before the run."""
+        if self.cache is None:
+            return
+        self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
+        self._keep_behind(parts)
+
+    def found(self, request: int) -> int:
+        """Blocks of a request that its best group has [1]."""
+        parts = self._parts_of(request, self.isl[request])
+        return max(prefixes.found(parts) for prefixes in self.prefixes)
+
+    def _busy(self, groups: Iterable[int]) -> list[int]:
+        return [self.held[group] + len(self.waiting[group]) for group in groups]
+
+    def _parts_of(self, request: int, tokens: int) -> Parts:
+        """What the whole blocks of the first tokens of a request consist of."""
+        log, cache = self.log, self.cache
+        before, own = log.before[request], log.own[request]
+        if own < 0 or cache is None:
+            return before
+        return (*before, (own, max(tokens // cache.block_tokens - log.blocks_before[request], 0)))
+
+    def _keep_behind(self, parts: Parts) -> None:
+        for tier, memory in zip(self.server.tiers, self.behind, strict=True):
+            memory.keep(parts, tier.blocks)
 
     def may_run_out(self, cache: Cache) -> bool:
         """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
-        held, group = cache.held(np.array(self.isl) + np.array(self.osl)), np.array(self.group_of)
+        held = cache.held(np.array(self.isl) + np.array(self.osl))
+        group = np.array([self.group_of[request] for request in range(held.size)])
         if held.max() * self.slots_each <= cache.blocks:
             return False
         times, changes = np.concatenate((self.let_in, self.finished)), np.concatenate((held, -held))
@@ -299,17 +541,6 @@ class _Engine:
                 return True
         return False
 
-    def _arrive(self) -> None:
-        """Put each request into a queue when its time has come, before those are gone that the step ends."""
-        coming, now = self.coming, self.now
-        while coming and coming[0][0] <= now:
-            request = coming.popleft()[1]
-            group = 0
-            if self.server.groups > 1:
-                group = self.group_of[request] = min(range(self.server.groups), key=self._load)
-            self.waiting[group].append(request)
-            self.queued += 1
-
     def _load(self, group: int) -> int:
         """Return the load by which vLLM's balancer chooses a data-parallel group."""
         return 4 * len(self.waiting[group]) + self.held[group]
@@ -318,37 +549,92 @@ class _Engine:
         """Give free slots to those who wait, from the first step on that is not prepared yet."""
         server, idle = self.server, not (self.decoding or any(self.begun))
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
+        ready, self.brought = self.brought, []
         for group, waiting in enumerate(self.waiting):
             while waiting and self.held[group] < self.slots_each and self.in_flight < server.slots:
-                if self.cache is not None and not self._let_in(waiting[0], group, self.cache):
+                request = waiting[0]
+                if self.cache is not None and not self._let_in(request, group, self.cache):
                     break
                 self.held[group] += 1
                 self.in_flight += 1
                 self.queued -= 1
-                self.let_in[waiting[0]] = self.now
-                self.admitted[group].append((waiting.popleft(), step))
-                if idle:
-                    # An idle server has prepared nothing.
-                    self.taken = step
+                self.let_in[request] = self.now
+                waiting.popleft()
+                if not self._is_loading(request):
+                    ready.append(request)
+        for request in ready:
+            self.admitted[self.group_of[request]].append((request, step))
+        if ready and idle:
+            # An idle server has prepared nothing.
+            self.taken = step
         self._look()
 
     def _let_in(self, request: int, group: int, cache: Cache) -> bool:
         """Take the blocks of a prompt, if they are free, and those that are kept free beside them."""
-        inside, prompt = self.inside[group], cache.held(self.isl[request])
+        inside, prefixes, self.blocks_to_load = self.inside[group], self.prefixes[group], []
+        parts = self._parts_of(request, self.isl[request])
+        used = prefixes.in_use(parts)
+        prompt = cache.held(self.isl[request]) - used
+        whole = cache.held(self.isl[request] + self.osl[request]) - used
         if inside:
-            needed = prompt + cache.own_answer * (cache.held(self.isl[request] + self.osl[request]) - prompt)
+            needed = prompt + cache.own_answer * (whole - prompt)
             needed += cache.other_answers * (self.blocks_at_end[group] - self.blocks[group])
             if self.blocks[group] + needed > cache.blocks:
                 return False
+        if parts:
+            self._find(request, parts, prefixes)
+            prefixes.take(parts)
         self.blocks[group] += prompt
-        self.blocks_at_end[group] += cache.held(self.isl[request] + self.osl[request])
+        self.blocks_at_end[group] += whole
         inside.append(request)
+        self._make_room(group)
         return True
 
-    def _let_out(self, request: int, group: int, cache: Cache) -> None:
-        """Count a request whose blocks are free again."""
+    def _find(self, request: int, parts: Parts, prefixes: Prefixes) -> None:
+        """Note what of a prompt is in memory, here or behind; at least one token is read in any case."""
+        size, log = self.server.cache.block_tokens if self.server.cache is not None else 1, self.log
+        most, reached = (self.isl[request] - 1) // size, 0
+        found = []
+        for memory in (prefixes, *self.behind):
+            there = max(min(memory.found(parts), most), reached)
+            found.append((there - reached) * size)
+            reached = there
+        if not self.evictions[request]:
+            log.found[request] = tuple(found)
+        log.reused[request] = reached * size
+        self.blocks_to_load = [tokens // size for tokens in found[1:]]
+
+    def _is_loading(self, request: int) -> bool:
+        """Bring the blocks of a request from the memories behind, one request after the other; say whether any come."""
+        if not any(self.blocks_to_load):
+            return False
+        last = self.now
+        for which, (tier, blocks) in enumerate(zip(self.server.tiers, self.blocks_to_load, strict=True)):
+            if blocks:
+                begin = max(self.busy_until[which], self.now)
+                self.busy_until[which] = begin + blocks * tier.block_seconds
+                last = max(last, self.busy_until[which] + tier.access_seconds)
+        self.blocks_to_load = []
+        self.fleet.later(last, (self, request, self.evictions[request]))
+        return True
+
+    def _let_out(self, request: int, group: int, tokens: int) -> None:
+        """Free the blocks of a request that has so many tokens; they stay until others need the room."""
+        cache, log = self.cache, self.log
+        assert cache is not None
+        parts = self._parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
+        shared = self.prefixes[group].release(parts) if parts else 0
         self.inside[group].remove(request)
-        self.blocks_at_end[group] -= cache.held(self.isl[request] + self.osl[request])
+        self.blocks[group] -= cache.held(tokens) - shared
+        self.blocks_at_end[group] -= cache.held(self.isl[request] + self.osl[request]) - shared
+        self._make_room(group)
+        self._keep_behind(parts)
+
+    def _make_room(self, group: int) -> None:
+        """Drop what nobody uses for what requests need."""
+        prefixes = self.prefixes[group]
+        if prefixes.idle_blocks and self.cache is not None:
+            prefixes.forget(self.blocks[group] + prefixes.idle_blocks - self.cache.blocks)
 
     def _evict(self) -> bool:
         """Let requests go until the next step fits, and say whether any went."""
@@ -356,7 +642,7 @@ class _Engine:
         assert cache is not None
         for group, inside in enumerate(self.inside):
             while self.blocks[group] > cache.blocks and len(inside) > 1 and cache.evicted != "nobody":
-                self._send_back(self._victim(group, cache), group, cache)
+                self._send_back(self._victim(group, cache), group)
                 went = True
         if went:
             self._look()
@@ -371,27 +657,28 @@ class _Engine:
 
     def _written(self, request: int) -> int:
         """Tokens of an answer that are there."""
-        end = self.ends[request]
+        end = self.ends.get(request)
         return self.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
-    def _send_back(self, request: int, group: int, cache: Cache) -> None:
+    def _send_back(self, request: int, group: int) -> None:
         """To the head of those that wait; what it has written is read again as a part of its prompt."""
-        end = self.ends[request]
+        end = self.ends.get(request)
         begun = self.begun[group]
+        tokens = self.isl[request]
         if end is not None:
             written = self.osl[request] - (end - self.steps)
             self._leave(request, group, end)
             self.decoding.remove((end, request))
             heapq.heapify(self.decoding)
-            self.isl[request] += written
-            self.osl[request] -= written
+            tokens += written
+        elif begun is not None and begun[0] == request:
+            self.begun[group] = None
         else:
-            self.blocks[group] -= cache.held(self.isl[request])
-            if begun is not None and begun[0] == request:
-                self.begun[group] = None
-            else:
-                self.admitted[group] = deque(entry for entry in self.admitted[group] if entry[0] != request)
-        self._let_out(request, group, cache)
+            self.admitted[group] = deque(entry for entry in self.admitted[group] if entry[0] != request)
+            self.brought = [other for other in self.brought if other != request]
+        self._let_out(request, group, tokens)
+        self.osl[request] -= tokens - self.isl[request]
+        self.isl[request] = tokens
         self.held[group] -= 1
         self.in_flight -= 1
         self.waiting[group].appendleft(request)
@@ -410,12 +697,10 @@ class _Engine:
 
     def _leave(self, request: int, group: int, end: int) -> None:
         """Count a request that decodes no longer."""
-        tokens = self.isl[request] + self.osl[request] - (end - self.steps)
-        self.ends[request] = None
-        self.context -= tokens
+        del self.ends[request]
+        self.context -= self.isl[request] + self.osl[request] - (end - self.steps)
         self.writing[group] -= 1
         if self.cache is not None:
-            self.blocks[group] -= self.cache.held(tokens)
             self.beyond_blocks[group][self._beyond(request, end)] -= 1
 
     def _beyond(self, request: int, end: int) -> int:
@@ -479,18 +764,11 @@ class _Engine:
         if server.saved_seconds is not None and beside:
             work = max(work - server.saved_seconds(len(beside), total), 0.0)
         self.now += decoding + max(work, min(every, stages * longest))
-        self.taken += 1
-        if self.coming:
-            self._arrive()
-        if beside:
-            self._advance(1)
-        for request in ready:
-            self._answer(request)
-        self._look()
+        self.reading = ready
 
     def _parts(self, group: int, ready: list[int]) -> list[_Part]:
         """Return the parts of prompts that a group reads in a step; those that it ends are added to ``ready``."""
-        chunk, admitted = self.server.chunk, self.admitted[group]
+        chunk, admitted, reused = self.server.chunk, self.admitted[group], self.log.reused
         parts: list[_Part] = []
         budget, begun = chunk, self.begun[group]
         self.begun[group] = None
@@ -498,14 +776,16 @@ class _Engine:
             if begun is None:
                 if not admitted or admitted[0][1] > self.taken:
                     break
-                begun = (admitted.popleft()[0], 0)
+                request = admitted.popleft()[0]
+                begun = (request, reused[request])
                 if self.started[begun[0]] < 0.0:
                     self.started[begun[0]] = self.now
             request, done = begun
             left = self.isl[request] - done
             taken = left if left < budget else budget
-            parts.append(self._part(self.isl[request], done, taken))
+            parts.append(self._part(request, done, taken))
             budget -= taken
+            self.log.tokens_read += taken
             if taken == left:
                 ready.append(request)
             else:
@@ -515,8 +795,8 @@ class _Engine:
         return parts
 
     def _decode(self) -> None:
-        """Steps until a request ends or can join, or until the one in which an arrival finds a free slot."""
-        steps, coming = self.decoding[0][0] - self.steps, self.coming
+        """Steps until a request ends or can join; an arrival that finds a free slot makes them fewer."""
+        steps = self.decoding[0][0] - self.steps
         if self.soonest < self.taken + steps:
             steps = int(self.soonest) - self.taken
         if self.cache is not None:
@@ -526,20 +806,8 @@ class _Engine:
         mean = self.context / len(self.decoding)
         first = self._step_seconds(mean)
         growth = 0.0 if steps == 1 else (self._step_seconds(mean + steps - 1) - first) / (steps - 1)
-        seconds = _sum(first, growth, steps)
-        if coming and self.in_flight < self.server.slots and min(self.held) < self.slots_each:
-            until = coming[0][0] - self.now
-            if until <= seconds:
-                steps = min(_steps_begun(first, growth, until), steps)
-                seconds = _sum(first, growth, steps)
-        self.now += seconds
-        self.taken += steps
-        if coming:
-            self._arrive()
-        self._advance(steps)
-        if not self.decoding:
-            # Nothing is left for which prompts are held back.
-            self._look()
+        self.planned, self.plan = steps, (self.now, first, growth)
+        self.now += _sum(first, growth, steps)
 
     def _advance(self, steps: int) -> None:
         """Count decode steps that have been taken, and let go of the requests that they end."""
@@ -547,39 +815,34 @@ class _Engine:
         if self.cache is not None:
             for group in range(self.server.groups):
                 self.blocks[group] += self._growth(group, steps)
+                self._make_room(group)
         self.steps += steps
         self.context += steps * len(decoding)
         while decoding and decoding[0][0] == self.steps:
             end, request = heapq.heappop(decoding)
             self._leave(request, self.group_of[request], end)
-            self._finish(request)
+            self._finish(request, self.isl[request] + self.osl[request])
 
     def _answer(self, request: int) -> None:
         """Note the first token, which comes with the prefill, and begin to decode."""
         if self.first_token[request] < 0.0:
             self.first_token[request] = self.now
-        group = self.group_of[request]
         if self.osl[request] == 1:
-            if self.cache is not None:
-                self.blocks[group] -= self.cache.held(self.isl[request])
-            self._finish(request)
+            self._finish(request, self.isl[request])
             return
         end = self.steps + self.osl[request] - 1
-        self._join(request, group, end)
+        self._join(request, self.group_of[request], end)
         heapq.heappush(self.decoding, (end, request))
 
-    def _finish(self, request: int) -> None:
-        """Note the last token, for which the client of a closed loop sends its next request."""
+    def _finish(self, request: int, tokens: int) -> None:
+        """Note the last token; requests that wait for it are sent."""
         self.finished[request] = self.now
+        group = self.group_of[request]
         if self.cache is not None:
-            self._let_out(request, self.group_of[request], self.cache)
-        self.held[self.group_of[request]] -= 1
+            self._let_out(request, group, tokens)
+        self.held[group] -= 1
         self.in_flight -= 1
-        self.left -= 1
-        if self.sent < len(self.isl):
-            self.arrived[self.sent] = self.now
-            self.coming.append((self.now + self.pause, self.sent))
-            self.sent += 1
+        self.fleet.ended(request, self.now)
 
     def _step_seconds(self, context: float) -> float:
         """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""
@@ -597,14 +860,14 @@ class _Engine:
             _refuse(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
         return seconds
 
-    def _part(self, isl: int, done: int, taken: int) -> _Part:
+    def _part(self, request: int, done: int, taken: int) -> _Part:
         """A part of a prompt, as its share of the steps that the prompt by itself is read in.
 
         Parts of a prompt add up to it, however it is cut; what the host launches for longer than chips work is launched
         for each part again.
         """
-        chunk = self.server.chunk
-        start = done - done % chunk
+        chunk, isl, reused = self.server.chunk, self.isl[request], self.log.reused[request]
+        start = done - (done - reused) % chunk
         part = self._step_of_prompt(min(chunk, isl - start), start)
         if done == start and taken == part.tokens:
             return part

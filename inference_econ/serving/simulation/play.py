@@ -33,7 +33,8 @@ from inference_econ.serving.simulation.arrivals import (
     arrivals_of,
     draw,
 )
-from inference_econ.serving.simulation.events import Cache, Server, simulate
+from inference_econ.serving.simulation.events import Cache, Router, Server, Tier, simulate
+from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
 
@@ -55,7 +56,15 @@ _LEAST_RECORDED = 200
 _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS = 3e-5, 3e-6, 7e-7
 
 
-def server(service: Service, lengths: Counts, *, prefill_first: bool = False, look_steps: int = 1) -> Server:
+def server(
+    service: Service,
+    lengths: Counts,
+    *,
+    prefill_first: bool = False,
+    look_steps: int = 1,
+    slots: int | None = None,
+    tiers: tuple[Tier, ...] = (),
+) -> Server:
     """Return a service as the simulation needs it.
 
     Parameters
@@ -69,6 +78,11 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         Decoding waits until all prompts that have come are read; it does so anyway where steps have no limit.
     look_steps : int
         See :class:`Server` [1].
+    slots : int, optional
+        Where what is cached is found block by block: requests in flight at most, if their blocks fit [1]. Without it,
+        all requests have the cached tokens that those of the service have on average.
+    tiers : tuple of Tier
+        Memories behind that of the accelerators.
 
     Returns
     -------
@@ -83,12 +97,15 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
     assumed, requests = service.setup.assumptions, service.requests
     chunk, few = int(assumed.serving.prefill_chunk), bool(lengths.max() <= _NEARLY * lengths.min())
     groups, stages = round(float(reading_groups(service.setup, service.plans)[0])), float(service.plans.pp[0])
+    # What requests are taken to have in the cache, so that it is neither new nor counted among their tokens.
+    cached, cache = 0.0 if slots else requests.cached, _cache(service, groups, 0.0 if slots else requests.cached)
+    service = service if slots is None else replace(service, slots=slots)
+    few = few and not slots
     first = float(lengths.min()) + requests.cached
     ends = np.unique([first, 2.0 * requests.mean_context - first])
-    steps, lone, most = _decode_tables(
-        service, *((ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES))
-    )
-    alone, chips = _prompt_tables(service, int(lengths.max()), few=few)
+    contexts, sizes = (ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES)
+    steps, lone, most = _decode_tables(service, contexts, sizes, cached)
+    alone, chips = _prompt_tables(service, int(lengths.max()), cached, few=few)
     together = _together(service, int(lengths.max()), groups, stages)
     whole = prefill_first or not chunk
     return Server(
@@ -107,11 +124,12 @@ def server(service: Service, lengths: Counts, *, prefill_first: bool = False, lo
         look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
         held_steps=round(service.setup.held_steps) if groups > 1 else 0,
-        cache=_cache(service, groups),
+        cache=cache,
+        tiers=tiers,
     )
 
 
-def _cache(service: Service, groups: int) -> Cache | None:
+def _cache(service: Service, groups: int, cached: float) -> Cache | None:
     """Memory of each group as blocks of tokens, from the capacity check; None where requests do not grow.
 
     A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
@@ -131,15 +149,15 @@ def _cache(service: Service, groups: int) -> Cache | None:
     of_a_token = (held[1] - held[0]) / (last - first)
     if of_a_token <= 0.0:
         return None
-    fixed = max(round(held[0] / of_a_token - first + requests.cached), 0)
-    usual = math.ceil((fixed + requests.mean_context - requests.cached) / block)
+    fixed = max(round(held[0] / of_a_token - first + cached), 0)
+    usual = math.ceil((fixed + requests.mean_context - cached) / block)
     blocks = max(int((available - weights - prefix) / groups / of_a_token / block), usual * batch // groups)
     if rules is None:
         return Cache(blocks, block, fixed)
     return Cache(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
 
 
-def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTable, StepTable]:
+def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
     """Seconds of parts of prompts alone, and of the chips for them, by tokens and by tokens that are read before."""
     chunk, requests = service.setup.assumptions.serving.prefill_chunk, service.requests
     largest = min(longest, int(chunk) or longest)
@@ -149,11 +167,11 @@ def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTa
         usual = max(min(requests.new_tokens, float(largest)), 1.0)
         sizes = np.unique([max(usual / 2.0, 1.0), usual])
     # Of a prompt that fits one chunk, a part may have been read before.
-    several = longest > chunk > 0
+    several = longest > chunk > 0 or cached < requests.cached
     done = requests.mean_context * np.array(_READ) if several else np.array([0.0, longest] if chunk else [0.0])
     if few:
         done = np.array([0.0, longest] if several else [0.0])
-    read = [[_reading(service, float(size), float(before)) for before in done] for size in sizes]
+    read = [[_reading(service, float(size), cached + float(before)) for before in done] for size in sizes]
     alone = np.array([[float(prompt.busy_seconds[0]) for prompt in row] for row in read])
     chips = np.array([[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read])
     # Requests that are read again have prompts of any length.
@@ -161,11 +179,11 @@ def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTa
     return _with_ends(sizes, done, alone, ends), _with_ends(sizes, done, chips, ends)
 
 
-def _reading(service: Service, size: float, before: float) -> Prefill:
+def _reading(service: Service, size: float, cached: float) -> Prefill:
     """Of a part of a prompt; that of the usual one is known."""
-    if size == service.requests.new_tokens and before == 0.0:
+    if size == service.requests.new_tokens and cached == service.requests.cached:
         return service.prompt
-    return service.reading(size, service.requests.cached + before)
+    return service.reading(size, cached)
 
 
 def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
@@ -232,7 +250,7 @@ def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int,
     return lambda batch, every: table(min(batch, last), every)
 
 
-def _decode_tables(service: Service, contexts: Array, sizes: int) -> tuple[StepTable, StepTable, int]:
+def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float) -> tuple[StepTable, StepTable, int]:
     """Decode steps by batch and context, of groups that are equally full and of one by itself; and the largest batch.
 
     Of speculation rounds over the tokens that they give, at the mean context.
@@ -249,7 +267,7 @@ def _decode_tables(service: Service, contexts: Array, sizes: int) -> tuple[StepT
     def of(sequences: Array, fullest: float) -> StepTable:
         rows = replace(plans, batch=np.maximum(sequences, plans.pp), fullest=fullest)
         seconds = [fastest_cut(replace(setup, context=float(context)), rows) for context in contexts]
-        seen = (contexts - service.requests.cached).tolist()
+        seen = (contexts - cached).tolist()
         return StepTable(sequences.tolist(), seen, np.stack(np.broadcast_arrays(*seconds), axis=-1))
 
     even = of(batches * groups, 1.0)
@@ -352,7 +370,14 @@ def _new(requests: Requests) -> LengthLaw:
 
 
 def play(
-    service: Service, simulated: Server, stream: Stream | Loop, *, warm_up: float = 0.1, cool_down: float = 0.05
+    service: Service,
+    simulated: Server,
+    stream: Stream | Loop | Sessions,
+    *,
+    warm_up: float = 0.1,
+    cool_down: float = 0.05,
+    instances: int = 1,
+    router: Router = "least_busy",
 ) -> Trace:
     """Play requests through a service.
 
@@ -362,10 +387,13 @@ def play(
         One instance.
     simulated : Server
         The same from :func:`server`.
-    stream : Stream or Loop
-        What arrives; its prompts without what is cached. Clients of a loop pause for what the host takes per request.
+    stream : Stream, Loop or Sessions
+        What arrives; its prompts without what is cached, except of sessions. Clients of a loop, and sessions, pause for
+        what the host takes per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
+    instances, router
+        See there.
 
     Returns
     -------
@@ -375,11 +403,11 @@ def play(
     # A prompt takes longer than its share of the time of the instance where groups read several at a time.
     apart = service.prefill_seconds - service.prefill_busy_seconds
     overhead = service.setup.assumptions.host.request_overhead
-    if isinstance(stream, Loop):
+    if isinstance(stream, (Loop, Sessions)):
         stream = replace(stream, pause_seconds=stream.pause_seconds + overhead)
     else:
         apart += overhead
-    seen = simulate(simulated, stream, warm_up=warm_up, cool_down=cool_down)
+    seen = simulate(simulated, stream, warm_up=warm_up, cool_down=cool_down, instances=instances, router=router)
     return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -65,6 +65,14 @@ class Trace:
         Requests that wait when the window ends [1]; many of them show a server that is saturated.
     preemptions : int
         How often memory ran out and a measured request had to be read again [1].
+    prompt_tokens : ndarray of int, shape (n,)
+        Of the prompts, as they were sent [tokens].
+    found_tokens : mapping of str to ndarray of int, shape (n,)
+        Those of them that were found in each memory, ``HBM`` first [tokens].
+    tokens_read : int
+        Tokens of all prompts of the run that were read, those that were read again included [tokens].
+    sessions : ndarray of int, shape (n,)
+        Number of the session of each request; -1 of those that belong to none.
     """
 
     arrival: Array
@@ -82,6 +90,16 @@ class Trace:
     tokens_per_second: float
     backlog: int
     preemptions: int = 0
+    prompt_tokens: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    found_tokens: Mapping[str, Counts] = field(default_factory=dict)
+    tokens_read: int = 0
+    sessions: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def hit_rates(self) -> dict[str, float]:
+        """Share of the prompt tokens that was found in each memory [1]."""
+        total = max(int(self.prompt_tokens.sum()), 1)
+        return {name: int(tokens.sum()) / total for name, tokens in self.found_tokens.items()}
 
     @property
     def e2e_per_output_token(self) -> Array:

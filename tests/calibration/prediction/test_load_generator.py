@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def _played(service: Service, rate: float, count: int) -> tuple[Trace, float]:
     return load_generator.played(service, simulated, rate, count)
 
 
-def _looped(service: Service, clients: int, rounds: int, spread: float = 0.0, **changes: bool) -> load_generator.Run:
+def _looped(service: Service, clients: int, rounds: int, spread: float = 0.0, **changes: Any) -> load_generator.Run:
     simulated = play.server(service, load_generator.ends(service, spread), **changes)
     return load_generator.closed_loop(service, simulated, clients, rounds * clients, spread)
 

@@ -1,0 +1,109 @@
+"""Questions about a traffic of sessions: so many agents or users, instead of a rate of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from inference_econ.errors import InputError
+
+from . import market, options, proposals, show
+from .parameters import Rates
+
+if TYPE_CHECKING:
+    from inference_econ.answers.agents import Work
+
+#: Options of a traffic of sessions.
+sessions = options.options("agents", "router", "tiers")
+#: The same, of several numbers of agents.
+sessions_of_load = options.apply(
+    options.option("agents", type=Rates(), help="Numbers of agents of a --traffic with sessions, between commas."),
+    options.options("router", "tiers"),
+)
+_NAMES = ("agents", "router", "tiers")
+#: What is said of requests that come at a rate, and of closed forms.
+_OF_RATES = (
+    *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
+    *("gpus", "budget", "power_budget", "any_speed", "api_prices", "carbon"),
+)
+
+
+def work(choices: options.Choices) -> Work | None:
+    """The sessions of the traffic that is named; None if it has none, or none is named.
+
+    Raises
+    ------
+    InputError
+        If an option is given that only sessions have, or prompts grow beyond the model.
+    """
+    from inference_econ.inputs import catalog
+
+    traffic = None if choices.get("traffic") is None else catalog.traffic(choices["traffic"])
+    if traffic is None or traffic.sessions is None:
+        stray = next((name for name in _NAMES if choices.get(name)), None)
+        if stray is None:
+            return None
+        spelled = options.spelled(stray)
+        raise InputError(
+            f"{spelled} is about sessions, and {choices.get('traffic') or 'no --traffic'} has none; give --traffic "
+            "coding_agent, or another that has sessions",
+            option=stray,
+        )
+    from inference_econ.answers.agents import Work
+
+    stray = next((name for name in _OF_RATES if options.is_given(name)), None)
+    if stray is not None:
+        raise InputError(
+            f"--{stray.replace('_', '-')} does not go with the sessions of {choices['traffic']}, which are played; say "
+            "how many --agents there are",
+            option=stray,
+        )
+    ready = Work(str(choices["traffic"]), traffic.sessions)
+    ready.check(options.setup(choices), catalog.place("traffic", choices["traffic"], ("sessions",)))
+    return ready
+
+
+def played(choices: options.Choices) -> dict[str, Any]:
+    """How sessions are played: promises, router, memories behind."""
+    from inference_econ.inputs import catalog
+
+    return {
+        "targets": options.targets(choices),
+        "router": choices["router"] or "prefix_aware",
+        "tiers": [catalog.tier(name) for name in choices["tiers"]],
+    }
+
+
+def answer(
+    ask: Callable[..., Any], choices: options.Choices, ready: Work, output: options.Output, *chips: str, **asked: Any
+) -> None:
+    """Answer a question about sessions on some chips, and show it."""
+    with show.progress_bar(quiet=output.quiet) as progress:
+        offers = market.of_chips({**choices, "together": True}, ready.requests, chips or (choices["hardware"],))
+        shown = ask(offers, ready, choices["agents"], **played(choices), progress=progress, **asked)
+    show.answer(shown, output)
+
+
+def load(choices: options.Choices, ready: Work, rates: tuple[float, ...] | None, output: options.Output) -> None:
+    """Put a fleet under some numbers of agents, or sessions that begin at some rates, and show it."""
+    from inference_econ.answers.agents import load
+
+    numbers = choices["agents"]
+    if numbers is not None and rates is not None:
+        raise InputError("give either --agents or --rates, not both", option="agents")
+    if numbers is not None and any(not number.is_integer() for number in numbers):
+        raise InputError(
+            f"--agents are whole numbers, got {', '.join(f'{each:g}' for each in numbers)}", option="agents"
+        )
+    layouts = options.offer(choices, ready.requests, speculation=proposals.speculation(choices))
+    with show.progress_bar(quiet=output.quiet) as progress:
+        curve = load(
+            layouts,
+            ready,
+            None if numbers is None else [int(number) for number in numbers],
+            rates=rates,
+            replicas=choices["replicas"],
+            **played(choices),
+            progress=progress,
+        )
+    show.answer(curve, output)

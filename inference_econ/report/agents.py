@@ -1,0 +1,263 @@
+"""Agents on fleets: how many are carried, what tasks cost, what of prompts is found, as tables and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inference_econ.answers.agents import AgentChoice, AgentCurve, AgentRecommendation, AgentSheet, Use
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Instances, Setup
+from inference_econ.report import caveats, charts
+from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import Record, view
+from inference_econ.report.heading import heading
+from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.price import PricePage
+from inference_econ.report.recommend import RecommendationPage, several_chips
+from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
+from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
+
+#: What all tables say of agents, and which of it a narrow page leaves out.
+_UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
+_LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "in_flight_per_instance")
+#: Requests of a session that a picture shows at most [1].
+_SHOWN = 40
+
+
+class AgentCurvePage(RowsPage[AgentCurve]):
+    """A fleet with more and more agents, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per number of agents."""
+        answer, targets = self.answer, self.answer.targets
+        bill, use = answer.points[0].sheet, answer.points[0].use
+        shown = [f"{name}_seconds.{which}" for name in ("ttft", "tpot") for which in _percentiles(name, targets)]
+        columns = (
+            "agents", "request_rate", "in_flight_per_instance", *_UNITS, "task_seconds", *shown,
+            *(("kept_share",) if targets.given else ()),
+        )  # fmt: skip
+        subjects = under_load((point.sheet.service, point.load) for point in answer.points)
+        notes = [
+            f"{fleet_label(bill.service, bill.replicas)}: ${bill.dollars_per_hour:,.2f} per hour, idle or not.",
+            *picked(bill.service, answer.pick),
+            *_notes(use, max(point.use.trace.preemptions / point.use.trace.ttft.size for point in answer.points)),
+            *cannot_start([bill.service.setup]),
+            *caveats.warnings(subjects),
+        ]
+        rows = [_flat(record) for record in answer.records()]
+        title = _title("A fleet of agents", [bill.service.setup], use, targets)
+        return (view(title, rows, columns, notes=notes, why=_why([bill.service.setup], subjects), least=_LEAST),)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """What is found and what is waited for, by the number of agents; and the turns of one session in time."""
+        points = self.answer.points
+        title = _title("A fleet of agents", self.setups(), points[0].use, self.answer.targets)
+        plots, middle = load_plots(self.answer), points[len(points) // 2]
+        return {
+            "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{title}"),
+            "session": charts.line_charts([session_plot(middle.use)], f"One session in time\n{title}"),
+        }
+
+    def question(self) -> str:
+        """What agents see as they become more."""
+        bill, use = self.answer.points[0].sheet, self.answer.points[0].use
+        fleet = fleet_name(bill.service, bill.replicas)
+        return f"What do agents ({use.work.name}) on {fleet} find in caches, wait and pay as they become more?"
+
+    def conclusion(self) -> Pieces:
+        """What the most agents within promises see."""
+        targets, points = self.answer.targets, self.answer.points
+        kept = [point for point in points if not targets.broken(point.load)]
+        point = kept[-1] if kept else points[0]
+        record = point.use.record(point.sheet, point.sheet.replicas)
+        return (
+            f"{point.use.agents:,.0f} agents find {100 * record['hit_rate']:.0f} % of their prompts, 90 % of requests "
+            f"wait {milliseconds(point.load.ttft_seconds['p90'])} ms or less, and a task costs $",
+            dollars(record["dollars_per_task"]), ".",
+        )  # fmt: skip
+
+    def setups(self) -> Sequence[Setup]:
+        """The setup of the fleet."""
+        return [self.answer.points[0].sheet.service.setup]
+
+
+class AgentChoicesPage(RecommendationPage):
+    """Deployments that carry some agents, ready to be shown."""
+
+    answer: AgentRecommendation
+
+    def tables(self) -> Sequence[Table]:
+        """One row per deployment."""
+        answer, targets = self.answer, self.answer.targets
+        choices = [choice for choice in answer if isinstance(choice, AgentChoice)]
+        setups, use = self.setups(), choices[0].use
+        subjects = under_load((choice.service, choice.load) for choice in choices)
+        columns = (
+            *several_chips(answer), "accelerators", "replicas", "layout", "dollars_per_hour", *_UNITS,
+            "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
+            f"tpot_seconds.{targets.percentile_of('tpot')}", "binding",
+        )  # fmt: skip
+        notes = [
+            f"Of {answer.layouts} layouts those that carry most agents per dollar by closed forms were played with as "
+            "many agents as keep the SLOs; pools that prefill and decode apart were not.",
+            *_notes(use, max(choice.use.trace.preemptions / choice.use.trace.ttft.size for choice in choices)),
+            *cannot_start(setups),
+            *caveats.warnings(subjects),
+        ]
+        title = _title(f"Cheapest for {use.agents:,.0f} agents", setups, use, targets)
+        rows = [_flat(record) for record in answer.records()]
+        why = ["Agents per MW: of the facility as provisioned, boards at their limit.", *_why(setups, subjects)]
+        return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """The turns of one session on the cheapest in time."""
+        best = self.answer[0]
+        assert isinstance(best, AgentChoice)
+        counted = f"Cheapest for {best.use.agents:,.0f} agents"
+        title = _title(counted, [best.service.setup], best.use, self.answer.targets)
+        return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
+
+    def question(self) -> str:
+        """Which deployment is the cheapest."""
+        best = self.answer[0]
+        assert isinstance(best, AgentChoice)
+        model = best.service.setup.model.name
+        return f"Which deployment of {model} carries {best.use.agents:,.0f} agents ({best.use.work.name}) for least?"
+
+    def conclusion(self) -> Pieces:
+        """The cheapest, and what a task costs on it."""
+        best = self.answer[0]
+        assert isinstance(best, AgentChoice)
+        record = best.use.record(best, best.replicas)
+        return (
+            f"{fleet_name(best.service, best.replicas)} is the cheapest: $", per_hour(best.dollars_per_hour),
+            " per hour, $", dollars(record["dollars_per_task"]), " per task, $",
+            dollars(record["dollars_per_agent_hour"]), " per hour of an agent.",
+        )  # fmt: skip
+
+
+class AgentSheetPage(PricePage):
+    """The bill of a fleet of agents, ready to be shown."""
+
+    answer: AgentSheet
+
+    def tables(self) -> Sequence[Table]:
+        """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
+        sheet, use = self.answer, self.answer.use
+        assert use is not None
+        record = use.record(sheet, sheet.replicas)
+        hourly = record["tasks_per_hour"]
+        rows = [
+            {"per": name, "per_hour": count, "dollars": sheet.dollars_per_hour / count}
+            for name, count in (
+                ("task", hourly), ("hour of an agent", use.agents), ("request", hourly * record["requests_per_task"]),
+            )
+        ]  # fmt: skip
+        columns = (
+            ("what", [str(row["per"]) for row in rows]),
+            ("an hour", [amount(float(str(row["per_hour"]))) for row in rows]),
+            ("$ each", [dollars(float(str(row["dollars"]))) for row in rows]),
+        )
+        title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
+        notes = [
+            *_notes(use, use.trace.preemptions / use.trace.ttft.size),
+            f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
+        ]
+        return (view(title, rows, columns, notes=notes), *super().tables())
+
+
+def load_plots(answer: AgentCurve) -> list[Plot]:
+    """What is found in each memory, TTFT, TPOT and cost by the number of agents."""
+    points, targets = answer.points, answer.targets
+    agents = [float(point.use.agents) for point in points]
+    found = tuple(
+        Series(f"found in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
+        for name in points[0].use.trace.hit_rates
+    )
+    times = [
+        Plot(
+            title, "agents", "milliseconds",
+            tuple(
+                Series(which, agents, [1e3 * getattr(point.load, f"{name}_seconds")[which] for point in points])
+                for which in _percentiles(name, targets)
+            ),
+            "y",
+            promises={f"promised: {1e3 * targets.every[name]:.4g} ms": 1e3 * targets.every[name]}
+            if name in targets.given
+            else {},
+        )
+        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
+    ]  # fmt: skip
+    costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
+    return [
+        Plot("Found in caches", "agents", "% of prompt tokens", found, "", from_zero=True),
+        *times,
+        Plot("Cost", "agents", "US dollars per task", (Series("$ per task", agents, costs),), "y", dollars="y"),
+    ]
+
+
+def session_plot(use: Use) -> Plot:
+    """Turns of the session that has most of them: context over time, and while the server reads and writes."""
+    trace = use.trace
+    numbers, counts = np.unique(trace.sessions, return_counts=True)
+    turns = np.flatnonzero(trace.sessions == numbers[np.argmax(np.minimum(counts, _SHOWN))])[:_SHOWN]
+    sent, prompt = trace.arrival[turns] - trace.arrival[turns[0]], trace.prompt_tokens[turns]
+    found = sum(tokens[turns] for tokens in trace.found_tokens.values())
+    lines = []
+    for label, begin, end, low, high in (
+        ("reads", sent, sent + trace.ttft[turns], found, prompt),
+        ("writes", sent + trace.ttft[turns], sent + trace.e2e[turns], prompt, prompt + trace.output_tokens[turns]),
+    ):
+        gap = np.full(turns.size, np.nan)
+        x, y = (np.stack(part, axis=1).ravel().tolist() for part in ((begin, end, gap), (low, high, gap)))
+        lines.append(Series(label, x, y))
+    return Plot("Tokens of a session, without those found", "seconds", "tokens", tuple(lines), "")
+
+
+def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
+    """Percentiles of a latency that are shown."""
+    promised = (targets.percentile_of(name),) if name in targets.given else ()
+    return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
+
+
+def _flat(record: Record) -> Record:
+    """A record with what it says of agents beside the rest."""
+    return {**record, **record["agent_use"]}
+
+
+def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:
+    requests = use.work.requests
+    label = (
+        f"{use.work.name}: {use.work.means.turns:.3g} turns, mean prompt {requests.isl.mean:,.0f}, new "
+        f"{requests.new_tokens:,.0f}, answer {requests.osl.mean:,.0f} tokens, pause "
+        f"{use.work.means.pause_seconds:.3g} s"
+    )
+    return heading(counted, setups, [label], promises=[targets])
+
+
+def _notes(use: Use, preempted: float) -> list[str]:
+    """How it was played, in words."""
+    ideal = use.work.requests.cached / use.work.requests.isl.mean
+    together = "" if use.instances == 1 else f", {use.instances} instances together, router {use.router}"
+    notes = [
+        f"Simulated turn by turn with the blocks of their prompts{together}; a cache that forgets nothing would find "
+        f"{100 * ideal:.1f} %."
+    ]
+    if preempted:
+        notes.append(f"Memory ran out for up to {100 * preempted:.2g} % of requests, which were read again.")
+    return notes
+
+
+def _why(setups: Sequence[Setup], subjects: Sequence[Instances]) -> list[str]:
+    return [
+        "hit: share of prompt tokens found in any memory; a task is a session from its first to its last turn. Prompts "
+        "wait for blocks that come from memories behind HBM; writing blocks there takes no time. "
+        f"Assumptions: {assumptions_label(setups)}.",
+        *startable_notes(setups),
+        *caveats.remarks(subjects, SEEN),
+    ]

@@ -1,0 +1,77 @@
+"""Agents on servers: what two measured servers saw of them, and the answers of the Python API."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inference_econ.answers import agents
+from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.offer import offer
+from inference_econ.answers.promises import Targets
+from inference_econ.engine import Pins, Setup, Space
+from inference_econ.errors import InputError
+from inference_econ.inputs import SessionSpec, Step, catalog
+from inference_econ.serving import Sessions, draw_sessions
+from inference_econ.serving.simulation.events import Cache, Server, simulate
+from tests.offered import offer_of
+
+
+def _work(name: str) -> agents.Work:
+    sessions = catalog.traffic(name).sessions
+    assert sessions is not None
+    return agents.Work(name, sessions)
+
+
+#: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
+#: agents, mean TTFT [s], mean TPOT [s], requests running [1].
+MEASURED = (("minimax_m2_5", 4, 15, 0.982, 0.0495, 15.03), ("deepseek_v3_2", 8, 5, 0.900, 0.0309, 5.47))
+
+
+@pytest.mark.parametrize(("model", "tp", "number", "ttft", "tpot", "running"), MEASURED)
+def test_measured_servers_under_coding_agents(
+    model: str, tp: int, number: int, ttft: float, tpot: float, running: float
+) -> None:
+    """Lengths are those that the counters of these servers say; their latencies are predicted."""
+    setup, work = Setup.of(model, "h200_sxm", engine="vllm"), _work("coding_agent")
+    (point,) = agents.load(offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))), work, [number]).points
+    assert point.load.tpot_seconds["mean"] == pytest.approx(tpot, rel=0.10)
+    assert point.load.ttft_seconds["mean"] == pytest.approx(ttft, rel=0.25)
+    assert point.load.in_flight == pytest.approx(running, rel=0.30)
+
+
+def test_shipped_sessions_are_as_their_sources_say() -> None:
+    coding, chat, rag = (_work(name).requests for name in ("coding_agent", "chat", "rag"))
+    assert 46_000 < coding.isl.mean < 49_000 and 260 < coding.osl.mean < 310
+    assert _work("chat").means.turns == pytest.approx(2.0, rel=0.05)
+    assert chat.osl.mean == pytest.approx(214.5, rel=0.05)
+    assert rag.isl.mean == pytest.approx(3200, rel=0.02) and rag.cached == 1000
+
+
+def test_agents_follow_from_littles_law() -> None:
+    work = _work("coding_agent")
+    # As many requests in flight, and in pauses, as agents have side by side.
+    assert float(work.agents(2.0, 10.0)) == pytest.approx(
+        (2.0 * work.means.pause_seconds + 10.0) / work.means.side_by_side
+    )
+    assert np.all(np.diff(work.agents(np.array([1.0, 2.0, 3.0]), 5.0)) > 0)
+
+
+def test_a_number_of_agents_must_be_positive() -> None:
+    layouts, work = offer_of(pins=(("tp", 1), ("dp", 1), ("pp", 1))), _work("rag")
+    with pytest.raises(InputError, match="numbers of agents, and rates, must be positive"):
+        agents.load(layouts, work, [0])
+    with pytest.raises(InputError, match="say how many --agents there are, at least 1, got none"):
+        agents.recommend([layouts], work, None, Targets())
+
+
+@pytest.mark.parametrize("tokens", [240_000, 1_000_000])
+def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(tokens: int) -> None:
+    """The closed form of what a memory still holds against its blocks; nearly nobody is being served meanwhile."""
+    conversation = Conversation(6, 200, 100, think_seconds=60.0, lifetime_seconds=1e9, system_tokens=320)
+    found = conversation.found(conversation.lifetime(4.0, tokens))
+    chat = Step(name="chat", turns=6, new_tokens=200, answer_tokens=100, pause=60, pause_variation=1)
+    drawn = draw_sessions(SessionSpec(shared_tokens=320, steps=[chat]))
+    server = Server(lambda *_: 1e-5, lambda new, _: 1e-7 * new, 512, "chunked", 8192, cache=Cache(tokens // 16, 16))
+    trace = simulate(server, Sessions(drawn, 320, 200, 8000, sessions_per_second=4.0 / 6), warm_up=0.3)
+    assert trace.hit_rates["HBM"] == pytest.approx(found.cached / found.prompt, abs=0.03)

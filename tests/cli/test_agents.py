@@ -1,0 +1,124 @@
+"""Agents instead of a rate: load, recommend and price of a traffic with sessions."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from inference_econ.answers import agents
+from tests.cli.conftest import Command, record
+
+ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
+FILE = """name: helpers
+sessions:
+  shared_tokens: 500
+  steps:
+    - name: work
+      turns: 6
+      new_tokens: {new}
+      answer_tokens: 60
+      pause: 1 s
+sources:
+  sessions: {{ref: mine, where: made up, kind: assumed}}
+"""
+
+
+@pytest.fixture
+def helpers(tmp_path: Path) -> str:
+    """A traffic of short sessions."""
+    (tmp_path / "helpers.yaml").write_text(FILE.format(new=200), encoding="utf-8")
+    return "helpers.yaml"
+
+
+def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path: Path) -> None:
+    words = ("load", *ONE, "--traffic", helpers, "--agents", "4,400", "--slots", 64)
+    light, heavy = record(command, *words, "--ttft", 500)["points"]
+    assert light["agent_use"]["agents"] == 4
+    assert heavy["agent_use"]["hit_rate"] <= light["agent_use"]["hit_rate"]
+    assert heavy["tpot_seconds"]["mean"] > light["tpot_seconds"]["mean"]
+    # Little's law: a task takes six answers and five pauses.
+    task = 6 * light["e2e_seconds"]["mean"] + 5 * 1.0
+    assert light["agent_use"]["task_seconds"] == pytest.approx(task, rel=0.03)
+    assert light["agent_use"]["dollars_per_agent_hour"] == pytest.approx(2.95 / 4)
+    outcome = command(*words, "--plot", "agents.svg")
+    assert outcome.code == 0 and "a cache that forgets nothing would find" in " ".join(outcome.out.split())
+    assert (tmp_path / "agents.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_sessions_at_a_rate_of_requests(command: Command, helpers: str) -> None:
+    (point,) = record(command, "load", *ONE, "--traffic", helpers, "--rates", 5)["points"]
+    assert point["request_rate"] == pytest.approx(5.0, rel=0.1)
+    assert point["agent_use"]["agents"] == pytest.approx(5 * (point["e2e_seconds"]["mean"] + 5 / 6), rel=0.2)
+
+
+def test_routers_and_memory_behind(command: Command, helpers: str) -> None:
+    words = ("load", *ONE, "--traffic", helpers, "--agents", 60, "--replicas", 3)
+    follows, turns = (
+        record(command, *words, "--router", router)["points"][0]["agent_use"]
+        for router in ("prefix_aware", "round_robin")
+    )
+    assert follows["hit_rate"] > turns["hit_rate"]
+    tiers = record(command, *words, "--router", "round_robin", "--tier", "dram")["points"][0]["agent_use"]["hit_rates"]
+    assert set(tiers) == {"HBM", "host memory"}
+
+
+def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "_LEAST", 900)
+    monkeypatch.setattr(agents, "_MOST", 1500)
+    words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
+    outcome = command("recommend", *words, "--agents", 120, "--format", "csv")
+    assert outcome.code == 0, outcome.err
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    best = {name: float(rows[0][name]) for name in ("accelerators", "dollars_per_hour", "tpot_seconds_p90")}
+    assert best["tpot_seconds_p90"] <= 0.05
+    assert best["dollars_per_hour"] == min(float(row["dollars_per_hour"]) for row in rows)
+    assert float(rows[0]["agent_use_agents_per_accelerator"]) == pytest.approx(120 / best["accelerators"])
+    bill = record(command, "price", *words, "--agents", 120)
+    use = bill["agent_use"]
+    assert bill["dollars_per_hour"] == best["dollars_per_hour"]
+    assert use["dollars_per_task"] * use["tasks_per_hour"] == pytest.approx(bill["dollars_per_hour"])
+    said = command("price", *words, "--agents", 120).out
+    assert "hour of an agent" in said and "cached input" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("load", "--agents", "5"), "--agents is about sessions, and no --traffic has none; give --traffic"),
+        (("load", "--traffic", "azure_code", "--router", "round_robin"), "--router is about sessions, and azure_code"),
+        (("load", "--agents", "5", "--rates", "1", "--traffic", "F"), "give either --agents or --rates, not both"),
+        (("load", "--agents", "5.5", "--traffic", "F"), "--agents are whole numbers, got 5.5"),
+        (("recommend", "--request-rate", "5", "--traffic", "F"), "--request-rate does not go with the sessions of"),
+        (("load", "--isl", "500", "--traffic", "F", "--agents", "5"), "--isl does not go with the sessions of"),
+        (("price", "--replicas", "2", "--traffic", "F"), "--replicas follow from --agents"),
+        (("price", "--any-speed", "--traffic", "F"), "--any-speed does not go with"),
+        (("recommend", "--traffic", "F"), "say how many --agents"),
+        (("recommend", "--agents", "0", "--traffic", "F"), "0 is not in the range"),
+        (("recommend", "--agents", "9", "--traffic", "F", "--tpot", "0.1 ms"), "nothing keeps TTFT 10000 ms, TPOT"),
+        (("load", "--agents", "5", "--traffic", "F", "--router", "nearest"), "'nearest' is not one of"),
+        (("load", "--agents", "5", "--traffic", "F", "--tier", "tape"), "unknown"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked(command: Command, helpers: str, words: tuple[str, ...], message: str) -> None:
+    first, *rest = (helpers if word == "F" else word for word in words)
+    outcome = command(first, *ONE, *rest)
+    assert outcome.code in (1, 2)
+    assert message in " ".join(outcome.err.split())
+    assert "Traceback" not in outcome.err
+
+
+def test_contexts_beyond_the_model_are_refused_with_their_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "long.yaml").write_text(FILE.format(new=30000), encoding="utf-8")
+    outcome = command("load", *ONE, "--traffic", "long.yaml", "--agents", "5")
+    assert outcome.code == 2
+    said = " ".join(outcome.err.split())
+    assert "long.yaml:2: sessions of long.yaml grow to 180,860 tokens, beyond the 131,072 of Llama 3.1 8B; give" in said
+
+
+@pytest.mark.parametrize("name", ["chat", "rag", "batch", "coding_agent"])
+def test_shipped_sessions_are_played(command: Command, name: str) -> None:
+    outcome = command("load", "llama_3_70b", "h100_sxm", "--tp", 8, "--traffic", name, "--agents", 3, "--csv")
+    assert outcome.code == 0, outcome.err
