@@ -14,6 +14,8 @@ from inference_econ.engine import evaluate
 
 #: What waiting for the prompts of others is called among the parts of a step.
 PROMPTS = "prefill"
+#: What sums of parts may be off by, over the whole [1]: pools read no prompts between steps, exactly.
+_ROUNDING = 1e-9
 
 
 def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
@@ -49,4 +51,5 @@ def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: 
     steps = [evaluate(setup, plans, cut) for cut in setup.assumptions.layout.tensor_layouts]
     best = np.argmin([step.seconds for step in steps], axis=0)
     parts = {name: np.choose(best, [step.parts[name] for step in steps]) for name in steps[0].parts}
-    return {**parts, PROMPTS: np.maximum(tpot_seconds - np.sum(list(parts.values()), axis=0), 0.0)}
+    rest = tpot_seconds - np.sum(list(parts.values()), axis=0)
+    return {**parts, PROMPTS: np.where(rest > _ROUNDING * tpot_seconds, rest, 0.0)}
