@@ -102,7 +102,7 @@ def promises_label(promises: Targets) -> str:
         return ""
     common = promises.common
     kept = [
-        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {1e3 * value:.6g} ms"
+        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {round(1e3 * value, 2) or 1e3 * value:.6g} ms"
         for name, value in promises.given.items()
     ]
     surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
