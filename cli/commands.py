@@ -40,6 +40,7 @@ from . import (
     traffic,
     uncertainty,
     validate,
+    watch,
     what_if,
 )
 
@@ -90,6 +91,7 @@ COMMANDS: Sequence[Listed] = (
     Listed(serve.serve, "Show"),
     Listed(mcp.mcp, "Show"),
     Listed(validate.validate, "Measure", served=True),
+    Listed(watch.watch, "Measure"),
     Listed(calibrate.calibrate, "Measure"),
     Listed(uncertainty.uncertainty, "Study", reported=True),
     Listed(sweep.sweep, "Study"),

@@ -78,20 +78,7 @@ class AgainstPage(Page):
     def record(self) -> object:
         """All of it."""
         return {
-            "numbers": [
-                {
-                    "measure": held.expected.measure,
-                    "statistic": held.expected.statistic,
-                    "predicted": held.expected.value,
-                    "low": held.expected.low,
-                    "high": held.expected.high,
-                    "measured": held.measured,
-                    "inside": held.inside,
-                    "promised": held.expected.promised,
-                    "kept": held.kept,
-                }
-                for held in self.held
-            ],
+            "numbers": [held_record(held) for held in self.held],
             "verdict": self.verdict,
             "suspects": [
                 {
@@ -110,6 +97,21 @@ _COLUMNS = ("number", "predicted", "interval", "measured", "measured/predicted",
 #: Columns that a narrow terminal does without.
 _LEAST = ("interval held", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
+
+
+def held_record(held: Held) -> dict[str, object]:
+    """Return one number of a run beside its prediction as plain data, in base units."""
+    return {
+        "measure": held.expected.measure,
+        "statistic": held.expected.statistic,
+        "predicted": held.expected.value,
+        "low": held.expected.low,
+        "high": held.expected.high,
+        "measured": held.measured,
+        "inside": held.inside,
+        "promised": held.expected.promised,
+        "kept": held.kept,
+    }
 
 
 def _row(held: Held) -> tuple[str, ...]:

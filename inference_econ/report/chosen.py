@@ -237,14 +237,14 @@ def expected_in_flight(point: Record) -> tuple[Expected, ...]:
     return (*latencies, throughput)
 
 
-def expected_under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
-    """Latencies of the median and of the percentile that is promised, and output tokens per second."""
+def expected_under_load(entry: Record, targets: Record, osl: float, usual: str = "p50") -> tuple[Expected, ...]:
+    """Latencies of the usual statistic and of the one that is promised, and output tokens per second."""
     latencies = [
         _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic))
         for name in _LATENCIES
-        for statistic in dict.fromkeys(("p50", targets.get(f"{name}_percentile", "p50")))
-        # Of disaggregated pools, and in older answers, not every latency is known.
-        if statistic in entry.get(f"{name}_seconds", ())
+        for statistic in dict.fromkeys((usual, targets.get(f"{name}_percentile", usual)))
+        # Of disaggregated pools, under too much load, and in older answers, not every latency is known.
+        if entry.get(f"{name}_seconds", {}).get(statistic) is not None
     ]
     return (*latencies, Expected("throughput", "mean", _finite(entry["completed_requests_per_second"] * osl)))
 

@@ -25,6 +25,7 @@ from inference_econ.calibration.measurements._record import FULL_LOADS, Load, Me
 from inference_econ.calibration.measurements._reports import MeasuredServer, read_report, read_run
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._run import BenchmarkRun
+from inference_econ.calibration.measurements._scrape import Scrape, scrape, window
 
 __all__ = [
     "FULL_LOADS",
@@ -36,6 +37,7 @@ __all__ = [
     "Measurement",
     "Pool",
     "Row",
+    "Scrape",
     "Skipped",
     "UnusableRowError",
     "cells",
@@ -49,6 +51,8 @@ __all__ = [
     "read",
     "read_report",
     "read_run",
+    "scrape",
     "served",
     "shipped",
+    "window",
 ]  # fmt: skip

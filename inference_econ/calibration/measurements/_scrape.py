@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inference_econ.calibration.measurements._rows import UnusableRowError
@@ -21,6 +22,29 @@ _HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
     "e2e": ("e2e_request_latency_seconds",),
 }
 _ENGINES = ("vllm", "sglang")
+#: How names of samples end that only grow while a server runs.
+_GROWING = ("_sum", "_count", "_total")
+#: Requests that have got all of their tokens; their first one, where an engine counts no others.
+_COMPLETED = ("e2e_request_latency_seconds_count", "time_to_first_token_seconds_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One reading of the metrics of a server.
+
+    Attributes
+    ----------
+    engine : str
+        ``vllm`` or ``sglang``.
+    model : str
+        Name under which it serves; empty where no metric has one.
+    samples : mapping of str to float
+        By name without the engine, those of all engines and ranks of the page added up; no buckets.
+    """
+
+    engine: str
+    model: str
+    samples: Mapping[str, float]
 
 
 def is_scrape(text: str) -> bool:
@@ -30,19 +54,51 @@ def is_scrape(text: str) -> bool:
 
 
 def read_scrape(text: str) -> BenchmarkRun:
-    """What a server did since it was started, on average, and how many requests it holds now.
-
-    Means are sums of histograms over their counts, of all engines and ranks of the page together; lengths are those
-    of the requests that were completed.
+    """Return what a server did since it was started, on average, and how many requests it holds now.
 
     Raises
     ------
     UnusableRowError
         If a line cannot be read, several models are served, or nothing was completed yet.
     """
-    engine, samples, models = _samples(text)
-    if len(models) > 1:
-        raise UnusableRowError(f"it is about {len(models)} models, {', '.join(sorted(models))}; give the page of one")
+    return _run(scrape(text))
+
+
+def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
+    """Return what a server did between two readings of its metrics, as a run at the rate that it completed.
+
+    Parameters
+    ----------
+    before, after : Scrape
+        Of the same server.
+    seconds : float
+        Between them [s].
+
+    Raises
+    ------
+    UnusableRowError
+        If the server is another one or was started again, or completed no request meanwhile.
+    """
+    if (before.engine, before.model) != (after.engine, after.model) and before.model:
+        was, now = (f"{reading.model or 'no model'} on {reading.engine}" for reading in (before, after))
+        raise UnusableRowError(f"another server answers: {was} before, {now} now")
+    samples = dict(after.samples)
+    for name in filter(lambda name: name.endswith(_GROWING), before.samples):
+        samples[name] = after.samples.get(name, 0.0) - before.samples[name]
+        if samples[name] < 0.0:
+            raise UnusableRowError(f"{name} went backwards: the engine was started again")
+    completed = next((samples[name] for name in _COMPLETED if name in samples), 0.0)
+    if completed < 1.0:
+        raise UnusableRowError(f"no request was completed in {seconds:.3g} s")
+    run = _run(Scrape(after.engine, after.model, samples))
+    generated = samples.get("generation_tokens_total", run.osl * completed)
+    rate = completed / seconds
+    return replace(run, load="rate", requests=completed, requests_per_second=rate, throughput=generated / seconds)
+
+
+def _run(reading: Scrape) -> BenchmarkRun:
+    """Means of a page: sums of histograms over their counts; lengths are those of the requests that were completed."""
+    samples = reading.samples
 
     def mean(*names: str) -> float | None:
         for name in names:
@@ -67,14 +123,20 @@ def read_scrape(text: str) -> BenchmarkRun:
         osl=mean("request_generation_tokens") or _per(samples, "generation_tokens_total", completed),
         load="unknown" if not running else "saturated" if waiting > running else "concurrency",
         concurrency=running or None,
-        told=Told(model=next(iter(models), ""), engine=engine),
+        told=Told(model=reading.model, engine=reading.engine),
         cached_share=cached,
         remarks=(f"{100 * cached:.0f} % of prompt tokens were found in the prefix cache",) if cached >= 0.01 else (),
     )
 
 
-def _samples(text: str) -> tuple[str, Mapping[str, float], set[str]]:
-    """The engine, its samples by name without the engine, added up, and the models that they are about."""
+def scrape(text: str) -> Scrape:
+    """Read a page of metrics.
+
+    Raises
+    ------
+    UnusableRowError
+        If a line cannot be read, there is no metric of a known engine, or several models are served.
+    """
     found: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
     models = set()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -92,7 +154,9 @@ def _samples(text: str) -> tuple[str, Mapping[str, float], set[str]]:
     engine = max(found, key=lambda name: len(found[name]))
     if not found[engine]:
         raise UnusableRowError("no metric of vLLM (vllm:...) or SGLang (sglang:...) in it")
-    return engine, found[engine], models
+    if len(models) > 1:
+        raise UnusableRowError(f"it is about {len(models)} models, {', '.join(sorted(models))}; give the page of one")
+    return Scrape(engine, next(iter(models), ""), found[engine])
 
 
 def _per(samples: Mapping[str, float], name: str, requests: float) -> float:

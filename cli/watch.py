@@ -1,0 +1,138 @@
+"""The command that holds a running server against its prediction, scrape by scrape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import metrics, options, proposals, saved_services, show
+from .help import Command, example
+from .parameters import COUNT, Name, Time
+
+if TYPE_CHECKING:
+    from inference_econ.answers.promises import Targets
+    from inference_econ.serving import Service
+
+#: Options that say how a server is watched, not which.
+_WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
+
+
+@click.command(
+    cls=Command,
+    epilog=example(
+        "inference-econ watch answer.json --metrics http://127.0.0.1:8000/metrics --every 15s",
+        "inference-econ watch llama_3_70b h100_sxm --tp 8 --isl 3000 --osl 400 --once",
+        "inference-econ watch answer.json --metrics first.prom --metrics second.prom --every 1min",
+    ),
+)
+@click.argument("answer", metavar="ANSWER.json|MODEL")
+@click.argument("hardware", type=Name("hardware"), required=False)
+@click.option(
+    "--metrics",
+    multiple=True,
+    default=("http://127.0.0.1:8000/metrics",),
+    show_default=True,
+    metavar="URL|FILE",
+    help="Metrics of one server of vLLM or SGLang; several files are scrapes of it that were kept, in their order.",
+)
+@click.option("--host", "hosts", multiple=True, help="Another machine than this one that may be asked for them.")
+@click.option("--every", type=Time(), default="15s", show_default=True, help="Time between scrapes: a window.")
+@click.option("--for", "lasting", type=Time(), help="Stop after so long [until Ctrl-C].")
+@click.option("--once", is_flag=True, help="One window only.")
+@click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
+@options.manner
+@options.lengths
+@options.burstiness
+@options.promises
+@options.rent
+@options.scheduler
+@options.layout
+@proposals.proposer
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each window, in base units.")
+@click.option("--quiet", is_flag=True, help="No heading and no remarks.")
+def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
+    """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
+
+    ANSWER.json is what 'recommend', 'frontier' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE with
+    the options of 'load'. Each window is the difference of two scrapes of /metrics of one instance, and the
+    prediction is for the request rate of that window. Exit code 1: a window was outside; 2: none could be compared.
+    """
+    from inference_econ.report.watch import Watched, heading, watched
+
+    windows = _windows(choices)
+    service, targets, arrival_scv = _predicted(choices)
+    states: dict[str, str] = {}
+    for window in windows:
+        if not (states or as_json or quiet):
+            show.put(heading(service), None, quiet=quiet)
+        if window.run is None:
+            entry = Watched(window.at, None, (), window.reason)
+        else:
+            entry = watched(window.at, service, window.run, targets, arrival_scv)
+        states[entry.state] = entry.reason
+        show.put(json.dumps(entry.record(), allow_nan=False) if as_json else entry.text, None, quiet=quiet)
+    if list(states) == ["not compared"]:
+        raise InputError(f"no window could be compared; the last one: {states['not compared']}", option="metrics")
+    if "outside" in states:
+        raise click.exceptions.Exit(1)
+
+
+def _windows(choices: options.Choices) -> Iterator[metrics.Window]:
+    """The windows that were asked for: of files that were kept, or as time goes by.
+
+    Raises
+    ------
+    InputError
+        If there are several servers, or no time for a window.
+    """
+    sources, every, lasting = choices["metrics"], choices["every"], choices["lasting"]
+    if choices["once"] and lasting is not None:
+        raise InputError("--once is one window, --for as many as there is time for: give one of them", option="once")
+    if lasting is not None and lasting < every:
+        raise InputError(f"--for {lasting:g} s is shorter than a window, --every {every:g} s", option="lasting")
+    if len(sources) > 1 and any("://" in source for source in sources):
+        raise InputError(
+            "several --metrics are files of one server, in their order; watch each address by itself", option="metrics"
+        )
+    count = 1 if choices["once"] else None if lasting is None else int(lasting / every)
+    if len(sources) > 1:
+        return islice(metrics.recorded(sources, every), count)
+    return islice(metrics.live(sources[0], choices["hosts"], every), count)
+
+
+def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
+    """One instance of a saved answer or of the options, what is promised of it, and how bursty arrivals are.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the answer is of pools, each of which has metrics of its own.
+    """
+    from inference_econ.answers.load import usual_service
+    from inference_econ.report import chosen
+
+    answer = choices["answer"]
+    if choices["hardware"] is not None:
+        model = Name("models").convert(answer, None, click.get_current_context())
+        asked = {**choices, "model": model}
+        services = options.offer(asked, options.requests(asked), speculation=proposals.speculation(asked))
+        targets = options.targets(asked)
+        return usual_service(services, targets)[0], targets, asked["arrival_scv"]
+    if not answer.endswith(".json"):
+        raise InputError(
+            f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "
+            "inference-econ watch llama_3_70b h100_sxm",
+            option="hardware",
+        )
+    saved_services.check_alone(answer, _WATCHING)
+    saved = chosen.read(answer)
+    parts = saved_services.parts(saved, chosen.chosen(saved, choices["number"]))
+    if len(parts) > 1:
+        raise InputError(f"{answer}: pools that prefill and decode apart cannot be watched; choose one that does both")
+    return parts[0].service, options.targets({**choices, **saved.options}), saved.options.get("arrival_scv", 1.0)
