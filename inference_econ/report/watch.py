@@ -18,7 +18,7 @@ from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service
 
 #: Measures that a line shows, and characters of its columns [1].
-_SHOWN, _WIDTHS = ("ttft", "tpot", "throughput"), (10, 10, 24, 24, 10)
+_SHOWN, _WIDTHS = ("ttft", "tpot", "throughput"), (14, 12, 23, 23, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Watched:
 def heading(service: Service) -> str:
     """Return what a server is held against, and the heading of its lines."""
     columns = _columns(("at", "requests/s", "TTFT mean ms", "TPOT mean ms", "tokens/s"))
-    parts = (service.setup.model.name, fleet_label(service, 1), service.speculation and service.speculation.label)
-    return f"Held against {', '.join(filter(None, parts))}\n{columns}80 % interval"
+    proposer = f", {service.speculation.label}" if service.speculation else ""
+    return f"Held against {service.setup.model.name}, {fleet_label(service, 1)}{proposer}\n{columns}in 80 % interval"
 
 
 def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arrival_scv: float) -> Watched:
