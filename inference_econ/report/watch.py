@@ -10,6 +10,7 @@ from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.expected import UNITS, Expected
 from inference_econ.answers.load import load_sweep_record, sweep
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.record import finite_or_none
 from inference_econ.calibration import BenchmarkRun, Held, hold
 from inference_econ.errors import InputError
 from inference_econ.report.against import held_record
@@ -80,8 +81,8 @@ class Watched:
             "remarks": list(self.remarks),
             "request_rate": None if run is None else run.requests_per_second,
             "in_flight": None if run is None else run.concurrency,
-            "isl": None if run is None else run.isl,
-            "osl": None if run is None else run.osl,
+            "isl": None if run is None else finite_or_none(run.isl),
+            "osl": None if run is None else finite_or_none(run.osl),
             "cached_share": None if run is None else run.cached_share,
             "numbers": [held_record(held) for held in self.held],
         }
@@ -130,6 +131,7 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     try:
         return Watched(at, run, hold(expected, OfferedLoad(rate), 1, service, run), remarks=remarks)
     except InputError as error:
+        # Its advice is to run a benchmark; here users decide what is asked.
         return Watched(at, run, (), str(error).partition("; run the")[0])
 
 

@@ -176,6 +176,12 @@ def test_prompts_that_are_found_in_a_cache_are_remarked(command: Command, kept: 
     assert "inside; 25 % of prompt tokens were found in the prefix cache" in outcome.out
 
 
+def test_lengths_that_are_not_counted_are_null(command: Command, kept: Callable[..., list[str]]) -> None:
+    scrapes = (page(requests, engine="sglang").replace("prompt_tokens_total", "other") for requests in (100, 220))
+    outcome = command("watch", *LLAMA, *LENGTHS, *kept(*scrapes), "--every", "60s", "--json")
+    assert (outcome.code, _lines(outcome.out)[0]["isl"]) == (0, None)
+
+
 def test_an_engine_is_asked_again_and_again(command: Command) -> None:
     # It is away for a moment, was started again meanwhile, and goes on.
     pages = [(200, page(100)), (503, ""), (200, page(1)), (200, page(2))]
