@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: Options that say how a server is watched, not which.
 _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
 
+#: Windows that a number of them may be off by rounding [1].
+_ROUNDING = 1e-9
+
 
 @click.command(
     cls=Command,
@@ -100,7 +103,7 @@ def _windows(choices: options.Choices) -> Iterator[metrics.Window]:
         raise InputError(
             "several --metrics are files of one server, in their order; watch each address by itself", option="metrics"
         )
-    count = 1 if choices["once"] else None if lasting is None else int(lasting / every)
+    count = 1 if choices["once"] else None if lasting is None else int(lasting / every + _ROUNDING)
     if len(sources) > 1:
         return islice(metrics.recorded(sources, every), count)
     return islice(metrics.live(sources[0], choices["hosts"], every), count)
@@ -116,9 +119,15 @@ def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
     """
     from inference_econ.answers.load import usual_service
     from inference_econ.report import chosen
+    from inference_econ.report.saved import is_answer
 
     answer = choices["answer"]
     if choices["hardware"] is not None:
+        if choices["number"] is not None or is_answer(answer):
+            raise InputError(
+                "an answer has settled its hardware, and only answers have a --choice: give ANSWER.json alone",
+                option="hardware",
+            )
         model = Name("models").convert(answer, None, click.get_current_context())
         asked = {**choices, "model": model}
         services = options.offer(asked, options.requests(asked), speculation=proposals.speculation(asked))

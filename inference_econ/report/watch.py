@@ -33,7 +33,7 @@ class Watched:
     run : BenchmarkRun or None
         Means of the window; None if it says nothing.
     held : sequence of Held
-        Its numbers beside those predicted at its request rate; empty if they cannot be compared.
+        Its numbers beside those predicted at its request rate; empty where that is of other requests.
     reason : str
         Why they cannot; empty if they can.
     remarks : sequence of str
@@ -129,7 +129,9 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     # Prompts that are found in a cache are read sooner than those of a prediction without one.
     remarks = () if service.requests.cached or service.requests.shared_prefix else run.remarks
     try:
-        return Watched(at, run, hold(expected, OfferedLoad(rate), 1, service, run), remarks=remarks)
+        held = hold(expected, OfferedLoad(rate), 1, service, run)
+        reason = "" if any(entry.inside is not None for entry in held) else "no interval is known of these assumptions"
+        return Watched(at, run, held, reason, remarks)
     except InputError as error:
         # Its advice is to run a benchmark; here users decide what is asked.
         return Watched(at, run, (), str(error).partition("; run the")[0])

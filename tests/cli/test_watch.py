@@ -130,6 +130,7 @@ def test_a_saved_answer_is_what_a_server_is_held_against(
     assert (outcome.code, outcome.out.count("inside"), outcome.err) == (0, 2, "")
     assert command("watch", "answer.json", *scrapes, "--every", "60s", "--once", "--quiet").out.count("inside") == 1
     assert "--isl contradicts answer.json" in refused("watch", "answer.json", *LENGTHS, *scrapes).err
+    assert "an answer has settled its hardware" in refused("watch", "answer.json", "h100_sxm", *scrapes).err
     apart = ("--apart", "--ttft", "500", "--max-instance-gpus", "1")
     assert command("recommend", *LLAMA[:2], *apart, "--request-rate", "20", "-o", "pools.json").code == 0
     assert "pools that prefill and decode apart cannot be" in refused("watch", "pools.json", *scrapes).err
@@ -174,6 +175,13 @@ def test_prompts_that_are_found_in_a_cache_are_remarked(command: Command, kept: 
     scrapes = kept(page(100) + hits.format(100, 50), page(220) + hits.format(300, 100))
     outcome = command("watch", *LLAMA, *LENGTHS, *scrapes, "--every", "60s")
     assert "inside; 25 % of prompt tokens were found in the prefix cache" in outcome.out
+
+
+def test_assumptions_without_intervals_are_not_compared(command: Command, kept: Callable[..., list[str]]) -> None:
+    words = (*LLAMA[:-2], *LENGTHS, "--assumptions", "ideal", *kept(page(100), page(220)), "--every", "60s")
+    outcome = command("watch", *words)
+    assert outcome.code == 2
+    assert "800       not compared: no interval is known of these assumptions" in outcome.out
 
 
 def test_lengths_that_are_not_counted_are_null(command: Command, kept: Callable[..., list[str]]) -> None:
@@ -227,6 +235,7 @@ def test_what_is_no_page_of_a_known_engine(refused: Command, kept: Callable[...,
     ("words", "message"),
     [
         (("llama_3_8b",), "'llama_3_8b': give a saved answer (ANSWER.json), or a model and hardware"),
+        ((*LLAMA, "--choice", "2"), "only answers have a --choice: give ANSWER.json alone"),
         ((*LLAMA, "--once", "--for", "1min"), "--once is one window, --for as many as there is time for"),
         ((*LLAMA, "--for", "10s"), "--for 10 s is shorter than a window, --every 15 s"),
         ((*LLAMA, "--every", "15"), "15 has no unit"),
