@@ -42,9 +42,7 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
     except InputError as error:
         raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
     suspects = _suspects(chosen, parts[-1], held)
-    return AgainstPage(
-        f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1], suspects)
-    )
+    return AgainstPage(f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1]))
 
 
 def _suspects(chosen: Chosen, part: Part, held: Sequence[Held]) -> Sequence[Suspect]:
@@ -57,8 +55,8 @@ def _suspects(chosen: Chosen, part: Part, held: Sequence[Held]) -> Sequence[Susp
     return suspects(part.service, chosen.in_flight / part.replicas, outside[0])
 
 
-def _calibrate(result: str, saved: SavedAnswer, part: Part, suspects: Sequence[Suspect]) -> str:
-    """What one types to fit the constant of the likeliest suspect to the run: one run determines no more than one."""
+def _calibrate(result: str, saved: SavedAnswer, part: Part) -> str:
+    """What one types to fit levels to the run; constants, of which it determines one at most, stay where they were."""
     from inference_econ.answers.launching.instance import Degrees
 
     service, degrees = part.service, Degrees.of(part.service)
@@ -75,5 +73,4 @@ def _calibrate(result: str, saved: SavedAnswer, part: Part, suspects: Sequence[S
     }
     words = ["inference-econ", "calibrate", result]
     words += [str(word) for name, value in named.items() if value != 1 for word in (name, value)]
-    words += ["--fit", suspects[0].constants[0] if suspects else "chip.hbm_efficiency"]
     return shlex.join([*words, "-o", "mine.yaml"])

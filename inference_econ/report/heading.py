@@ -101,9 +101,10 @@ def promises_label(promises: Targets) -> str:
     if not promises.given:
         return ""
     common = promises.common
+    milliseconds = {name: 1e3 * value for name, value in promises.given.items()}
     kept = [
-        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {round(1e3 * value, 2) or 1e3 * value:.6g} ms"
-        for name, value in promises.given.items()
+        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {round(value, 2) or value:.6g} ms"
+        for name, value in milliseconds.items()
     ]
     surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
     return f"{f'{common} ' if common else ''}{' and '.join(kept)}{surely}"

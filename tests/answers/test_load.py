@@ -130,6 +130,8 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
             "goodput/s",
             "$/M tokens",
             "$/M output",
+            "board W",
+            "J/token",
         ),
     )
     assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
