@@ -70,6 +70,29 @@ def test_every_family_is_tried() -> None:
     assert set(FAMILIES) == kinds | {"deepseek_ref"}
 
 
+def test_step_has_a_gate_for_each_head_and_more_heads_where_layers_slide(tmp_path: Path) -> None:
+    """Sums over the shapes of its class (q, k, v, o, g; norms of 128): 198 billion published are 196 and a tower."""
+    model = import_config(write(tmp_path, SIBLINGS["step-3.7-flash"]["config"]))
+    full, slides = (4096 * (2 * heads * 128 + 2 * 8 * 128 + heads) + 2 * 128 for heads in (64, 96))
+    shared = 3 * 4096 * 1280
+    rest = 3 * 3 * 4096 * 11_264 + 42 * (289 * shared + 288 * 4096) + 45 * 2 * 4096 + (2 * 128_896 + 1) * 4096
+    assert model.total_parameters == 12 * full + 33 * slides + rest
+    copy = import_config(write(tmp_path, SIBLINGS["step-3.7-flash-copy"]["config"]))
+    assert copy.blocks == model.blocks
+    assert "num_sliding_attention_heads 96" in copy.left_out
+
+
+def test_indexer_of_minimax_m3_has_a_head_for_each_kv_head(tmp_path: Path) -> None:
+    """Sums over the shapes of its class; the vendor says 428 billion with vision tower and what proposes tokens."""
+    model = import_config(write(tmp_path, SIBLINGS["minimax-m3"]["config"]))
+    full = 6144 * (2 * 64 * 128 + 2 * 4 * 128) + 2 * 128
+    indexer = 6144 * (4 + 1) * 128 + 2 * 128
+    experts = 129 * 3 * 6144 * 3072 + 128 * 6144
+    rest = 3 * 3 * 6144 * 12_288 + 60 * 2 * 6144 + (2 * 200_064 + 1) * 6144
+    assert model.total_parameters == 60 * full + 57 * (indexer + experts) + rest
+    assert [block.attention.index_top_k for block in model.blocks] == [None, 2048]
+
+
 def test_searched_architecture() -> None:
     """Llama-3.3-Nemotron-Super-49B has no published class; its weights hold 49,867,145,216 parameters."""
     model = import_config(FOLDER / "nvidia--Llama-3_3-Nemotron-Super-49B-v1_config.json")
@@ -108,6 +131,8 @@ def test_mimo_counts_as_qwen2() -> None:
         ("dbrx", (40 * 2048, 0, 0, 0)),
         ("codestral-mamba", (0, 0, 0, 64 * (128 * 64 * 128 + 10_240 * 4))),
         ("granite-4-h-small", (4 * 2048, 0, 0, 36 * (128 * 64 * 128 + 8448 * 4))),
+        ("step-3.7-flash", (12 * 2048, 33 * 2048, 0, 0)),
+        ("minimax-m3", (60 * 1024, 0, 57 * 128, 0)),
     ],
 )
 def test_sibling_caches(name: str, elements: tuple[int, int, int, int], tmp_path: Path) -> None:
@@ -566,6 +591,27 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
         ("granite-4-h-small", {"mamba_n_groups": 3}, "128 Mamba heads do not split into 3 groups"),
         ("codestral-mamba", {"rms_norm": False}, "rms_norm is false; only true is understood"),
         ("dots.llm1", {"sliding_window": 4096}, "sliding_window is 4096; only null is understood"),
+        ("minimax-m3", {"moe_layer_freq": [1] * 59}, "moe_layer_freq must have 0 or 1 for each of 60 layers, got [1, "),
+        ("minimax-m3", {"first_k_dense_replace": 2}, "first_k_dense_replace is 2; only 3 is understood"),
+        ("minimax-m3", {"attention_output_gate": True}, "attention_output_gate is true; only false is understood"),
+        (
+            "minimax-m3",
+            {
+                "sparse_attention_config": {
+                    "sparse_attention_freq": [0, 1] * 30,
+                    "sparse_disable_index_value": [0] * 60,
+                }
+            },
+            "sparse_disable_index_value is [0, ",
+        ),
+        ("step-3.7-flash-copy", {"num_attention_heads": 32}, "attention_other_setting is missing, which says how many"),
+        (
+            "step-3.7-flash-copy",
+            {"attention_other_setting": {"head_dim": 64}},
+            "head_dim is 64; only 128 is understood",
+        ),
+        ("step-3.7-flash-copy", {"moe_layers_enum": "3,x"}, "must name layers from 0 to 47, got '3,x'"),
+        ("step-3.7-flash-copy", {"num_sliding_attention_heads": 90}, "90 query heads do not split into groups for 8"),
     ],
 )
 def test_refusals_of_siblings(name: str, change: dict[str, Any], problem: str, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "mimo": _dense.mimo,
     "mimo_v2_flash": _experts.mimo_v2_flash,
     "minimax_m2": _experts.minimax_m2,
+    "minimax_m3": _experts.minimax_m3,
     "ministral3": _dense.ministral3,
     "mistral": _dense.mistral,
     "mixtral": _experts.mixtral,
@@ -108,6 +109,8 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "smollm3": _dense.smollm3,
     "stablelm": _relatives.stablelm,
     "starcoder2": _dense.starcoder2,
+    "step3p5": _mixtures.step3p5,
+    "step3p7": _mixtures.step3p5,  # copies whose text part stands at the top
 }
 
 #: What the text part is if a configuration of several modalities does not say.
@@ -116,6 +119,7 @@ _TEXT_PART = {
     "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3",
     "mistral3": "mistral",
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
@@ -123,10 +127,11 @@ _TEXT_PART = {
     "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen3_vl": "qwen3_vl_text",
     "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "step3p7": "step3p5",
 }
 _AROUND_TEXT = re.compile(
     r"vision_.*|audio_.*|image_.*|video_.*|mm_.*|multimodal_.*|projector_.*|projection_.*|spatial_merge_size"
-    r"|ignore_index|media_placeholder_.*|use_unified_vision_chunk|tie_word_embeddings|torch_dtype|dtype"
+    r"|ignore_index|media_placeholder_.*|im_.*|img_.*|num_reward_heads|process_image_mode|patch_token_len|use_im_start_end|understand_projector_stride|use_unified_vision_chunk|tie_word_embeddings|torch_dtype|dtype"
     r"|quantization_config|text_config|boi_.*|eoi_.*|pad_.*|language_model_only"
 )
 

@@ -130,6 +130,52 @@ def minimax_m2(c: Reader) -> Architecture:
     return architecture(c, [Layer(attention, mixture)] * layers, mtp_layers=c.whole("num_mtp_modules"))
 
 
+def minimax_m3(c: Reader) -> Architecture:
+    """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer picks for each KV head."""
+    c.only("use_qk_norm", True)
+    c.only("qk_norm_type", "per_head")
+    c.only("attention_output_gate", False)
+    c.only("n_shared_experts", 1)
+    c.only("num_nextn_predict_layers", 1)
+    c.skip("use_gemma_norm", "use_routing_bias")
+    layers, width = c.layers(), c.size("intermediate_size")
+    c.only("moe_intermediate_size", width)
+    sparse = _zeros_and_ones(c, "moe_layer_freq", layers)
+    c.only("first_k_dense_replace", layers - sum(sparse))
+    mixture = experts(
+        c, width, count_keys=("num_local_experts", "num_experts"), shared=c.size("shared_intermediate_size")
+    )
+    plain = dense(c.size("dense_intermediate_size"))
+    inner = c.inside("sparse_attention_config")
+    inner.only("use_sparse_attention", True)
+    inner.only("sparse_score_type", "max")
+    inner.only("sparse_init_block", 0)
+    inner.skip("sparse_local_block")  # is among the blocks that are picked
+    picks = _zeros_and_ones(inner, "sparse_attention_freq", layers)
+    # Where an indexer had values of its own it would be another attention.
+    inner.only("sparse_disable_index_value", [int(pick) for pick in picks])
+    head, kv = head_dim(c, default=128), kv_heads(c, default=4)
+    inner.only("sparse_num_index_heads", kv)
+    index = (kv, inner.size("sparse_index_dim"), inner.size("sparse_topk_blocks") * inner.size("sparse_block_size"))
+    inner.finish()
+    full = grouped_query(c, kv=kv, width=head, qk_norm="per_head")
+    picked = grouped_query(c, kv=kv, width=head, qk_norm="per_head", index=index)
+    parts = zip(picks, sparse, strict=True)
+    return architecture(
+        c,
+        [Layer(picked if pick else full, mixture if is_sparse else plain) for pick, is_sparse in parts],
+        mtp_layers=c.whole("num_mtp_modules"),
+    )
+
+
+def _zeros_and_ones(c: Reader, key: str, layers: int) -> list[bool]:
+    """A list with 0 or 1 for each layer."""
+    numbers = c.numbers(key)
+    if numbers is None or len(numbers) != layers or not set(numbers) <= {0, 1}:
+        c.stop(f"{key} must have 0 or 1 for each of {layers} layers, got {numbers}")
+    return [number == 1 for number in numbers]
+
+
 def llama4(c: Reader) -> Architecture:
     """Llama 4: a shared expert that no key states, dense layers between, attention in chunks."""
     bias = c.flag("attention_bias", default=False)
