@@ -93,6 +93,30 @@ def test_indexer_of_minimax_m3_has_a_head_for_each_kv_head(tmp_path: Path) -> No
     assert [block.attention.index_top_k for block in model.blocks] == [None, 2048]
 
 
+@pytest.mark.parametrize("name", ["kimi-k3", "kimi-linear-48b"])
+def test_delta_attention_of_kimi(name: str, tmp_path: Path) -> None:
+    """Sums over the shapes of their classes; 2.8 trillion and 48 billion (of which 49.1 are stored) are published."""
+    third = name == "kimi-k3"
+    model = import_config(write(tmp_path, SIBLINGS[name]["config"]))
+    hidden, heads, delta, latent = (7168, 96, 69, 24) if third else (2304, 32, 20, 7)
+    width = heads * 128
+    gate = hidden * width if third else 128 * (hidden + width)
+    # Queries, keys, values and output; decays through the width of a head, with biases; a gate and a decay per head.
+    kda = 4 * hidden * width + gate + 128 * (hidden + width) + width + (hidden + 1) * heads + 128 + 4 * 3 * width
+    queries = hidden * 1536 + 1536 + 1536 * heads * 192 if third else hidden * heads * 192
+    mla = queries + hidden * 576 + 512 + 512 * heads * 256 + (2 if third else 1) * width * hidden
+    experts = (
+        896 * 3 * 3584 * 3072 + 2 * hidden * 3584 + 3584 + 3 * hidden * 6144 + 896 * hidden
+        if third
+        else 257 * 3 * hidden * 1024 + 256 * hidden
+    )
+    first = 3 * hidden * (33_792 if third else 9216)
+    layers = delta + latent
+    vectors = 2 * layers + 1 + 2 * third * (2 * layers + 1)  # norms; residuals have a norm and scores each
+    total = delta * kda + latent * mla + first + (layers - 1) * experts + (vectors + 2 * 163_840) * hidden
+    assert model.total_parameters == total
+
+
 def test_searched_architecture() -> None:
     """Llama-3.3-Nemotron-Super-49B has no published class; its weights hold 49,867,145,216 parameters."""
     model = import_config(FOLDER / "nvidia--Llama-3_3-Nemotron-Super-49B-v1_config.json")
@@ -133,6 +157,8 @@ def test_mimo_counts_as_qwen2() -> None:
         ("granite-4-h-small", (4 * 2048, 0, 0, 36 * (128 * 64 * 128 + 8448 * 4))),
         ("step-3.7-flash", (12 * 2048, 33 * 2048, 0, 0)),
         ("minimax-m3", (60 * 1024, 0, 57 * 128, 0)),
+        ("kimi-k3", (24 * 576, 0, 0, 69 * (96 * 128 * 128 + 3 * 96 * 128 * 4))),
+        ("kimi-linear-48b", (7 * 576, 0, 0, 20 * (32 * 128 * 128 + 3 * 32 * 128 * 4))),
     ],
 )
 def test_sibling_caches(name: str, elements: tuple[int, int, int, int], tmp_path: Path) -> None:
@@ -557,6 +583,9 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
     assert str(caught.value).startswith(str(path))
 
 
+_DELTA = SIBLINGS["kimi-linear-48b"]["config"]["linear_attn_config"]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "problem"),
     [
@@ -591,6 +620,9 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
         ("granite-4-h-small", {"mamba_n_groups": 3}, "128 Mamba heads do not split into 3 groups"),
         ("codestral-mamba", {"rms_norm": False}, "rms_norm is false; only true is understood"),
         ("dots.llm1", {"sliding_window": 4096}, "sliding_window is 4096; only null is understood"),
+        ("kimi-linear-48b", {"linear_attn_config": {**_DELTA, "kda_layers": [1]}}, "must name each of 27 layers once"),
+        ("kimi-linear-48b", {"linear_attn_config": {**_DELTA, "decay": 1}}, "unknown key 'decay' = 1"),
+        ("kimi-linear-48b", {"num_expert_group": 8}, "num_expert_group is 8; only 1 is understood"),
         ("minimax-m3", {"moe_layer_freq": [1] * 59}, "moe_layer_freq must have 0 or 1 for each of 60 layers, got [1, "),
         ("minimax-m3", {"first_k_dense_replace": 2}, "first_k_dense_replace is 2; only 3 is understood"),
         ("minimax-m3", {"attention_output_gate": True}, "attention_output_gate is true; only false is understood"),
@@ -623,7 +655,7 @@ def test_refusals_of_siblings(name: str, change: dict[str, Any], problem: str, t
 
 
 @pytest.mark.parametrize(
-    "kind", ["jamba", "bloom", "longcat_flash", "falcon_h1", "gemma3n", "apertus", "minimax_m1", "kimi_linear", "lfm2"]
+    "kind", ["jamba", "bloom", "longcat_flash", "falcon_h1", "gemma3n", "apertus", "minimax_m1", "lfm2"]
 )
 def test_families_that_cannot_be_described_are_refused_by_name(kind: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=f"model_type '{kind}' is not understood"):

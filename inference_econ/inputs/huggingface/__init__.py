@@ -71,6 +71,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "internlm2": _relatives.internlm,
     "internlm3": _relatives.internlm,
     "kimi_k2": _latent.deepseek,
+    "kimi_linear": _latent.kimi_linear,
     "llama": _dense.llama,
     "llama4_text": _experts.llama4,
     "mamba2": _mamba.mamba2,
@@ -118,6 +119,7 @@ _TEXT_PART = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
     "minimax_m3_vl": "minimax_m3",
     "mistral3": "mistral",
@@ -237,6 +239,7 @@ def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: 
         "learned_positions": architecture.learned_positions or None,
         "output_bias": architecture.output_bias or None,
         "residual_streams": architecture.residual_streams if architecture.residual_streams > 1 else None,
+        "residual_span": architecture.residual_span,
         **_formats_of(architecture, stated),
         "max_context": architecture.max_context,
         "mtp_layers": architecture.mtp_layers or None,
@@ -302,6 +305,7 @@ def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str
         "max_context": ("model_max_length", "max_position_embeddings", "n_positions", "max_seq_len"),
         "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules", "mtp_num_hidden_layers"),
         "residual_streams": ("hc_mult",),
+        "residual_span": ("attn_res_block_size",),
     }
     part = "text_config." if reader.outer else ""
     sources: dict[str, Any] = {}

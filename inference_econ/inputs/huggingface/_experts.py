@@ -246,7 +246,8 @@ def dense_first(c: Reader, default_first: int, default_shared: int) -> list[Feed
     c.unused("intermediate_size")
     width = c.size("moe_intermediate_size")
     count = c.whole("n_shared_experts", "num_shared_experts", default=default_shared)
-    mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
+    active = ("num_experts_per_tok", "num_experts_per_token")
+    mixture = experts(c, width, count_keys=_ROUTED, active_keys=active, shared=count * width or None)
     return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]
 
 

@@ -38,6 +38,7 @@ class Architecture:
     learned_positions: int = 0
     output_bias: bool = False
     residual_streams: int = 1
+    residual_span: int | None = None
 
 
 def hidden_size(c: Reader) -> int:
@@ -59,6 +60,7 @@ def architecture(
     learned_positions: int = 0,
     output_bias: bool = False,
     residual_streams: int = 1,
+    residual_span: int | None = None,
     max_context: int | None = None,
 ) -> Architecture:
     """The layers, with what every configuration states around them; ``tied`` is the class's default."""
@@ -72,6 +74,7 @@ def architecture(
         learned_positions,
         output_bias,
         residual_streams,
+        residual_span,
     )
 
 
