@@ -136,8 +136,10 @@ def minimax_m3(c: Reader) -> Architecture:
     c.only("qk_norm_type", "per_head")
     c.only("attention_output_gate", False)
     c.only("n_shared_experts", 1)
-    c.only("num_nextn_predict_layers", 1)
     c.skip("use_gemma_norm", "use_routing_bias")
+    # Copies of one model state different numbers of modules; how many next tokens are predicted comes first.
+    modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
+    mtp = mtp or modules
     layers, width = c.layers(), c.size("intermediate_size")
     c.only("moe_intermediate_size", width)
     sparse = _zeros_and_ones(c, "moe_layer_freq", layers)
@@ -164,7 +166,7 @@ def minimax_m3(c: Reader) -> Architecture:
     return architecture(
         c,
         [Layer(picked if pick else full, mixture if is_sparse else plain) for pick, is_sparse in parts],
-        mtp_layers=c.whole("num_mtp_modules"),
+        mtp_layers=mtp,
     )
 
 
