@@ -56,7 +56,7 @@ def _kept(
 def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
     """Bytes of index keys that one layer caches per token of context [B]."""
     elements = spec.cache.index_elements
-    if assumed is not None and assumed.index_keys == "eight_bit":
+    if assumed is not None and assumed.index_keys == "eight_bit" and not spec.index_keys_as_cache:
         return eight_bit_key_bytes(elements)
     return elements * BYTES_PER_ELEMENT[precision.kv]
 

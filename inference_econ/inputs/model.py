@@ -85,6 +85,9 @@ class ModelSpec(SourcedSpec):
     """Multi-token-prediction layers published beside the model; no count includes them."""
     residual_streams: Count = 1
     """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
+    residual_span: Count | None = None
+    """Layers whose outputs add up to an entry that all later parts attend to (attention residuals of Kimi-K3); absent
+    if residuals are sums."""
     vision: VisionTower | None = None
     """What reads images; no count includes it."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
@@ -167,6 +170,9 @@ class ModelSpec(SourcedSpec):
         }
         if self.residual_streams > 1:
             parts["residual_streams"] = _residual_streams(self.residual_streams, self.layers, hidden)
+        if self.residual_span is not None:
+            # A norm and a vector of scores before each part of a layer, and behind the last one.
+            parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
         return parts
 
 

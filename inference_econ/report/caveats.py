@@ -36,7 +36,7 @@ _NAMES: Mapping[Quantity, str] = {
 }
 
 #: What is said of a model whose configuration leaves keys out.
-LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class are counted: {}."
+LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class or model are counted: {}."
 #: Errors in the middle from which on they are told [1].
 _BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.

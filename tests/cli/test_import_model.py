@@ -69,7 +69,7 @@ def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Comm
     assert list(ie.model(str(kept)).left_out) == said
     for source in (config, kept):  # kept in a file, it is the same model
         text = " ".join(command("explain", str(source), "h100_sxm", "--tp", "1").out.split())
-        assert "leaves out, and defaults of the published class are counted: num_key_value_heads 32." in text
+        assert "leaves out, and defaults of the published class or model are counted: num_key_value_heads 32." in text
     text = " ".join(command("import-model", str(config)).out.split())
     assert "are counted: num_key_value_heads 32, attention_bias false." in text
 

@@ -41,6 +41,7 @@ def _attention_vectors(spec: Attention, hidden: float) -> float:
     value = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     queries, keys, values = spec.query_heads * spec.head_dim, spec.kv_heads * spec.head_dim, spec.kv_heads * value
     norms = {"none": 0, "per_head": 2 * spec.head_dim, "full": queries + keys}[spec.qk_norm]
+    norms += 2 * (spec.index_head_dim or 0)
     biases = spec.qkv_bias * (queries * (1 + spec.output_gate) + keys + values) + hidden * spec.output_bias
     return biases + norms + spec.query_heads * spec.sinks
 
@@ -53,7 +54,8 @@ def _feed_forward_vectors(block: Block, hidden: float) -> tuple[float, float, fl
     biases = spec.bias * (spec.input_matrices * spec.intermediate_size + spec.output_matrices * hidden)
     if spec.kind == "dense":
         return 0.0, 0.0, biases
-    return spec.experts * biases, biases, float(spec.experts * spec.router_bias)
+    norm = (spec.latent_size or 0.0) * spec.latent_norm
+    return spec.experts * biases, biases, spec.experts * spec.router_bias + norm
 
 
 def _shared_gate(block: Block, hidden: float) -> float:
@@ -62,7 +64,9 @@ def _shared_gate(block: Block, hidden: float) -> float:
 
 
 def _residual_vectors(model: ModelSpec) -> float:
-    """Biases and scales of what mixes copies of the residual stream."""
+    """Biases and scales of what mixes copies of the residual stream, or norms and scores of earlier entries."""
+    if model.residual_span is not None:
+        return model.parameter_parts()["residual_attention"]
     streams = model.residual_streams
     return model.layers * 2 * (streams * (streams + 2) + 3) + streams + 1 if streams > 1 else 0.0
 

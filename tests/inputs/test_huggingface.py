@@ -70,6 +70,53 @@ def test_every_family_is_tried() -> None:
     assert set(FAMILIES) == kinds | {"deepseek_ref"}
 
 
+def test_step_has_a_gate_for_each_head_and_more_heads_where_layers_slide(tmp_path: Path) -> None:
+    """Sums over the shapes of its class (q, k, v, o, g; norms of 128): 198 billion published are 196 and a tower."""
+    model = import_config(write(tmp_path, SIBLINGS["step-3.7-flash"]["config"]))
+    full, slides = (4096 * (2 * heads * 128 + 2 * 8 * 128 + heads) + 2 * 128 for heads in (64, 96))
+    shared = 3 * 4096 * 1280
+    rest = 3 * 3 * 4096 * 11_264 + 42 * (289 * shared + 288 * 4096) + 45 * 2 * 4096 + (2 * 128_896 + 1) * 4096
+    assert model.total_parameters == 12 * full + 33 * slides + rest
+    copy = import_config(write(tmp_path, SIBLINGS["step-3.7-flash-copy"]["config"]))
+    assert copy.blocks == model.blocks
+    assert "num_sliding_attention_heads 96" in copy.left_out
+
+
+def test_indexer_of_minimax_m3_has_a_head_for_each_kv_head(tmp_path: Path) -> None:
+    """Sums over the shapes of its class; the vendor says 428 billion with vision tower and what proposes tokens."""
+    model = import_config(write(tmp_path, SIBLINGS["minimax-m3"]["config"]))
+    full = 6144 * (2 * 64 * 128 + 2 * 4 * 128) + 2 * 128
+    indexer = 6144 * (4 + 1) * 128 + 2 * 128
+    experts = 129 * 3 * 6144 * 3072 + 128 * 6144
+    rest = 3 * 3 * 6144 * 12_288 + 60 * 2 * 6144 + (2 * 200_064 + 1) * 6144
+    assert model.total_parameters == 60 * full + 57 * (indexer + experts) + rest
+    assert [getattr(block.attention, "index_top_k", None) for block in model.blocks] == [None, 2048]
+
+
+@pytest.mark.parametrize("name", ["kimi-k3", "kimi-linear-48b"])
+def test_delta_attention_of_kimi(name: str, tmp_path: Path) -> None:
+    """Sums over the shapes of their classes; 2.8 trillion and 48 billion (of which 49.1 are stored) are published."""
+    third = name == "kimi-k3"
+    model = import_config(write(tmp_path, SIBLINGS[name]["config"]))
+    hidden, heads, delta, latent = (7168, 96, 69, 24) if third else (2304, 32, 20, 7)
+    width = heads * 128
+    gate = hidden * width if third else 128 * (hidden + width)
+    # Queries, keys, values and output; decays through the width of a head, with biases; a gate and a decay per head.
+    kda = 4 * hidden * width + gate + 128 * (hidden + width) + width + (hidden + 1) * heads + 128 + 4 * 3 * width
+    queries = hidden * 1536 + 1536 + 1536 * heads * 192 if third else hidden * heads * 192
+    mla = queries + hidden * 576 + 512 + 512 * heads * 256 + (2 if third else 1) * width * hidden
+    experts = (
+        896 * 3 * 3584 * 3072 + 2 * hidden * 3584 + 3584 + 3 * hidden * 6144 + 896 * hidden
+        if third
+        else 257 * 3 * hidden * 1024 + 256 * hidden
+    )
+    first = 3 * hidden * (33_792 if third else 9216)
+    layers = delta + latent
+    vectors = 2 * layers + 1 + 2 * third * (2 * layers + 1)  # norms; residuals have a norm and scores each
+    total = delta * kda + latent * mla + first + (layers - 1) * experts + (vectors + 2 * 163_840) * hidden
+    assert model.total_parameters == total
+
+
 def test_searched_architecture() -> None:
     """Llama-3.3-Nemotron-Super-49B has no published class; its weights hold 49,867,145,216 parameters."""
     model = import_config(FOLDER / "nvidia--Llama-3_3-Nemotron-Super-49B-v1_config.json")
@@ -108,6 +155,10 @@ def test_mimo_counts_as_qwen2() -> None:
         ("dbrx", (40 * 2048, 0, 0, 0)),
         ("codestral-mamba", (0, 0, 0, 64 * (128 * 64 * 128 + 10_240 * 4))),
         ("granite-4-h-small", (4 * 2048, 0, 0, 36 * (128 * 64 * 128 + 8448 * 4))),
+        ("step-3.7-flash", (12 * 2048, 33 * 2048, 0, 0)),
+        ("minimax-m3", (60 * 1024, 0, 57 * 128, 0)),
+        ("kimi-k3", (24 * 576, 0, 0, 69 * (96 * 128 * 128 + 3 * 96 * 128 * 4))),
+        ("kimi-linear-48b", (7 * 576, 0, 0, 20 * (32 * 128 * 128 + 3 * 32 * 128 * 4))),
     ],
 )
 def test_sibling_caches(name: str, elements: tuple[int, int, int, int], tmp_path: Path) -> None:
@@ -532,6 +583,9 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
     assert str(caught.value).startswith(str(path))
 
 
+_DELTA = SIBLINGS["kimi-linear-48b"]["config"]["linear_attn_config"]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "problem"),
     [
@@ -566,6 +620,30 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
         ("granite-4-h-small", {"mamba_n_groups": 3}, "128 Mamba heads do not split into 3 groups"),
         ("codestral-mamba", {"rms_norm": False}, "rms_norm is false; only true is understood"),
         ("dots.llm1", {"sliding_window": 4096}, "sliding_window is 4096; only null is understood"),
+        ("kimi-linear-48b", {"linear_attn_config": {**_DELTA, "kda_layers": [1]}}, "must name each of 27 layers once"),
+        ("kimi-linear-48b", {"linear_attn_config": {**_DELTA, "decay": 1}}, "unknown key 'decay' = 1"),
+        ("kimi-linear-48b", {"num_expert_group": 8}, "num_expert_group is 8; only 1 is understood"),
+        ("minimax-m3", {"moe_layer_freq": [1] * 59}, "moe_layer_freq must have 0 or 1 for each of 60 layers, got [1, "),
+        ("minimax-m3", {"first_k_dense_replace": 2}, "first_k_dense_replace is 2; only 3 is understood"),
+        ("minimax-m3", {"attention_output_gate": True}, "attention_output_gate is true; only false is understood"),
+        (
+            "minimax-m3",
+            {
+                "sparse_attention_config": {
+                    "sparse_attention_freq": [0, 1] * 30,
+                    "sparse_disable_index_value": [0] * 60,
+                }
+            },
+            "sparse_disable_index_value is [0, ",
+        ),
+        ("step-3.7-flash-copy", {"num_attention_heads": 32}, "attention_other_setting is missing, which says how many"),
+        (
+            "step-3.7-flash-copy",
+            {"attention_other_setting": {"head_dim": 64}},
+            "head_dim is 64; only 128 is understood",
+        ),
+        ("step-3.7-flash-copy", {"moe_layers_enum": "3,x"}, "must name layers from 0 to 47, got '3,x'"),
+        ("step-3.7-flash-copy", {"num_sliding_attention_heads": 90}, "90 query heads do not split into groups for 8"),
     ],
 )
 def test_refusals_of_siblings(name: str, change: dict[str, Any], problem: str, tmp_path: Path) -> None:
@@ -577,7 +655,7 @@ def test_refusals_of_siblings(name: str, change: dict[str, Any], problem: str, t
 
 
 @pytest.mark.parametrize(
-    "kind", ["jamba", "bloom", "longcat_flash", "falcon_h1", "gemma3n", "apertus", "minimax_m1", "kimi_linear", "lfm2"]
+    "kind", ["jamba", "bloom", "longcat_flash", "falcon_h1", "gemma3n", "apertus", "minimax_m1", "lfm2"]
 )
 def test_families_that_cannot_be_described_are_refused_by_name(kind: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=f"model_type '{kind}' is not understood"):

@@ -13,14 +13,23 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, GroupedQueryAttention
 
 
 def rows(table: OperatorTable, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
-    """Projections, norms of queries and keys, scores, and the gate of the output."""
+    """Projections, norms of queries and keys, an indexer, scores, and the gate of the output."""
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * spec.value_width
     projected = float(spec.projected_width)
     name, attended, read = _reach(table, spec)
-    shared = table.read_once if spec.chunk is None and spec.window is None else 0.0
+    limited = spec.chunk is not None or spec.window is not None or spec.index_top_k is not None
+    shared = 0.0 if limited else table.read_once
     yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True)
     if table.assumptions.chip.pointwise == "counted" and spec.qk_norm != "none":
         yield _head_norms(table, over_ranks=spec.qk_norm == "full")
+    if spec.index_heads is not None and spec.index_head_dim is not None:
+        yield scores(
+            table,
+            "index scan",
+            flop=2.0 * spec.index_heads * spec.index_head_dim * table.attended(),
+            cached_bytes=spec.index_head_dim * table.read() * table.kv_width,
+            heads=1.0,
+        )
     yield scores(
         table,
         name,
@@ -31,7 +40,7 @@ def rows(table: OperatorTable, spec: GroupedQueryAttention, summed: float) -> It
         reach=reach_of_kernels(table, "grouped", attended, (spec.head_dim + spec.value_width) / 2),
     )
     yield from context_exchange(table, float(queries), float(values), spec.query_heads)
-    if table.assumptions.chip.pointwise == "counted" and spec.output_gate:
+    if table.assumptions.chip.pointwise == "counted" and (spec.output_gate or spec.head_gate):
         yield _fused(table, "output gate")
     yield table.projection("attention output", [(table.hidden, float(values))], reduced=summed, output=True)
 
@@ -56,7 +65,7 @@ def _fused(table: OperatorTable, name: str) -> Operator:
 
 def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:
     """Name of the scores' row, past tokens that a new token attends to, and tokens whose entries a sequence moves."""
-    window = math.inf if spec.window is None else float(spec.window)
+    window = float(spec.window or spec.index_top_k or math.inf)
     if spec.chunk is None or window < spec.chunk / 2:
         name = "attention" if spec.window is None else f"attention (last {window:g})"
         return name, table.attended(window), table.read(window)

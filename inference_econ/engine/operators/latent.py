@@ -42,6 +42,8 @@ def rows(table: OperatorTable, spec: LatentAttention, summed: float) -> Iterator
     yield from indexer(table, spec, table.attended())
     yield from _latent_scores(table, spec, limit)
     values = float(spec.query_heads * spec.value_head_dim)
+    if spec.output_gate:
+        yield table.projection("output gate", [(values, hidden)])
     yield table.projection("attention output", [(hidden, values)], reduced=summed, output=True)
 
 

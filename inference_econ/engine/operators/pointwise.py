@@ -20,6 +20,8 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         rows = [_norms(table, 1 if block.parallel else block.parts, block.attention.kind)]
         rows += (_activation(table, name, *sizes) for name, sizes in block.feed_forward.activated.items())
         yield from repeated(rows, block.layers * pace)
+    if table.model.residual_span is not None:
+        yield _residual_attention(table, pace, table.model.residual_span)
     streams = table.model.residual_streams
     if streams > 1:
         # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
@@ -41,6 +43,19 @@ def _norms(table: OperatorTable, count: int, mixer: str) -> Operator:
         grouped=True,
         mixer=mixer,
         parts=float(count),
+    )
+
+
+def _residual_attention(table: OperatorTable, pace: Array | float, span: int) -> Operator:
+    """Entries of earlier layers that are read before each part, by the kernel that norms what they add up to.
+
+    A layer has one entry for each whole or begun span before it (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
+    """
+    entries = sum(-(-layer // span) for layer in range(table.model.layers))
+    moved = 2.0 * entries * table.hidden * table.activation_width / table.stream_owners
+    dtype = table.precision.activations
+    return Operator(
+        "residual attention", dtype, "dense", pace, activation_bytes_per_token=moved, launches=0.0, grouped=True
     )
 
 

@@ -71,12 +71,14 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "internlm2": _relatives.internlm,
     "internlm3": _relatives.internlm,
     "kimi_k2": _latent.deepseek,
+    "kimi_linear": _latent.kimi_linear,
     "llama": _dense.llama,
     "llama4_text": _experts.llama4,
     "mamba2": _mamba.mamba2,
     "mimo": _dense.mimo,
     "mimo_v2_flash": _experts.mimo_v2_flash,
     "minimax_m2": _experts.minimax_m2,
+    "minimax_m3": _experts.minimax_m3,
     "ministral3": _dense.ministral3,
     "mistral": _dense.mistral,
     "mixtral": _experts.mixtral,
@@ -108,6 +110,8 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "smollm3": _dense.smollm3,
     "stablelm": _relatives.stablelm,
     "starcoder2": _dense.starcoder2,
+    "step3p5": _mixtures.step3p5,
+    "step3p7": _mixtures.step3p5,  # copies whose text part stands at the top
 }
 
 #: What the text part is if a configuration of several modalities does not say.
@@ -115,7 +119,9 @@ _TEXT_PART = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3",
     "mistral3": "mistral",
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
@@ -123,10 +129,11 @@ _TEXT_PART = {
     "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen3_vl": "qwen3_vl_text",
     "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "step3p7": "step3p5",
 }
 _AROUND_TEXT = re.compile(
     r"vision_.*|audio_.*|image_.*|video_.*|mm_.*|multimodal_.*|projector_.*|projection_.*|spatial_merge_size"
-    r"|ignore_index|media_placeholder_.*|use_unified_vision_chunk|tie_word_embeddings|torch_dtype|dtype"
+    r"|ignore_index|media_placeholder_.*|im_.*|img_.*|num_reward_heads|process_image_mode|patch_token_len|use_im_start_end|understand_projector_stride|use_unified_vision_chunk|tie_word_embeddings|torch_dtype|dtype"
     r"|quantization_config|text_config|boi_.*|eoi_.*|pad_.*|language_model_only"
 )
 
@@ -232,6 +239,7 @@ def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: 
         "learned_positions": architecture.learned_positions or None,
         "output_bias": architecture.output_bias or None,
         "residual_streams": architecture.residual_streams if architecture.residual_streams > 1 else None,
+        "residual_span": architecture.residual_span,
         **_formats_of(architecture, stated),
         "max_context": architecture.max_context,
         "mtp_layers": architecture.mtp_layers or None,
@@ -297,6 +305,7 @@ def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str
         "max_context": ("model_max_length", "max_position_embeddings", "n_positions", "max_seq_len"),
         "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules", "mtp_num_hidden_layers"),
         "residual_streams": ("hc_mult",),
+        "residual_span": ("attn_res_block_size",),
     }
     part = "text_config." if reader.outer else ""
     sources: dict[str, Any] = {}

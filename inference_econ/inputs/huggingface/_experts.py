@@ -130,6 +130,54 @@ def minimax_m2(c: Reader) -> Architecture:
     return architecture(c, [Layer(attention, mixture)] * layers, mtp_layers=c.whole("num_mtp_modules"))
 
 
+def minimax_m3(c: Reader) -> Architecture:
+    """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer picks for each KV head."""
+    c.only("use_qk_norm", True)
+    c.only("qk_norm_type", "per_head")
+    c.only("attention_output_gate", False)
+    c.only("n_shared_experts", 1)
+    c.skip("use_gemma_norm", "use_routing_bias")
+    # Copies of one model state different numbers of modules; how many next tokens are predicted comes first.
+    modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
+    mtp = mtp or modules
+    layers, width = c.layers(), c.size("intermediate_size")
+    c.only("moe_intermediate_size", width)
+    sparse = _zeros_and_ones(c, "moe_layer_freq", layers)
+    c.only("first_k_dense_replace", layers - sum(sparse))
+    mixture = experts(
+        c, width, count_keys=("num_local_experts", "num_experts"), shared=c.size("shared_intermediate_size")
+    )
+    plain = dense(c.size("dense_intermediate_size"))
+    inner = c.inside("sparse_attention_config")
+    inner.only("use_sparse_attention", True)
+    inner.only("sparse_score_type", "max")
+    inner.only("sparse_init_block", 0)
+    inner.skip("sparse_local_block")  # is among the blocks that are picked
+    picks = _zeros_and_ones(inner, "sparse_attention_freq", layers)
+    # Where an indexer had values of its own it would be another attention.
+    inner.only("sparse_disable_index_value", [int(pick) for pick in picks])
+    head, kv = head_dim(c, default=128), kv_heads(c, default=4)
+    inner.only("sparse_num_index_heads", kv)
+    index = (kv, inner.size("sparse_index_dim"), inner.size("sparse_topk_blocks") * inner.size("sparse_block_size"))
+    inner.finish()
+    full = grouped_query(c, kv=kv, width=head, qk_norm="per_head")
+    picked = grouped_query(c, kv=kv, width=head, qk_norm="per_head", index=index)
+    parts = zip(picks, sparse, strict=True)
+    return architecture(
+        c,
+        [Layer(picked if pick else full, mixture if is_sparse else plain) for pick, is_sparse in parts],
+        mtp_layers=mtp,
+    )
+
+
+def _zeros_and_ones(c: Reader, key: str, layers: int) -> list[bool]:
+    """A list with 0 or 1 for each layer."""
+    numbers = c.numbers(key)
+    if numbers is None or len(numbers) != layers or not set(numbers) <= {0, 1}:
+        c.stop(f"{key} must have 0 or 1 for each of {layers} layers, got {numbers}")
+    return [number == 1 for number in numbers]
+
+
 def llama4(c: Reader) -> Architecture:
     """Llama 4: a shared expert that no key states, dense layers between, attention in chunks."""
     bias = c.flag("attention_bias", default=False)
@@ -200,7 +248,8 @@ def dense_first(c: Reader, default_first: int, default_shared: int) -> list[Feed
     c.unused("intermediate_size")
     width = c.size("moe_intermediate_size")
     count = c.whole("n_shared_experts", "num_shared_experts", default=default_shared)
-    mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
+    active = ("num_experts_per_tok", "num_experts_per_token")
+    mixture = experts(c, width, count_keys=_ROUTED, active_keys=active, shared=count * width or None)
     return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]
 
 

@@ -67,6 +67,7 @@ _SHARED = (
     ("mlp.shared_experts.down_proj",),
     ("mlp.shared_expert.down_proj",),
     ("feed_forward.shared_expert.down_proj",),
+    ("block_sparse_moe.shared_experts.down_proj",),
     ("mixer.shared_experts.down_proj",),
 )
 _DENSE = (("mlp.down_proj",), ("feed_forward.down_proj",), ("mixer.down_proj",))

@@ -6,7 +6,9 @@ from inference_econ.inputs.huggingface._experts import dense_first
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers.compressed import CompressedAttention
+from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.layers.latent import LatentAttention
+from inference_econ.inputs.layers.recurrent import RecurrentMixer
 
 _STRIDES = (0, 4, 128)
 _KIND_OF_STRIDE = {
@@ -151,3 +153,51 @@ def _compressed(c: Reader, stride: int) -> CompressedAttention:
         index_head_dim=index[1] if indexed else None,
         index_top_k=index[2] if indexed else None,
     )
+
+
+def kimi_linear(c: Reader) -> Architecture:
+    """Kimi Linear and K3: delta attention in most layers, latent attention in the others."""
+    c.only("num_expert_group", 1)
+    c.only("moe_router_activation_func", "sigmoid")
+    c.skip("mla_use_nope", "moe_renormalize", "use_grouped_topk", "activation_situ_beta", "activation_situ_linear_beta")
+    if "q_lora_rank" not in c.data:
+        c.stop("q_lora_rank is missing; null means that queries are not compressed")
+    gated = c.has("mla_use_output_gate") and c.flag("mla_use_output_gate", default=False)
+    latent = _latent(c).model_copy(update={"output_gate": gated})
+    delta, is_delta = _delta(c)
+    parts = dense_first(c, default_first=1, default_shared=1)
+    width = c.size_if("routed_expert_hidden_size")
+    norm = c.has("latent_moe_use_norm") and c.flag("latent_moe_use_norm", default=False)
+    if width is not None:
+        changes = {"latent_size": width, "latent_norm": norm}
+        parts = [part.model_copy(update=changes) if isinstance(part, ExpertFeedForward) else part for part in parts]
+    return architecture(
+        c,
+        [Layer(delta if recurrent else latent, part) for recurrent, part in zip(is_delta, parts, strict=True)],
+        mtp_layers=c.whole("num_nextn_predict_layers"),
+        residual_span=c.size_if("attn_res_block_size"),
+        max_context=c.size_if("model_max_length"),
+    )
+
+
+def _delta(c: Reader) -> tuple[RecurrentMixer, list[bool]]:
+    """Kimi Delta Attention, and which layers have it; they are counted from 1."""
+    inner, layers = c.inside("linear_attn_config"), c.layers()
+    count, width = inner.size("num_heads"), inner.size("head_dim")
+    inner.skip("gate_lower_bound")
+    whole = inner.has("use_full_rank_gate") and inner.flag("use_full_rank_gate", default=False)
+    mixer = RecurrentMixer(
+        kind="recurrent",
+        variant="kda",
+        value_heads=count,
+        value_head_dim=width,
+        key_heads=count,
+        key_head_dim=width,
+        convolution=inner.size("short_conv_kernel_size"),
+        gate_rank=None if whole else width,
+    )
+    delta, full = inner.numbers("kda_layers") or [], inner.numbers("full_attn_layers") or []
+    if sorted(delta + full) != list(range(1, layers + 1)):
+        c.stop(f"kda_layers and full_attn_layers must name each of {layers} layers once, counted from 1")
+    inner.finish()
+    return mixer, [layer in delta for layer in range(1, layers + 1)]

@@ -38,6 +38,7 @@ class Architecture:
     learned_positions: int = 0
     output_bias: bool = False
     residual_streams: int = 1
+    residual_span: int | None = None
 
 
 def hidden_size(c: Reader) -> int:
@@ -59,6 +60,7 @@ def architecture(
     learned_positions: int = 0,
     output_bias: bool = False,
     residual_streams: int = 1,
+    residual_span: int | None = None,
     max_context: int | None = None,
 ) -> Architecture:
     """The layers, with what every configuration states around them; ``tied`` is the class's default."""
@@ -72,6 +74,7 @@ def architecture(
         learned_positions,
         output_bias,
         residual_streams,
+        residual_span,
     )
 
 
@@ -114,6 +117,7 @@ def head_dim(c: Reader, *, default: int | None = None) -> int:
 def grouped_query(
     c: Reader,
     *,
+    queries: int | None = None,
     kv: int | None = None,
     width: int | None = None,
     window: int | None = None,
@@ -123,10 +127,15 @@ def grouped_query(
     qk_norm: QkNorm = "none",
     sinks: bool = False,
     output_gate: bool = False,
+    head_gate: bool = False,
+    index: tuple[int, int, int] | None = None,
     value_head_dim: int | None = None,
     value_projection: bool = True,
 ) -> GroupedQueryAttention:
-    """Grouped-query attention with the usual keys; a window that no context exceeds is none."""
+    """Grouped-query attention with the usual keys; a window that no context exceeds is none.
+
+    ``index`` are heads of an indexer, their width, and the tokens that it picks.
+    """
     longest = context(c)
     if window is not None and longest is not None and window >= longest:
         window = None
@@ -134,7 +143,7 @@ def grouped_query(
         chunk = None
     return GroupedQueryAttention(
         kind="grouped_query",
-        query_heads=heads(c),
+        query_heads=heads(c) if queries is None else queries,
         kv_heads=kv_heads(c) if kv is None else kv,
         head_dim=head_dim(c) if width is None else width,
         value_head_dim=value_head_dim,
@@ -145,6 +154,10 @@ def grouped_query(
         qk_norm=qk_norm,
         sinks=sinks,
         output_gate=output_gate,
+        head_gate=head_gate,
+        index_heads=None if index is None else index[0],
+        index_head_dim=None if index is None else index[1],
+        index_top_k=None if index is None else index[2],
         value_projection=value_projection,
     )
 

@@ -15,6 +15,7 @@ from inference_econ.inputs.huggingface._layers import (
     heads,
     kv_heads,
     whole_groups,
+    windows,
 )
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.huggingface._relatives import exaone_attention, hunyuan_attention
@@ -167,3 +168,75 @@ def gemma4(c: Reader) -> Architecture:
     )
     layers = [Layer(sliding if kind == "sliding_attention" else full, part, norms) for kind in kinds]
     return architecture(c, layers, tied=True)
+
+
+def step3p5(c: Reader) -> Architecture:
+    """Step 3.5 and 3.7 Flash: a gate for each query head, more of them in layers that slide."""
+    for key in ("use_moe", "use_qk_norm", "use_head_wise_attn_gate"):
+        c.only(key, True)
+    for key in ("attention_bias", "mlp_bias", "sink", "use_mfa"):
+        c.only(key, False)
+    c.only("gating", True, "per-head")
+    c.only("att_impl_type", "GQA")
+    c.only("moe_every_n_layer", 1)
+    c.only("moe_layer_offset", 0)
+    c.only("n_shared_experts", 1)
+    c.skip("norm_expert_weight", "need_fp32_gate", "zero_centered", "use_rope_layers", "yarn_only_types")
+    c.skip("partial_rotary_factors", "moe_router_activation", "moe_router_scaling_factor", "use_moe_router_bias")
+    c.skip("swiglu_limits", "swiglu_limits_shared", "mtp_layer_types", "mtp_mlp_layer_types")
+    layers, mtp = c.layers(), c.whole("num_nextn_predict_layers", "num_mtp_layers")
+    # Published lists have one more entry for each layer that proposes tokens.
+    padded = isinstance(c.data.get("layer_types"), list) and len(c.data["layer_types"]) == layers + mtp
+    slides = windows(c, [False] * (layers + mtp if padded else layers))[:layers]
+    kv = whole_groups(c, heads(c), c.size("num_key_value_heads", "num_attention_groups"))
+    width, local = head_dim(c, default=128), _step_local_heads(c, kv)
+    attentions = [
+        grouped_query(
+            c, queries=local if window else None, kv=kv, width=width, window=window, qk_norm="per_head", head_gate=True
+        )
+        for window in slides
+    ]
+    parts = [Layer(attention, part) for attention, part in zip(attentions, _step_parts(c, layers, mtp), strict=True)]
+    return architecture(c, parts, mtp_layers=mtp)
+
+
+def _step_local_heads(c: Reader, kv: int) -> int:
+    """Query heads of layers that slide."""
+    stated = c.size_if("num_sliding_attention_heads")
+    if c.has("attention_other_setting"):
+        inner = c.inside("attention_other_setting")
+        inner.only("attention_type", "sliding_attention")
+        inner.only("num_attention_groups", kv)
+        for key in ("head_dim", "true_head_dim"):
+            inner.only(key, head_dim(c, default=128))
+        stated = stated or inner.size("num_attention_heads")
+        inner.finish()
+    if stated is None and heads(c) != 64:
+        c.stop("attention_other_setting is missing, which says how many heads layers that slide have")
+    # Copies of the published models, which have 64 and 96 (arXiv:2602.10604), leave the second number out.
+    count = stated or c.without("num_sliding_attention_heads", 96)
+    whole_groups(c, count, kv)
+    return count
+
+
+def _step_parts(c: Reader, layers: int, mtp: int) -> list[FeedForward]:
+    kinds = c.words("mlp_layer_types", ("dense", "sparse"), layers)
+    first = c.whole("first_k_dense_replace", default=3)
+    sparse = [kind == "sparse" for kind in kinds] if kinds else [index >= first for index in range(layers)]
+    _, listed = c.find("moe_layers_enum")
+    if listed is not None:
+        numbers = listed.split(",") if isinstance(listed, str) else c.numbers("moe_layers_enum") or []
+        names = {str(number) for number in numbers}
+        if not names <= {str(index) for index in range(layers + mtp)}:
+            c.stop(f"moe_layers_enum must name layers from 0 to {layers + mtp - 1}, got {listed!r}")
+        sparse = [str(index) in names for index in range(layers)]
+    width = c.size("moe_intermediate_size")
+    mixture = experts(
+        c,
+        width,
+        count_keys=("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts"),
+        active_keys=("num_experts_per_tok", "moe_top_k"),
+        shared=c.size("share_expert_dim", "share_expert_dims"),
+    )
+    plain = dense(c.size("intermediate_size"))
+    return [mixture if is_sparse else plain for is_sparse in sparse]

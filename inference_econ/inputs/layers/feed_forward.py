@@ -131,6 +131,8 @@ class ExpertFeedForward(FeedForwardPart):
     """The routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
     """Width that routed experts read and write, between two shared projections; absent if it is hidden_size."""
+    latent_norm: bool = False
+    """What routed experts write has a learned norm before it is projected back."""
     routing_groups: Count | None = None
     """Groups of equally many experts, one per node or device; absent if the router knows none."""
     active_groups: Count | None = None
@@ -187,12 +189,12 @@ class ExpertFeedForward(FeedForwardPart):
         """Parameters beside a residual stream of a width."""
         expert = _matrices(self, hidden if self.latent_size is None else self.latent_size)
         routed, shared = self.experts * expert, 0.0
-        latents = 2.0 * (self.latent_size or 0.0)
+        latents, norm = 2.0 * (self.latent_size or 0.0), (self.latent_size or 0.0) * self.latent_norm
         if self.shared_intermediate_size is not None:
             matrices = self.input_matrices + self.output_matrices
             shared = matrices * hidden * self.shared_intermediate_size + hidden * self.shared_gate
         return FeedForwardParameters(
-            routed + hidden * latents + shared + self.experts * (hidden * self.router + self.router_bias),
+            routed + hidden * latents + norm + shared + self.experts * (hidden * self.router + self.router_bias),
             routed,
             (self.experts - self.active_experts) * expert,
             shared,

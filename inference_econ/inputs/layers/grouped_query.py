@@ -41,12 +41,31 @@ class GroupedQueryAttention(Mixer):
     """Values have a projection of their own; otherwise they are what keys are before their norm and rotation."""
     output_gate: bool = False
     """A second query projection gates the output of attention."""
+    head_gate: bool = False
+    """A learned scalar per query head, read from the residual stream, gates its output."""
+    index_heads: Count | None = None
+    """Heads of the indexer that picks blocks of tokens for each KV head; absent if all tokens are attended to."""
+    index_head_dim: Count | None = None
+    """Width of an index head; one index key of this width is cached per token."""
+    index_top_k: Count | None = None
+    """Tokens in the blocks that are picked, attended to at most [tokens]."""
+
+    @model_validator(mode="after")
+    def _indexer_is_whole(self) -> Self:
+        given = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
+        if any(given) != all(given):
+            raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
+        if self.index_top_k is not None and (self.window is not None or self.chunk is not None):
+            raise ValueError("an indexer picks tokens of the whole context; give no window and no chunk beside it")
+        return self
 
     @model_validator(mode="after")
     def _no_more_kv_heads_than_queries(self) -> Self:
         if self.kv_heads > self.query_heads:
             raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
         return self
+
+    index_keys_as_cache = True
 
     @property
     def value_width(self) -> float:
@@ -55,9 +74,11 @@ class GroupedQueryAttention(Mixer):
 
     @property
     def projected_width(self) -> float:
-        """Elements that queries, their gate, keys and values are projected to [1]."""
+        """Elements that queries, their gate, keys, values, and queries and key of the indexer are projected to [1]."""
         values = self.kv_heads * self.value_width * self.value_projection
-        return self.query_heads * self.head_dim * (1 + self.output_gate) + self.kv_heads * self.head_dim + values
+        queries = self.query_heads * (self.head_dim * (1 + self.output_gate) + self.head_gate)
+        index = ((self.index_heads or 0) + 1) * (self.index_head_dim or 0)
+        return queries + self.kv_heads * self.head_dim + values + index
 
     @property
     def summary(self) -> str:
@@ -65,6 +86,8 @@ class GroupedQueryAttention(Mixer):
         text = f"attention, {self.query_heads} query and {self.kv_heads} KV heads of {self.head_dim}"
         if self.window is not None:
             text += f", window {self.window:,}"
+        if self.index_top_k is not None:
+            text += f", top {self.index_top_k:,}"
         return text + (f", chunks of {self.chunk:,}" if self.chunk is not None else "")
 
     @property
@@ -72,7 +95,8 @@ class GroupedQueryAttention(Mixer):
         """Keys and values."""
         token = self.kv_heads * (self.head_dim + self.value_width)
         if self.window is None:
-            return Cache(token, gathered_elements=token, heads=self.kv_heads)
+            index = self.index_head_dim or 0
+            return Cache(token, gathered_elements=token, heads=self.kv_heads, index_elements=index)
         return Cache(window_elements=token, window_tokens=self.window, gathered_elements=token, heads=self.kv_heads)
 
     def parameters(self, hidden: float) -> MixerParameters:
@@ -85,6 +109,8 @@ class GroupedQueryAttention(Mixer):
             count += 2 * self.head_dim
         elif self.qk_norm == "full":
             count += queries + keys
+        # Queries and the key of the indexer have a norm each.
+        count += 2 * (self.index_head_dim or 0)
         return MixerParameters(count + self.query_heads * self.sinks, output)
 
     def resized(self, ratio: float) -> Self:

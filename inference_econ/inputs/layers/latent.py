@@ -33,6 +33,8 @@ class LatentAttention(Mixer):
     """Times the compression matrix is counted (the published study counts keys and values apart: 2)."""
     latent_norms: bool = True
     """Learned norms of the compressed query and of the latent."""
+    output_gate: bool = False
+    """A projection of the residual stream gates the output of every head."""
     index_heads: Count | None = None
     """Heads of the indexer that picks which tokens are attended to (DSA); absent if all are."""
     index_head_dim: Count | None = None
@@ -82,7 +84,8 @@ class LatentAttention(Mixer):
         index = indexer(self.index_heads, self.index_head_dim, self.query_rank, 1, hidden)
         # The norm of the index key has a bias.
         indexing = sum(rows * columns for rows, columns in index) + 2 * (self.index_head_dim or 0)
-        return MixerParameters(sum(projections) + norms + indexing, projections[2], ((float(down), hidden),), index)
+        total = sum(projections) + norms + indexing + self.output_gate * projections[2]
+        return MixerParameters(total, projections[2], ((float(down), hidden),), index)
 
     def projections(self, hidden: float) -> tuple[float, float, float]:
         """Parameters of the down-projections, the up-projections and the output projection [1]."""

@@ -76,6 +76,8 @@ class Mixer(Spec):
 
     compressed: ClassVar[bool] = False
     """Pools tokens before it caches them, in pages that engines may pad."""
+    index_keys_as_cache: ClassVar[bool] = False
+    """Index keys have the number format of the cache, whatever engines do with those of DeepSeek's indexer."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Recurrent layers with a state of fixed size (Mamba-2, Gated DeltaNet)."""
+"""Recurrent layers with a state of fixed size (Mamba-2, Gated DeltaNet, Kimi Delta Attention)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inference_econ.inputs.rounding import heads
 
 
 class RecurrentMixer(Mixer):
-    """A layer with a state of fixed size per sequence in the place of a cache (Mamba-2, Gated DeltaNet)."""
+    """A layer with a state of fixed size per sequence in the place of a cache."""
 
     kind: Literal["recurrent"]
     """Names this kind of mixer."""
-    variant: Literal["mamba2", "gated_delta"]
-    """Which recurrence."""
+    variant: Literal["mamba2", "gated_delta", "kda"]
+    """Which recurrence: of Mamba-2, Gated DeltaNet, or Kimi Delta Attention, where every channel decays by itself."""
     value_heads: Count
     """Heads of the state (Mamba-2: heads)."""
     value_head_dim: Count
@@ -33,6 +33,8 @@ class RecurrentMixer(Mixer):
     """The input projection has a bias."""
     output_bias: bool = False
     """The output projection has a bias."""
+    gate_rank: Count | None = None
+    """Width between two projections that make the gate of the output; absent if one makes it."""
     state_dtype: Dtype = "fp32"
     """Number format of the recurrent state; the convolution's state has that of the activations."""
 
@@ -61,12 +63,20 @@ class RecurrentMixer(Mixer):
     def parameters(self, hidden: float) -> MixerParameters:
         """Parameters beside a residual stream of a width."""
         values = self.value_heads * self.value_head_dim
-        # Mamba-2 reads one time step per head and has a skip weight; Gated DeltaNet reads two gates per head.
-        scalars, vectors, norm = (1, 3, values) if self.variant == "mamba2" else (2, 2, self.value_head_dim)
-        read = self._channels + values + scalars * self.value_heads
+        scalars, vectors, norm = {
+            # A time step per head is read; decay, bias of the time step and skip weight are learned.
+            "mamba2": (1, 3, values),
+            # Two gates per head are read; decay and bias of the time step are learned.
+            "gated_delta": (2, 2, self.value_head_dim),
+            # A gate per head is read; decay is learned, and a bias for each channel below.
+            "kda": (1, 1, self.value_head_dim),
+        }[self.variant]
+        read = self._channels + values * (self.gate_rank is None) + scalars * self.value_heads
         count = read * (hidden + self.input_bias) + values * hidden + hidden * self.output_bias
         count += self._channels * (self.convolution + self.convolution_bias) + vectors * self.value_heads + norm
-        return MixerParameters(count)
+        # Decays of channels come through the width of a head, gates perhaps through another, from the residual stream.
+        narrow = self.key_head_dim * (self.variant == "kda") + (self.gate_rank or 0)
+        return MixerParameters(count + narrow * (hidden + values) + values * (self.variant == "kda"))
 
     def resized(self, ratio: float) -> Self:
         """Heads of the state grow, in whole groups of those of the keys."""

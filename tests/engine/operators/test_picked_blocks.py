@@ -1,0 +1,64 @@
+"""Attention to blocks of tokens that an indexer picks for each KV head, as in MiniMax-M3."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inference_econ.engine import Plans, Setup
+from inference_econ.engine.cache import held_cache
+from inference_econ.errors import SpecError
+from inference_econ.inputs import Precision, catalog
+from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
+
+#: 64 query heads, 4 KV heads of 128, 4 index heads of 128, 16 blocks of 128 tokens.
+SPARSE = GroupedQueryAttention(
+    kind="grouped_query",
+    query_heads=64,
+    kv_heads=4,
+    head_dim=128,
+    index_heads=4,
+    index_head_dim=128,
+    index_top_k=2048,
+)
+
+
+def _setup(context: float) -> Setup:
+    model = catalog.model("llama_3_8b")
+    blocks = [block.model_copy(update={"attention": SPARSE}) for block in model.blocks]
+    model = model.model_copy(update={"blocks": blocks})
+    assumptions = catalog.assumptions("deployable")
+    return Setup(model, catalog.hardware("h200_sxm"), Precision.of(model), context, assumptions)
+
+
+@pytest.mark.parametrize(("context", "attended"), [(1000.0, 1000.0), (2048.0, 2048.0), (100_000.0, 2048.0)])
+def test_a_step_scans_all_index_keys_and_reads_what_is_picked(context: float, attended: float) -> None:
+    one = np.ones(1)
+    rows = {row.name: row for row in _setup(context).work(Plans(one, one, one, one, one)).operators}
+    scan, scores = rows["index scan"], rows["attention"]
+    assert scan.kv_bytes_per_sequence == pytest.approx(128 * 2 * context)
+    assert scan.flop_per_token == pytest.approx(2 * 4 * 128 * context)
+    assert scores.kv_bytes_per_sequence == pytest.approx(2 * 4 * 128 * 2 * attended)
+    assert scores.flop_per_token == pytest.approx(4 * 64 * 128 * attended)
+    projected = (64 + 2 * 4 + 4 + 1) * 128 * 4096
+    assert rows["qkv"].flop_per_token == pytest.approx(2 * projected)
+
+
+def test_index_keys_are_cached_in_the_format_of_keys_and_values() -> None:
+    """Whatever engines do with those of DeepSeek's indexer, which have 8 bits and a scale."""
+    setup, one = _setup(10_000.0), np.ones(1)
+    assert setup.assumptions.attention.index_keys == "eight_bit"
+    held = held_cache(setup.model, setup.precision, Plans(one, one, one, one, one), 16_000.0, setup.assumptions)
+    assert held["kv_cache"] == pytest.approx(32 * (2 * 4 * 128 + 128) * 2 * 16_000, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"index_heads": None}, "index_heads, index_head_dim and index_top_k go together"),
+        ({"window": 512}, "give no window and no chunk beside it"),
+    ],
+)
+def test_parts_that_do_not_fit(change: dict[str, int | None], problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        GroupedQueryAttention(**{**SPARSE.model_dump(), **change})
