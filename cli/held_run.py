@@ -57,6 +57,7 @@ def _suspects(chosen: Chosen, part: Part, held: Sequence[Held]) -> Sequence[Susp
 
 def _calibrate(result: str, saved: SavedAnswer, part: Part) -> str:
     """What one types to fit levels to the run; constants, of which it determines one at most, stay where they were."""
+    from inference_econ.answers.candidates import engine_of
     from inference_econ.answers.launching.instance import Degrees
 
     service, degrees = part.service, Degrees.of(part.service)
@@ -64,6 +65,7 @@ def _calibrate(result: str, saved: SavedAnswer, part: Part) -> str:
     named = {
         "--hardware": asked.get("decode_on") or asked["hardware"],
         "--model": asked["model"],
+        "--engine": engine_of(service.setup).partition(" ")[0],
         "--weights": service.setup.precision.weights,
         "--kv": service.setup.precision.kv,
         "--tp": degrees.tp,
@@ -72,5 +74,5 @@ def _calibrate(result: str, saved: SavedAnswer, part: Part) -> str:
         "--ep": degrees.ep,
     }
     words = ["inference-econ", "calibrate", result]
-    words += [str(word) for name, value in named.items() if value != 1 for word in (name, value)]
+    words += [str(word) for name, value in named.items() if value not in (1, "") for word in (name, value)]
     return shlex.join([*words, "-o", "mine.yaml"])
