@@ -108,6 +108,7 @@ def test_pools_that_a_traffic_leaves_out_are_named(command: Command) -> None:
 def test_a_trace_is_played_again(command: Command) -> None:
     outcome = command("load", *ONE, "--trace", "mooncake.jsonl")
     assert outcome.code == 0
+    assert "Found in the cache (hit %): 44.9 % at 1 requests/s, played with the blocks" in " ".join(outcome.out.split())
     assert "mooncake.jsonl (mean 1131 input tokens, 512 of it cached, 65 output tokens)" in " ".join(
         outcome.out.split()
     )
