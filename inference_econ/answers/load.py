@@ -305,9 +305,8 @@ def point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
     record |= point.sheet.power_record()
     record |= chances_record(point.chances)
     if point.simulated is not None:
-        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
-        if point.hit_rate is not None:
-            record["simulated"] |= {"hit_rate": point.hit_rate}
+        found = {} if point.hit_rate is None else {"hit_rate": point.hit_rate}
+        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated) | found
     return record
 
 

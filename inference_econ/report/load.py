@@ -180,8 +180,8 @@ def _found(points: Sequence[LoadPoint]) -> list[str]:
         return []
     requests = points[0].sheet.service.requests
     return [
-        f"Found in the cache (hit %): {', '.join(found)}, played with the blocks of prompts; one for all instances that "
-        f"forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
+        f"Found in the cache (hit %): {', '.join(found)}, played with the blocks of prompts; one for all instances "
+        f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
     ]
 
 
