@@ -11,7 +11,7 @@ from . import market, options, proposals, show
 from .parameters import Rates
 
 if TYPE_CHECKING:
-    from inference_econ.answers.agents import Work
+    from inference_econ.answers.agents import Agents
 
 #: Options of a traffic of sessions.
 sessions = options.options("agents", "router", "tiers")
@@ -28,13 +28,13 @@ _OF_RATES = (
 )
 
 
-def work(choices: options.Choices) -> Work | None:
+def work(choices: options.Choices) -> Agents | None:
     """The sessions of the traffic that is named; None if it has none, or none is named.
 
     Raises
     ------
     InputError
-        If an option is given that only sessions have, or prompts grow beyond the model.
+        If an option is given that only sessions have, or that they do not go with.
     """
     from inference_econ.inputs import catalog
 
@@ -49,7 +49,7 @@ def work(choices: options.Choices) -> Work | None:
             "coding_agent, or another that has sessions",
             option=stray,
         )
-    from inference_econ.answers.agents import Work
+    from inference_econ.answers.agents import Agents
 
     stray = next((name for name in _OF_RATES if options.is_given(name)), None)
     if stray is not None:
@@ -58,36 +58,30 @@ def work(choices: options.Choices) -> Work | None:
             "how many --agents there are",
             option=stray,
         )
-    ready = Work(str(choices["traffic"]), traffic.sessions)
-    ready.check(options.setup(choices), catalog.place("traffic", choices["traffic"], ("sessions",)))
-    return ready
+    return Agents.of(choices["traffic"])
 
 
 def played(choices: options.Choices) -> dict[str, Any]:
     """How sessions are played: promises, router, memories behind."""
-    from inference_econ.inputs import catalog
-
     return {
         "targets": options.targets(choices),
         "router": choices["router"] or "prefix_aware",
-        "tiers": [catalog.tier(name) for name in choices["tiers"]],
+        "tiers": choices["tiers"],
     }
 
 
 def answer(
-    ask: Callable[..., Any], choices: options.Choices, ready: Work, output: options.Output, *chips: str, **asked: Any
+    ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str, **asked: Any
 ) -> None:
     """Answer a question about sessions on some chips, and show it."""
     with show.progress_bar(quiet=output.quiet) as progress:
         offers = market.of_chips({**choices, "together": True}, ready.requests, chips or (choices["hardware"],))
-        shown = ask(offers, ready, choices["agents"], **played(choices), progress=progress, **asked)
+        shown = ask(offers, choices["agents"], **played(choices), progress=progress, **asked)
     show.answer(shown, output)
 
 
-def load(choices: options.Choices, ready: Work, rates: tuple[float, ...] | None, output: options.Output) -> None:
+def load(choices: options.Choices, ready: Agents, rates: tuple[float, ...] | None, output: options.Output) -> None:
     """Put a fleet under some numbers of agents, or sessions that begin at some rates, and show it."""
-    from inference_econ.answers.agents import load
-
     numbers = choices["agents"]
     if numbers is not None and rates is not None:
         raise InputError("give either --agents or --rates, not both", option="agents")
@@ -97,9 +91,8 @@ def load(choices: options.Choices, ready: Work, rates: tuple[float, ...] | None,
         )
     layouts = options.offer(choices, ready.requests, speculation=proposals.speculation(choices))
     with show.progress_bar(quiet=output.quiet) as progress:
-        curve = load(
+        curve = ready.load(
             layouts,
-            ready,
             None if numbers is None else [int(number) for number in numbers],
             rates=rates,
             replicas=choices["replicas"],

@@ -52,9 +52,7 @@ def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: o
     if ready is not None:
         if choices["replicas"] is not None:
             raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
-        from inference_econ.answers.agents import price as price_of_agents
-
-        agents.answer(price_of_agents, choices, ready, output)
+        agents.answer(ready.price, choices, ready, output)
         return
     requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     grid = None if carbon is None else grids.grid(carbon)

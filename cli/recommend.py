@@ -48,9 +48,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     options.check_sizes(choices)
     ready = agents.work(choices)
     if ready is not None:
-        from inference_econ.answers.agents import recommend as carrying
-
-        agents.answer(carrying, choices, ready, output, choices["hardware"], *further, most=most)
+        agents.answer(ready.recommend, choices, ready, output, choices["hardware"], *further, most=most)
         return
     requests, targets = options.requests(choices), options.targets(choices)
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))

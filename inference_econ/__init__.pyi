@@ -1,6 +1,7 @@
 """The public names, each once: type checkers read them here, and :mod:`lazy_loader` loads them on first use."""
 
 from ._work import allow as allow
+from .answers.agents import Agents as Agents
 from .answers.assess import assess as assess
 from .answers.assessment import Assessment as Assessment
 from .answers.buy import Purchase as Purchase

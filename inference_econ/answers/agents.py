@@ -29,7 +29,8 @@ from inference_econ.answers.service_record import pick_record, service_record
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup, chip_power
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests, SessionSpec, TierSpec
+from inference_econ.inputs import Requests, SessionSpec, TierSpec, catalog
+from inference_econ.inputs.catalog import Name
 from inference_econ.serving import (
     Gamma,
     Loaded,
@@ -66,19 +67,47 @@ _SECONDS = 2.5e-4
 
 
 @dataclass(frozen=True)
-class Work:
-    """Sessions of a traffic, drawn.
+class Agents:
+    """Agents or users who play sessions of a traffic, and the questions of how many are carried and what they cost.
 
     Attributes
     ----------
     name : str
         Of the traffic.
     spec : SessionSpec
-        What they consist of.
+        What their sessions consist of.
+    place : str
+        Where that is written, for messages.
+
+    Examples
+    --------
+    >>> from inference_econ import Pins, Setup, Space, offer
+    >>> agents, setup = Agents.of("rag"), Setup.of("llama_3_8b", "h100_sxm")
+    >>> curve = agents.load(offer(setup, agents.requests, Space(Pins(tp=1))), [5, 20])
+    >>> [round(point.use.record(point.sheet, 1)["hit_rate"], 2) for point in curve.points]
+    [0.31, 0.31]
     """
 
     name: str
     spec: SessionSpec
+    place: str = ""
+
+    @classmethod
+    def of(cls, traffic: Name) -> Agents:
+        """Return those of a traffic with sessions, by name or path (``--traffic``).
+
+        Raises
+        ------
+        InputError
+            If it is unknown, or has no sessions.
+        """
+        sessions = catalog.traffic(traffic).sessions
+        if sessions is None:
+            raise InputError(
+                f"{traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a file "
+                "with sessions"
+            )
+        return cls(str(traffic), sessions, catalog.place("traffic", traffic, ("sessions",)))
 
     @cached_property
     def drawn(self) -> tuple[Session, ...]:
@@ -92,25 +121,30 @@ class Work:
 
     @property
     def requests(self) -> Requests:
-        """The mean turn, with all in the cache that was there before."""
+        """The mean turn, with all in the cache that was there before; layouts are offered for it."""
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
         return Requests(isl, osl, cached=min(known, isl - 1))
 
-    def check(self, setup: Setup, where: str) -> None:
-        """Refuse contexts that a model was not made for.
+    def check(self, layouts: Services) -> None:
+        """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
 
         Raises
         ------
         InputError
             Beginning with the place of the sessions in their file.
         """
-        longest, most = float(np.max(self.means.prompts + self.means.answers)), setup.model.max_context
+        longest, most = float(np.max(self.means.prompts + self.means.answers)), layouts.setup.model.max_context
         if most is not None and longest > most:
             raise InputError(
-                f"{where}: sessions of {self.name} grow to {longest:,.0f} tokens, beyond the {most:,} of "
-                f"{setup.model.name}; give compacts_at, or fewer and shorter turns"
+                f"{self.place or self.name}: sessions of {self.name} grow to {longest:,.0f} tokens, beyond the "
+                f"{most:,} of {layouts.setup.model.name}; give compacts_at, or fewer and shorter turns"
+            )
+        if layouts.requests != self.requests:
+            raise InputError(
+                f"these layouts are offered for other requests than those of {self.name}; offer them for the requests "
+                "of the agents (agents.requests)"
             )
 
     def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
@@ -122,6 +156,195 @@ class Work:
         """Agents between two sessions at such a rate [1]."""
         return np.asarray(requests_per_second * self.spec.rest / self.means.turns)
 
+    def load(
+        self,
+        layouts: Services,
+        agents: Sequence[int] | None = None,
+        *,
+        rates: Sequence[float] | None = None,
+        replicas: int = 1,
+        targets: Targets | None = None,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> AgentCurve:
+        """A fleet with some numbers of agents.
+
+        Parameters
+        ----------
+        layouts : Services
+            What a model on a chip can offer; the one is taken that carries most agents per dollar by closed forms.
+        agents : sequence of int, optional
+            How many there are [1]; by default up to 1.5 times those that keep the fleet full (:data:`SHARES`).
+        rates : sequence of float, optional
+            Instead of them, requests per second of sessions that begin at random [1/s].
+        replicas : int
+            Instances [1].
+        targets : Targets, optional
+            What is promised, for the share of the requests that see it.
+        router : str
+            Which instance a turn goes to, see :func:`inference_econ.serving.simulation.events.simulate`.
+        tiers : sequence of str
+            Memories behind that of the chips, by name or path.
+        progress : callable, optional
+            Told the share of the work done.
+
+        Returns
+        -------
+        AgentCurve
+            In the order of the numbers.
+
+        Raises
+        ------
+        InputError
+            If a number is not positive, or as :meth:`check` says.
+        """
+        self.check(layouts)
+        promised = Targets() if targets is None else targets
+        rows = _short(layouts, self, promised, tiers=bool(tiers), most=1) or _short(
+            layouts, self, Targets(), tiers=bool(tiers), most=1
+        )
+        row, _ = rows[0]
+        instance = _Instance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+        full = instance.service.at(instance.service.slots)
+        rate_of_full = float(full.requests_per_second)
+        most = replicas * float(self.agents(rate_of_full, float(full.concurrency)) + self.resting(rate_of_full))
+        if agents is None:
+            agents = sorted({max(round(share * most), 1) for share in SHARES})
+        asked: list[tuple[int, float]] = [(number, 0.0) for number in agents]
+        if rates is not None:
+            under_way = [float(self.agents(rate, replicas * _in_flight(instance, rate / replicas))) for rate in rates]
+            asked = [(max(round(min(number, most)), 1), rate) for number, rate in zip(under_way, rates, strict=True)]
+        if any(number < 1 for number, _ in asked) or any(not 0.0 <= rate < math.inf for _, rate in asked):
+            raise InputError("numbers of agents, and rates, must be positive", option="agents")
+        _work.check(
+            f"{len(asked)} runs of up to {_MOST:,} requests", seconds=len(asked) * _MOST * _SECONDS, smaller="agents"
+        )
+        points = []
+        together = min(replicas, _TOGETHER)
+        for index, (number, rate) in enumerate(asked):
+            if progress is not None:
+                progress(index / len(asked), f"{number:,} agents")
+            part = max(round(number * together / replicas), 1)
+            trace = instance.play(part, together, router, rate * together / replicas)
+            points.append(_point(instance, trace, number, together, replicas, router, promised, rate))
+        return AgentCurve(
+            tuple(points), promised, 1.0, None, Pick("the one that carries most agents per dollar", len(layouts))
+        )
+
+    def recommend(
+        self,
+        offers: Sequence[Candidate | Services],
+        agents: int | None,
+        targets: Targets | None = None,
+        *,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        most: int = 5,
+        progress: Progress | None = None,
+    ) -> AgentRecommendation:
+        """The cheapest deployments that carry some agents within promises.
+
+        Parameters
+        ----------
+        offers : sequence of Candidate or Services
+            What competes; pools that prefill and decode apart do not.
+        agents : int
+            How many there are [1].
+        targets : Targets, optional
+            What is promised; of the first token and those after it :data:`TTFT` and :data:`TPOT` where nothing is said.
+        router, tiers, progress
+            See :func:`load`.
+        most : int
+            Deployments wanted [1].
+
+        Returns
+        -------
+        AgentRecommendation
+            Ascending in cost.
+
+        Raises
+        ------
+        InputError
+            If there is not at least one agent, or as :meth:`check` says.
+        NothingFitsError
+            If nothing keeps the promises even for a single agent.
+        """
+        if not agents or agents < 1:
+            raise InputError(f"say how many --agents there are, at least 1, got {agents or 'none'}", option="agents")
+        wanted = promises(targets or Targets())
+        both = self._played(offers)
+        runs = _PLAYED * len(both) * 10
+        _work.check(f"{runs} runs of {_MOST:,} requests", seconds=runs * _MOST * _SECONDS / _QUICK, smaller="agents")
+        choices: list[AgentChoice] = []
+        for layouts in both:
+            rows = _short(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED)
+            for row, guess in rows:
+                if progress is not None:
+                    progress(len(choices) / (_PLAYED * len(both)), layouts.setup.hardware.name)
+                instance = _Instance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+                choice = _fleet(instance, agents, wanted, min(guess, agents), router)
+                if choice is not None:
+                    choices.append(choice)
+        if not choices:
+            raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
+        ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
+        return AgentRecommendation(tuple(ranked[:most]), wanted, sum(map(len, both)), 1.0)
+
+    def price(
+        self,
+        offers: Sequence[Candidate | Services],
+        agents: int | None = None,
+        targets: Targets | None = None,
+        *,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> AgentSheet:
+        """What tasks, hours of agents and tokens cost on the cheapest deployment that carries some agents.
+
+        Parameters
+        ----------
+        offers, targets, router, tiers, progress
+            See :func:`recommend`.
+        agents : int, optional
+            How many there are [1]; by default as many as one instance carries.
+
+        Returns
+        -------
+        AgentSheet
+            The bill.
+        """
+        number = agents
+        if number is None:
+            wanted = promises(targets or Targets())
+            both = self._played(offers)
+            rows = [
+                (layouts, *row) for layouts in both for row in _short(layouts, self, wanted, tiers=bool(tiers), most=1)
+            ]
+            if rows:
+                layouts, row, guess = rows[0]
+                instance = _Instance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+                number = instance.carried(wanted.predicted(instance.service), guess, _MOST)[0]
+        deployments = self.recommend(
+            offers, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress
+        )
+        best = deployments[0]
+        assert isinstance(best, AgentChoice)
+        bill = _Instance(best.service, self, tuple(map(catalog.tier, tiers))).bill(
+            best.use.trace, best.replicas, best.load
+        )
+        pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", deployments.layouts)
+        named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
+        return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)
+
+    def _played(self, offers: Sequence[Candidate | Services]) -> list[Services]:
+        """Instances that read prompts and decode: pools are not played."""
+        both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
+        for layouts in both:
+            self.check(layouts)
+        return both
+
 
 @dataclass(frozen=True, slots=True)
 class Use:
@@ -129,7 +352,7 @@ class Use:
 
     Attributes
     ----------
-    work : Work
+    work : Agents
         What they do.
     agents : float
         How many there are [1].
@@ -143,7 +366,7 @@ class Use:
         Between two sessions of an agent [s].
     """
 
-    work: Work
+    work: Agents
     agents: float
     instances: int
     router: Router
@@ -286,7 +509,7 @@ class _Instance:
     """An instance that is played with numbers of agents."""
 
     service: Service
-    work: Work
+    work: Agents
     tiers: tuple[TierSpec, ...]
 
     @cached_property
@@ -346,7 +569,7 @@ class _Instance:
         return kept, binding
 
 
-def _short(layouts: Services, work: Work, targets: Targets, *, tiers: bool, most: int) -> list[tuple[int, int]]:
+def _short(layouts: Services, work: Agents, targets: Targets, *, tiers: bool, most: int) -> list[tuple[int, int]]:
     """Layouts that carry most agents per dollar by closed forms, one of each size, and how many agents [1].
 
     All is found that has room: with nothing behind HBM no more agents than there are contexts that fit.
@@ -366,86 +589,6 @@ def _short(layouts: Services, work: Work, targets: Targets, *, tiers: bool, most
         if agents[row] > 0.0:
             sizes.setdefault(float(layouts.plans.accelerators[row]), row)
     return [(row, max(int(agents[row]), 1)) for row in list(sizes.values())[:most]]
-
-
-def load(
-    layouts: Services,
-    work: Work,
-    numbers: Sequence[int] | None = None,
-    *,
-    rates: Sequence[float] | None = None,
-    replicas: int = 1,
-    targets: Targets | None = None,
-    router: Router = "prefix_aware",
-    tiers: Sequence[TierSpec] = (),
-    progress: Progress | None = None,
-) -> AgentCurve:
-    """A fleet with some numbers of agents.
-
-    Parameters
-    ----------
-    layouts : Services
-        What a model on a chip can offer; the one is taken that carries most agents per dollar by closed forms.
-    work : Work
-        What agents do.
-    numbers : sequence of int, optional
-        Of agents [1]; by default up to one and a half times those that keep the fleet full (:data:`SHARES`).
-    rates : sequence of float, optional
-        Instead of them, requests per second of sessions that begin at random [1/s].
-    replicas : int
-        Instances [1].
-    targets : Targets, optional
-        What is promised, for the share of the requests that see it.
-    router : str
-        Which instance a turn goes to, see :func:`inference_econ.serving.simulation.events.simulate`.
-    tiers : sequence of TierSpec
-        Memories behind that of the chips.
-    progress : callable, optional
-        Told the share of the work done.
-
-    Returns
-    -------
-    AgentCurve
-        In the order of the numbers.
-
-    Raises
-    ------
-    InputError
-        If a number is not positive.
-    """
-    promised = Targets() if targets is None else targets
-    rows = _short(layouts, work, promised, tiers=bool(tiers), most=1) or _short(
-        layouts, work, Targets(), tiers=bool(tiers), most=1
-    )
-    row, _ = rows[0]
-    instance = _Instance(layouts.service(row), work, tuple(tiers))
-    full = instance.service.at(instance.service.slots)
-    rate_of_full = float(full.requests_per_second)
-    most = replicas * float(work.agents(rate_of_full, float(full.concurrency)) + work.resting(rate_of_full))
-    if numbers is None:
-        numbers = sorted({max(round(share * most), 1) for share in SHARES})
-    asked: list[tuple[int, float]] = [(number, 0.0) for number in numbers]
-    if rates is not None:
-        asked = [
-            (max(round(min(float(work.agents(rate, replicas * _in_flight(instance, rate / replicas))), most)), 1), rate)
-            for rate in rates
-        ]
-    if any(number < 1 for number, _ in asked) or any(not 0.0 <= rate < math.inf for _, rate in asked):
-        raise InputError("numbers of agents, and rates, must be positive", option="agents")
-    _work.check(
-        f"{len(asked)} runs of up to {_MOST:,} requests", seconds=len(asked) * _MOST * _SECONDS, smaller="agents"
-    )
-    points = []
-    together = min(replicas, _TOGETHER)
-    for index, (number, rate) in enumerate(asked):
-        if progress is not None:
-            progress(index / len(asked), f"{number:,} agents")
-        part = max(round(number * together / replicas), 1)
-        trace = instance.play(part, together, router, rate * together / replicas)
-        points.append(_point(instance, trace, number, together, replicas, router, promised, rate))
-    return AgentCurve(
-        tuple(points), promised, 1.0, None, Pick("the one that carries most agents per dollar", len(layouts))
-    )
 
 
 def _in_flight(instance: _Instance, rate: float) -> float:
@@ -470,68 +613,6 @@ def _point(
     )
 
 
-def recommend(
-    offers: Sequence[Candidate | Services],
-    work: Work,
-    agents: int | None,
-    targets: Targets,
-    *,
-    router: Router = "prefix_aware",
-    tiers: Sequence[TierSpec] = (),
-    most: int = 5,
-    progress: Progress | None = None,
-) -> AgentRecommendation:
-    """The cheapest deployments that carry some agents within promises.
-
-    Parameters
-    ----------
-    offers : sequence of Candidate or Services
-        What competes; pools that prefill and decode apart do not.
-    work : Work
-        What agents do.
-    agents : int
-        How many there are [1].
-    targets : Targets
-        What is promised; of the first token and those after it :data:`TTFT` and :data:`TPOT` where nothing is said.
-    router, tiers, progress
-        See :func:`load`.
-    most : int
-        Deployments wanted [1].
-
-    Returns
-    -------
-    AgentRecommendation
-        Ascending in cost.
-
-    Raises
-    ------
-    InputError
-        If there is not at least one agent.
-    NothingFitsError
-        If nothing keeps the promises even for a single agent.
-    """
-    if not agents or agents < 1:
-        raise InputError(f"say how many --agents there are, at least 1, got {agents or 'none'}", option="agents")
-    wanted = promises(targets)
-    both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
-    runs = _PLAYED * len(both) * 10
-    _work.check(f"{runs} runs of {_MOST:,} requests", seconds=runs * _MOST * _SECONDS / _QUICK, smaller="agents")
-    choices: list[AgentChoice] = []
-    for layouts in both:
-        rows = _short(layouts, work, wanted, tiers=bool(tiers), most=_PLAYED)
-        for row, guess in rows:
-            if progress is not None:
-                progress(len(choices) / (_PLAYED * len(both)), layouts.setup.hardware.name)
-            instance = _Instance(layouts.service(row), work, tuple(tiers))
-            choice = _fleet(instance, agents, wanted, min(guess, agents), router)
-            if choice is not None:
-                choices.append(choice)
-    if not choices:
-        raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {work.name}; promise less")
-    ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
-    return AgentRecommendation(tuple(ranked[:most]), wanted, sum(map(len, both)), 1.0)
-
-
 def _fleet(instance: _Instance, agents: int, targets: Targets, guess: int, router: Router) -> AgentChoice | None:
     """The fewest instances that carry some agents, played together."""
     service, limits = instance.service, targets.predicted(instance.service)
@@ -552,45 +633,3 @@ def _fleet(instance: _Instance, agents: int, targets: Targets, guess: int, route
     dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
     use = Use(instance.work, agents, together, router, trace, instance.work.spec.rest)
     return AgentChoice(service, replicas, load, dollars, "instance" if replicas == 1 else binding, use)
-
-
-def price(
-    offers: Sequence[Candidate | Services],
-    work: Work,
-    agents: int | None,
-    targets: Targets,
-    *,
-    router: Router = "prefix_aware",
-    tiers: Sequence[TierSpec] = (),
-    progress: Progress | None = None,
-) -> AgentSheet:
-    """What tasks, hours of agents and tokens cost on the cheapest deployment that carries some agents.
-
-    Parameters
-    ----------
-    offers, work, targets, router, tiers, progress
-        See :func:`recommend`.
-    agents : int, optional
-        How many there are [1]; by default as many as one instance carries.
-
-    Returns
-    -------
-    AgentSheet
-        The bill.
-    """
-    number = agents
-    if number is None:
-        wanted = promises(targets)
-        both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
-        rows = [(layouts, *row) for layouts in both for row in _short(layouts, work, wanted, tiers=bool(tiers), most=1)]
-        if rows:
-            layouts, row, guess = rows[0]
-            instance = _Instance(layouts.service(row), work, tuple(tiers))
-            number = instance.carried(wanted.predicted(instance.service), guess, _MOST)[0]
-    deployments = recommend(offers, work, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress)
-    best = deployments[0]
-    assert isinstance(best, AgentChoice)
-    bill = _Instance(best.service, work, tuple(tiers)).bill(best.use.trace, best.replicas, best.load)
-    pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", deployments.layouts)
-    named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
-    return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)

@@ -77,6 +77,13 @@ class LoadPoint:
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
+    def hit_rate(self) -> float | None:
+        """Share of the prompt tokens that was found in the cache when it was played block by block [1]; else None."""
+        if self.simulated is None or not play.block_tokens(self.sheet.service):
+            return None
+        return sum(self.simulated.hit_rates.values())
+
+    @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return self.sheet.dollars_per_million_output_tokens
@@ -298,7 +305,8 @@ def point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
     record |= point.sheet.power_record()
     record |= chances_record(point.chances)
     if point.simulated is not None:
-        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
+        found = {} if point.hit_rate is None else {"hit_rate": point.hit_rate}
+        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated) | found
     return record
 
 

@@ -89,9 +89,11 @@ def market(
             f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "
             "give lengths and --arrival-scv, or leave --apart out"
         )
+    tried, skipped = Space() if space is None else space, []
     if not requests.is_simple and arrangement == "both":
         arrangement = "together"
-    tried = Space() if space is None else space
+        if not tried.pins.given() and slots is None:
+            skipped = [f"pools that prefill and decode apart, which are not played, under {requests.traffic}"]
     reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
     labels: list[str] = []
@@ -108,12 +110,12 @@ def market(
         first = next(iter(reasons.values()), None)
         raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
-    unable = tuple(f"{label}: {reason}" for label, reason in reasons.items() if label not in able)
+    unable = (*skipped, *(f"{label}: {reason}" for label, reason in reasons.items() if label not in able))
     return tuple(_telling(candidate, unable) if unable else candidate for candidate in candidates)
 
 
 def _telling(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """A candidate whose setup tells which engines have none, with the reasons."""
+    """A candidate whose setup tells what was left out, with the reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -98,6 +98,8 @@ class TraceProfile(RecordedRows):
         Tokens of a block; 0 if it does not say any [tokens].
     sessions : Sessions or None
         Conversations, if the trace says whose a request is.
+    blocks : tuple of tuple of int
+        Blocks of the prompts in ``first``; of each none, if the trace does not say any.
     longest : tuple of (int, int)
         Line and context, prompt and answer, of the longest request [tokens].
     """
@@ -117,6 +119,7 @@ class TraceProfile(RecordedRows):
     distances: StackDistances
     block_tokens: int
     sessions: Sessions | None
+    blocks: tuple[tuple[int, ...], ...]
     longest: tuple[int, int]
 
     @property
@@ -215,7 +218,9 @@ class TraceProfile(RecordedRows):
             },
             origin=self.origin,
         )
-        return spec.requests
+        if not self.block_tokens:
+            return spec.requests
+        return spec.requests.replace(blocks=self.blocks, block_tokens=self.block_tokens)
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -288,6 +293,9 @@ class _Seen:
         self.zero, self.begin, self.end, self.longest = 0.0, math.inf, -math.inf, (0, 0)
         self.windows: dict[int, Counter[int]] = {size: Counter() for size in WINDOWS}
         self.first: list[tuple[float, int, int, int]] = []
+        #: Blocks of their prompts, numbered as they came first.
+        self.blocks: list[tuple[int, ...]] = []
+        self.numbers: dict[Hashable, int] = {}
         self.sample: list[tuple[int, int, int]] = []
         self.distances, self.random = StackDistances(), Random(0)
         self.turns: dict[str, int] = {}
@@ -314,6 +322,7 @@ class _Seen:
             self.sample[place : place + 1] = [row]
         if len(self.first) < KEPT:
             self.first.append((event.seconds or 0.0, *row))
+            self.blocks.append(tuple(self.numbers.setdefault(name, len(self.numbers)) for name in event.blocks))
         if event.session:
             self._turn(event.session)
         self._arrive(event.seconds)
@@ -344,8 +353,9 @@ class _Seen:
     def profile(self, origin: str, recorded: traces.Trace) -> TraceProfile:
         """All of it."""
         timed = recorded.timed and not self.without_time
-        first = sorted(self.first, key=lambda request: request[0]) if timed else self.first
-        rows = np.array(first, dtype=float)
+        rows = np.array(self.first, dtype=float)
+        order = np.argsort(rows[:, 0], kind="stable") if timed else np.arange(len(rows))
+        rows = rows[order]
         sessions = None
         if self.turns:
             turns = self.turns.values()
@@ -364,6 +374,7 @@ class _Seen:
             self.distances,
             self.block_tokens,
             sessions,
+            tuple(self.blocks[request] for request in order.tolist()),
             self.longest,
         )
 

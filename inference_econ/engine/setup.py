@@ -127,7 +127,7 @@ class Setup:
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
     left_out : tuple of str
-        Engines that were asked for and cannot serve it so, each with the reason in words.
+        Engines that were asked for and cannot serve it so, and pools that are not played, with the reason in words.
     left_open : Open or None
         What :mod:`inference_econ.answers.market` may choose; nothing if None.
     levels : SetupLevels or None

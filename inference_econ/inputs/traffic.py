@@ -239,6 +239,11 @@ class Requests(Spec):
     """Prompts and answers together, where they know of each other; ``isl``, ``osl`` and ``cached`` are what it has."""
     arrivals: Arrivals | None = None
     """When they come, where a traffic says it; otherwise whoever asks."""
+    blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
+    """Of recorded ones, blocks of the prompt in each row of the table, equal where prompts are the same up to their
+    end; they are played in that order, and what is cached of them follows from what the memory still holds."""
+    block_tokens: int = 0
+    """Of each of these blocks [tokens]."""
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)

@@ -115,6 +115,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
         *_preempted(points),
+        *_found(points),
         *cannot_start([setup]),
         *caveats.warnings(subjects),
     ]
@@ -165,6 +166,22 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
     return [
         f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
         "back to be read again."
+    ]
+
+
+def _found(points: Sequence[LoadPoint]) -> list[str]:
+    """What of prompts was found at which loads, where their blocks are known, in words."""
+    found = [
+        f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
+        for point in points
+        if point.hit_rate is not None
+    ]
+    if not found:
+        return []
+    requests = points[0].sheet.service.requests
+    return [
+        f"Found in the cache (hit %): {', '.join(found)}, played with the blocks of prompts; one for all instances "
+        f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
     ]
 
 

@@ -90,7 +90,7 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Engines that were asked for and left out, and chips on which no known engine can start it; in sentences."""
+    """Engines and pools that were left out, and chips on which no known engine can start it; in sentences."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if _is_startable_by_none(setup))
     nobody = [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []

@@ -92,7 +92,7 @@ class Served:
 
     @cached_property
     def _simulated(self) -> Server:
-        return play.server(self.service, play.prompts(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals))))
+        return play.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
 
     def __call__(self, requests_per_second: float) -> Loaded:
         """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`.

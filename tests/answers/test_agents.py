@@ -5,23 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.answers import agents
+from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
 from inference_econ.answers.offer import offer
-from inference_econ.answers.promises import Targets
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
-from inference_econ.inputs import SessionSpec, Step, catalog
+from inference_econ.inputs import SessionSpec, Step
 from inference_econ.serving import Sessions, draw_sessions
 from inference_econ.serving.simulation.events import Cache, Server, simulate
-from tests.offered import offer_of
-
-
-def _work(name: str) -> agents.Work:
-    sessions = catalog.traffic(name).sessions
-    assert sessions is not None
-    return agents.Work(name, sessions)
-
 
 #: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
 #: agents, mean TTFT [s], mean TPOT [s], requests running [1].
@@ -33,23 +24,23 @@ def test_measured_servers_under_coding_agents(
     model: str, tp: int, number: int, ttft: float, tpot: float, running: float
 ) -> None:
     """Lengths are those that the counters of these servers say; their latencies are predicted."""
-    setup, work = Setup.of(model, "h200_sxm", engine="vllm"), _work("coding_agent")
-    (point,) = agents.load(offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))), work, [number]).points
+    setup, work = Setup.of(model, "h200_sxm", engine="vllm"), Agents.of("coding_agent")
+    (point,) = work.load(offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))), [number]).points
     assert point.load.tpot_seconds["mean"] == pytest.approx(tpot, rel=0.10)
     assert point.load.ttft_seconds["mean"] == pytest.approx(ttft, rel=0.25)
     assert point.load.in_flight == pytest.approx(running, rel=0.30)
 
 
 def test_shipped_sessions_are_as_their_sources_say() -> None:
-    coding, chat, rag = (_work(name).requests for name in ("coding_agent", "chat", "rag"))
+    coding, chat, rag = (Agents.of(name).requests for name in ("coding_agent", "chat", "rag"))
     assert 46_000 < coding.isl.mean < 49_000 and 260 < coding.osl.mean < 310
-    assert _work("chat").means.turns == pytest.approx(2.0, rel=0.05)
+    assert Agents.of("chat").means.turns == pytest.approx(2.0, rel=0.05)
     assert chat.osl.mean == pytest.approx(214.5, rel=0.05)
     assert rag.isl.mean == pytest.approx(3200, rel=0.02) and rag.cached == 1000
 
 
 def test_agents_follow_from_littles_law() -> None:
-    work = _work("coding_agent")
+    work = Agents.of("coding_agent")
     # As many requests in flight, and in pauses, as agents have side by side.
     assert float(work.agents(2.0, 10.0)) == pytest.approx(
         (2.0 * work.means.pause_seconds + 10.0) / work.means.side_by_side
@@ -57,12 +48,19 @@ def test_agents_follow_from_littles_law() -> None:
     assert np.all(np.diff(work.agents(np.array([1.0, 2.0, 3.0]), 5.0)) > 0)
 
 
-def test_a_number_of_agents_must_be_positive() -> None:
-    layouts, work = offer_of(pins=(("tp", 1), ("dp", 1), ("pp", 1))), _work("rag")
+def test_what_cannot_be_asked() -> None:
+    chat = Agents.of("chat")
+    layouts = offer(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), chat.requests, Space(Pins(tp=1, dp=1, pp=1)))
     with pytest.raises(InputError, match="numbers of agents, and rates, must be positive"):
-        agents.load(layouts, work, [0])
+        chat.load(layouts, [0])
     with pytest.raises(InputError, match="say how many --agents there are, at least 1, got none"):
-        agents.recommend([layouts], work, None, Targets())
+        chat.recommend([layouts], None)
+    with pytest.raises(
+        InputError, match=r"offered for other requests than those of rag; offer .* \(agents\.requests\)"
+    ):
+        Agents.of("rag").price([layouts], 5)
+    with pytest.raises(InputError, match="azure_code has no sessions that agents could play; name coding_agent"):
+        Agents.of("azure_code")
 
 
 @pytest.mark.parametrize("tokens", [240_000, 1_000_000])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +162,48 @@ def test_a_trace_is_played_as_it_came(written: Written) -> None:
     assert crowd.size > 30
     assert crowd.max() > 4 * crowd.min()
     assert is_unproven(one, loaded(one, rate, arrivals=calmest(replay, 1.0)))
+
+
+def _ideal(requests: ie.Requests, size: int) -> float:
+    """Share of prompt tokens that a memory finds which forgets nothing, by blocks of a size of its own."""
+    there, found, total = dict[int, int](), 0, 0
+    for blocks, isl in zip(requests.blocks, (int(row[0]) for row in requests.table.rows), strict=True):  # type: ignore[union-attr]
+        ends = [min(512 * (place + 1), isl) // size - 512 * place // size for place in range(len(blocks))]
+        common = [min(there.get(block, 0), end) for block, end in zip(blocks, ends, strict=True)]
+        whole = next((place for place, end in enumerate(ends) if common[place] < end), len(ends) - 1)
+        found += min(size * sum(common[: whole + 1]), (isl - 1) // size * size)
+        total += isl
+        there |= {block: max(there.get(block, 0), end) for block, end in zip(blocks, ends, strict=True)}
+    return found / total
+
+
+def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Path) -> None:
+    """Every token of a prompt is read or found; with room for all, what the trace itself repeats is found."""
+    lines, order = [], [(turn, user) for turn in range(4) for user in range(60)]
+    for place, (turn, user) in enumerate(order):
+        shared, own = [0, 1], [100 * user + number for number in range(2, 4 + turn)]
+        # The last block is full in some turns only.
+        tokens = 512 * (4 + turn) - 200 * (user % 3)
+        request = {"timestamp": 4000 * place, "input_length": tokens, "output_length": 8, "hash_ids": shared + own}
+        lines.append(json.dumps(request))
+    (tmp_path / "trace.jsonl").write_text("\n".join(lines))
+    replay = ie.trace(tmp_path / "trace.jsonl").replay
+    one, arrivals = _service(replay), arrivals_of(replay, 1.0)
+    assert replay.arrivals is not None and replay.arrivals.rate is not None
+    stream = play.stream_of(replay, replay.arrivals.rate, arrivals, 0, block_tokens=play.block_tokens(one))
+    assert stream.isl.mean() == replay.isl.mean
+    assert stream.parts is not None
+    assert [sum(count for _, count in parts) for parts in stream.parts] == (stream.isl // 16).tolist()
+    server, shares = play.rehearsing(one, 0), []
+    assert server.cache is not None
+    for blocks in (20_000, 500):
+        few = replace(server, cache=replace(server.cache, blocks=blocks))
+        seen = play.play(one, few, stream, warm_up=0.0, cool_down=0.0)
+        assert seen.preemptions == 0
+        assert seen.tokens_read + seen.found_tokens["HBM"].sum() == stream.isl.sum()
+        shares.append(seen.hit_rates["HBM"])
+    assert shares[0] == pytest.approx(_ideal(replay, 16))
+    assert shares[0] > shares[1] > 0.0
 
 
 def test_several_instances_share_the_requests_of_a_trace(written: Written) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import inference_econ as ie
 from inference_econ.answers import agents
 from tests.cli.conftest import Command, record
 
@@ -46,6 +49,25 @@ def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path:
     outcome = command(*words, "--plot", "agents.svg")
     assert outcome.code == 0 and "a cache that forgets nothing would find" in " ".join(outcome.out.split())
     assert (tmp_path / "agents.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_python_answers_as_the_command_line(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "_LEAST", 300)
+    monkeypatch.setattr(agents, "_MOST", 300)
+    workers, setup = ie.Agents.of(helpers), ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
+    space = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
+    layouts, offers = ie.offer(setup, workers.requests, space), ie.market(setup, workers.requests, space)
+    kept, behind = ie.Targets(ttft_seconds=0.5), dict[str, Any](router="round_robin", tiers=["dram"])
+    words = (*ONE, "--engine", "vllm", "--traffic", helpers, "--router", "round_robin", "--tier", "dram")
+    answers = {
+        "load": (workers.load(layouts, [5, 9], replicas=2, targets=kept, **behind), ("5,9", "--replicas", 2)),
+        "recommend": (workers.recommend(offers, 9, kept, **behind), (9,)),
+        "price": (workers.price(offers, 9, kept, **behind), (9,)),
+    }
+    for name, (answer, asked) in answers.items():
+        said = record(command, name, *words, "--ttft", "500 ms", "--agents", *asked)
+        del said["asked"]
+        assert said == json.loads(json.dumps(answer.to_dict())), name
 
 
 def test_sessions_at_a_rate_of_requests(command: Command, helpers: str) -> None:

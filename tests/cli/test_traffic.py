@@ -92,9 +92,23 @@ def test_a_traffic_is_an_answer_to_every_question(command: Command) -> None:
     assert best["request_rate"] == pytest.approx(5.554, rel=1e-3)
 
 
+def test_pools_that_a_traffic_leaves_out_are_named(command: Command) -> None:
+    said = "Left out: pools that prefill and decode apart, which are not played, under Azure conversation"
+    words, kept = (
+        ("llama_3_8b", "h100_sxm", "--engine", "vllm", "--max-instance-gpus", 1),
+        ("--ttft", 2000, "--tpot", 50),
+    )
+    for question in (("frontier", *words), ("recommend", *words, *kept), ("price", *words, *kept)):
+        assert " ".join(command(*question, "--traffic", "azure_conversation").out.split()).count(said) == 1
+    for without in (("--together",), ("--tp", 1)):
+        outcome = command("recommend", *words, *kept, *without, "--traffic", "azure_conversation")
+        assert outcome.code == 0 and "Left out" not in outcome.out
+
+
 def test_a_trace_is_played_again(command: Command) -> None:
     outcome = command("load", *ONE, "--trace", "mooncake.jsonl")
     assert outcome.code == 0
+    assert "Found in the cache (hit %): 44.9 % at 1 requests/s, played with the blocks" in " ".join(outcome.out.split())
     assert "mooncake.jsonl (mean 1131 input tokens, 512 of it cached, 65 output tokens)" in " ".join(
         outcome.out.split()
     )

@@ -60,6 +60,10 @@ bought: ie.Purchase = ie.buy(offered, {"someone": {"input": 0.3, "output": 0.9}}
 day: ie.DayOfFleet = ie.fleet(offered, [1.0, 2.0], targets, stock={"h100_sxm": 8}, target=0.8)
 most: ie.MostTraffic = ie.most_traffic([layouts], ie.Means(8), targets)
 carried: float = most[0].load.requests_per_second
+agents: ie.Agents = ie.Agents.of("coding_agent")
+with_agents: ie.LoadCurve = agents.load(ie.offer(setup, agents.requests, space), [5], router="round_robin")
+carrying: ie.Recommendation = agents.recommend([layouts], 500, targets, tiers=["dram"])
+for_agents: ie.Sheet = agents.price([layouts], 500)
 curve: ie.LoadCurve = ie.load(layouts, [1.0, 2.0], targets=targets)
 apart: ie.Disaggregation = ie.disaggregate(ie.pools(setup, lengths), ie.Terms(targets), requests_per_second=5.0)
 read_again = ie.cache(setup, conversation=ie.Conversation(5.0, 100.0, 200.0, 30.0, 600.0))

@@ -32,7 +32,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Length
 from inference_econ.serving import Gamma, Loaded, Service, kept_share, loaded
 from inference_econ.serving.lengths import new_tokens
-from inference_econ.serving.simulation.play import law, prompts, rehearse, server
+from inference_econ.serving.simulation.play import law, rehearse, rehearsing, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
 
 SERVICES = {
@@ -321,7 +321,7 @@ def test_goodput_against_the_simulation() -> None:
 def test_a_saturated_service_in_the_simulation() -> None:
     one = service("short")
     rate = 1.3 * one.most_requests_per_second
-    simulated, expected = server(one, prompts(one, 8_000)), loaded(one, rate)
+    simulated, expected = rehearsing(one, 8_000), loaded(one, rate)
     trace = rehearse(one, rate, count=8_000, simulated=replace(simulated, cache=None))
     # Twelve times as many as there are slots: the beginning and the end weigh little.
     assert trace.requests_per_second == pytest.approx(expected.completed_per_second, rel=0.03)

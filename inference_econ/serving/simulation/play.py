@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count as count_from
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,6 +37,7 @@ from inference_econ.serving.simulation.arrivals import (
     draw,
 )
 from inference_econ.serving.simulation.events import Cache, Router, Server, Tier, simulate
+from inference_econ.serving.simulation.prefixes import Parts as BlockParts
 from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
@@ -52,8 +56,9 @@ _NO_LIMIT = 2**17
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
 #: Recorded requests that are played at least, if there are so many [1].
 _LEAST_RECORDED = 200
-#: What a request takes, and each part of its prompt and each group of attention ranks in addition, as measured [s].
-_REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS = 3e-5, 3e-6, 7e-7
+#: What a request takes, and each part of its prompt and each group of attention ranks in addition, as measured; and one
+#: whose prompt is played block by block [s].
+_REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS, _BLOCKS_SECONDS = 3e-5, 3e-6, 7e-7, 2.5e-4
 
 
 def server(
@@ -298,7 +303,7 @@ def rehearse(
     seed : int
         Of the random numbers.
     simulated : Server, optional
-        The same service for these prompts (:func:`prompts`), if somebody has it.
+        The same service for these prompts (:func:`rehearsing`), if somebody has it.
 
     Returns
     -------
@@ -311,23 +316,44 @@ def rehearse(
         If a rate, variation or count is impossible.
     """
     number = requests_of_a_rehearsal(service) if count is None else count
-    stream = stream_of(service.requests, requests_per_second, arrivals, number, seed)
-    return play(service, server(service, stream.isl) if simulated is None else simulated, stream)
+    stream = stream_of(service.requests, requests_per_second, arrivals, number, seed, block_tokens(service))
+    return play(service, _server_of(service, stream) if simulated is None else simulated, stream)
 
 
-def stream_of(requests: Requests, requests_per_second: float, arrivals: Arrivals, count: int, seed: int = 0) -> Stream:
-    """Some requests with the tokens that are new of their prompts, at a mean rate [1/s].
+def _server_of(service: Service, stream: Stream) -> Server:
+    """A service for a stream: where that has parts of prompts, what is cached is found block by block."""
+    return server(service, stream.isl, slots=None if stream.parts is None else service.slots)
+
+
+def block_tokens(service: Service) -> int:
+    """Tokens of a block of its cache, where prompts are recorded as blocks and hold memory as they grow; else 0."""
+    groups = round(float(reading_groups(service.setup, service.plans)[0]))
+    cache = _cache(service, groups, 0.0) if service.requests.blocks else None
+    return 0 if cache is None else cache.block_tokens
+
+
+def stream_of(
+    requests: Requests, requests_per_second: float, arrivals: Arrivals, count: int, seed: int = 0, block_tokens: int = 0
+) -> Stream:
+    """Some requests at a mean rate [1/s], with the tokens that are new of their prompts.
 
     Recorded ones come as they were recorded, each once. Of a lower rate only so many of them come, at their times, that
-    what is left is nearest to it: more servers share the same minutes.
+    what is left is nearest to it: more servers share the same minutes. Where their blocks are recorded and the memory
+    has blocks of some tokens, prompts are whole ones with their parts, in the same order under any arrivals.
     """
     if requests.table is None:
         return draw(count, requests_per_second, _new(requests), law(requests.osl), arrivals=arrivals, seed=seed)
     rows = np.array(requests.table.rows)
-    if isinstance(arrivals, Recorded):
-        fewer = float(1.0 / np.mean(arrivals.seconds)) / requests_per_second
+    said = requests.arrivals
+    if said is not None and said.gaps and (isinstance(arrivals, Recorded) or block_tokens):
+        fewer = float(1.0 / np.mean(said.gaps)) / requests_per_second
         every = max(min(round(fewer), len(rows) // _LEAST_RECORDED), 1)
-        chosen, times = rows[::every], np.cumsum(arrivals.seconds)[::every] * (fewer / every)
+        chosen, times = rows[::every], np.cumsum(said.gaps)[::every] * (fewer / every)
+        if not isinstance(arrivals, Recorded):
+            times = arrivals.times(len(chosen), requests_per_second, np.random.default_rng([seed, 0]))
+        if block_tokens:
+            isl, osl = (np.maximum(np.rint(chosen[:, column]), 1.0).astype(np.int64) for column in (0, 1))
+            return Stream(times, isl, osl, _parts(requests, isl.tolist(), every, block_tokens))
     else:
         order, place = (np.random.default_rng([seed, stream]) for stream in range(2))
         times = arrivals.times(count, requests_per_second, order)
@@ -335,6 +361,26 @@ def stream_of(requests: Requests, requests_per_second: float, arrivals: Arrivals
         chosen = rows[place.permutation(np.searchsorted(below, levels(count)))]
     new, answers = (np.maximum(np.rint(values), 1.0) for values in (chosen[:, 0] - chosen[:, 2], chosen[:, 1]))
     return Stream(times, new.astype(np.int64), answers.astype(np.int64))
+
+
+def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int) -> list[BlockParts]:
+    """Recorded blocks as parts of so many blocks of a memory; of those that some prompts do not fill, parts of each."""
+    size, ends = requests.block_tokens, defaultdict[int, set[int]](set)
+    chosen: list[list[tuple[int, int]]] = []
+    for blocks, tokens in zip(requests.blocks[::every], prompts, strict=True):
+        whole = [min(place * size, tokens) // block_tokens for place in range(len(blocks) + 1)]
+        chosen.append([(block, end - begin) for block, (begin, end) in zip(blocks, pairwise(whole), strict=True)])
+        for block, count in chosen[-1]:
+            ends[block].add(count)
+    names = count_from(0)
+    of_a_block = {
+        block: [(end, next(names), end - before) for before, end in pairwise(sorted({0, *found}))]
+        for block, found in ends.items()
+    }
+    return [
+        tuple((name, part) for block, count in prompt for end, name, part in of_a_block[block] if end <= count)
+        for prompt in chosen
+    ]
 
 
 def requests_of_a_rehearsal(service: Service) -> int:
@@ -352,15 +398,17 @@ def parts_of_a_prompt(service: Service) -> float:
 
 
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
-    """About what :func:`rehearse` takes: for each request, its parts, and the groups that it is weighed against [s]."""
+    """About what :func:`rehearse` takes: for each request, its parts and blocks, and groups to choose from [s]."""
     number = requests_of_a_rehearsal(service) if count is None else count
     groups = float(reading_groups(service.setup, service.plans)[0])
-    return number * (_REQUEST_SECONDS + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * groups)
+    lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
+    return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * groups)
 
 
-def prompts(service: Service, count: int) -> Counts:
-    """New tokens of the prompts that :func:`rehearse` draws, whatever their rate [tokens]."""
-    return stream_of(service.requests, 1.0, arrivals_of(service.requests, 1.0), count).isl
+def rehearsing(service: Service, count: int) -> Server:
+    """The server that :func:`rehearse` plays so many requests on, whatever their rate."""
+    arrivals = arrivals_of(service.requests, 1.0)
+    return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
 
 
 def _new(requests: Requests) -> LengthLaw:
@@ -388,8 +436,8 @@ def play(
     simulated : Server
         The same from :func:`server`.
     stream : Stream, Loop or Sessions
-        What arrives; its prompts without what is cached, except of sessions. Clients of a loop, and sessions, pause for
-        what the host takes per request.
+        What arrives; its prompts without what is cached, except of sessions and where it has their parts. Clients of a
+        loop, and sessions, pause for what the host takes per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
     instances, router
