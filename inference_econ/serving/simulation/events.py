@@ -335,18 +335,26 @@ class _Fleet:
 
     def play(self) -> None:
         """Until nothing is left to come: what comes first, an arrival or the end of a step."""
-        coming, engines, only = self.coming, self.engines, self.engines[0]
+        engines, only = self.engines, self.engines[0]
         several = len(engines) > 1
         while True:
             engine = min(engines, key=_now) if several else only
-            if coming and coming[0][0] <= engine.now:
-                time, _, what = heapq.heappop(coming)
-                self._arrive(time, what)
-            elif engine.now == math.inf:
-                return
-            else:
+            if not self._received(engine.now):
+                if engine.now == math.inf:
+                    return
                 engine.end()
+                # Clients that do not pause send again what the next step can read.
+                while self._received(engine.now):
+                    pass
                 engine.begin()
+
+    def _received(self, until: float) -> bool:
+        """Let a server have what comes first, if that is not later than some time."""
+        if not self.coming or self.coming[0][0] > until:
+            return False
+        time, _, what = heapq.heappop(self.coming)
+        self._arrive(time, what)
+        return True
 
     def ended(self, request: int, now: float) -> None:
         """Let be sent what waits for a request."""
