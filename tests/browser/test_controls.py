@@ -109,6 +109,7 @@ def test_a_further_series_begins_as_the_last_one(page: Page, server: str) -> Non
     assert address(page)["hardware"] == ["h100_sxm", "h200_sxm"]
 
 
+@pytest.mark.long
 def test_the_slider_chooses_deployments_of_all_series(page: Page, server: str) -> None:
     open_page(page, server, f"{QUICK}&model=llama_3_8b&hardware=h200_sxm&weights=fp8")
     slowest = command(page, "explain")
@@ -166,6 +167,7 @@ def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page
     expect(page.locator(".error")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_the_state_is_read_from_the_address_again(page: Page, server: str) -> None:
     open_page(page, server, f"{QUICK}&tpot=50&price=2.5&set=hardware.link_domain%3D4&speed=60&chosen=0")
     before = {name: command(page, name) for name in ("compare", "explain", "price", "launch")}
@@ -177,6 +179,7 @@ def test_the_state_is_read_from_the_address_again(page: Page, server: str) -> No
     expect(page.locator("[name=set]")).to_have_value("hardware.link_domain=4")
 
 
+@pytest.mark.long
 def test_the_back_button_takes_a_change_back(page: Page, server: str) -> None:
     open_page(page, server)
     typed(page, "Output tokens", "300")
@@ -188,6 +191,7 @@ def test_the_back_button_takes_a_change_back(page: Page, server: str) -> None:
     expect(commands(page, "compare")).to_contain_text("--osl 200", timeout=PATIENCE_MS)
 
 
+@pytest.mark.long
 def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, server: str) -> None:
     open_page(page, server)
     # An answer that is still on its way would take the word back.

@@ -30,7 +30,7 @@ def faults(page: Page) -> list[str]:
 @pytest.mark.parametrize(
     "reader",
     [
-        pytest.param({"viewport": {"width": 1280, "height": 900}}, id="light"),
+        pytest.param({"viewport": {"width": 1280, "height": 900}}, id="light", marks=pytest.mark.long),
         pytest.param(PHONE, id="phone", marks=pytest.mark.long),
         pytest.param(DARK, id="dark", marks=pytest.mark.long),
     ],

@@ -71,6 +71,7 @@ def _set(page: Page, number: int, name: str, value: float) -> None:
     page.locator(f'article:nth-of-type({number}) input[type="number"][data-slider="{name}"]').fill(f"{value:g}")
 
 
+@pytest.mark.long
 def test_a_slider_says_what_python_says_at_that_price(opened: Page) -> None:
     asks: tuple[Callable[[float], object], ...] = (_front, _sheet)
     for number, ask in enumerate(asks, 1):
@@ -83,6 +84,7 @@ def test_a_slider_says_what_python_says_at_that_price(opened: Page) -> None:
         expect(table.locator("td")).to_have_text(_python(ask(CHEAP)))
 
 
+@pytest.mark.long
 def test_hours_in_use_divide_what_tokens_cost(opened: Page) -> None:
     _set(opened, 2, "use", 50)
     shown, sheet = _cells(opened, 2), _sheet(CHEAP)

@@ -139,6 +139,7 @@ def test_only_regular_files_of_a_sensible_size_are_read(
     assert path in message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
 def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: float) -> None:
     words = ["load", "deepseek_v3", "gb200_nvl72", "--instance-gpus", "64", "--simulate", "--osl", "20000"]

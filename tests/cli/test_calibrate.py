@@ -80,6 +80,7 @@ def test_rows_can_be_chosen_and_thinned(command: Command, data: Path) -> None:
     assert json.loads(without.out)["rows"] == 7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "base"),
     [
@@ -99,6 +100,7 @@ def test_a_fit_begins_with_the_profile_of_its_rows(
     assert json.loads(told.out)["base"] == "ideal"
 
 
+@pytest.mark.long
 def test_rows_that_are_not_reproduced_are_told(command: Command, data: Path) -> None:
     said = "tpot: the fit does not reproduce the rows, their median error is "
     assert said not in command("calibrate", data, *TWO).err
@@ -123,12 +125,14 @@ def test_what_nothing_holds_is_written_without_an_error_of_forty_digits(
     assert "standard error > 1000 %; " in mine.sources["experts.hbm_efficiency"].where
 
 
+@pytest.mark.long
 def test_larger_data_are_thinned(command: Command) -> None:
     outcome = command("calibrate", "decode_points", "--fit", "host.graph_launch", "--most", 10, "--format", "json")
     assert "rows are fitted, those of 10 deployments (see --most)" in outcome.err
     assert json.loads(outcome.out)["rows"] < 80
 
 
+@pytest.mark.long
 def test_what_is_set_before_the_fit_stands_in_the_profile(command: Command, data: Path, tmp_path: Path) -> None:
     settings = ("--set", "assumptions.experts.spread=random", "--set", "assumptions.chip.hbm_efficiency=0.8")
     outcome = command("calibrate", data, *TWO, *settings, "-o", "mine.yaml")

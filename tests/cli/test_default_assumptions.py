@@ -90,6 +90,7 @@ def test_the_generations_have_profiles_of_their_own() -> None:
     assert default("tpu_v6e") == catalog.assumptions("deployable")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chip", ["h100_sxm", "b200", "mi300x", "tpu_v6e"])
 @pytest.mark.parametrize("name", DOUBTED)
 def test_a_command_answers_under_the_profile_of_the_generation(command: Command, name: str, chip: str) -> None:
@@ -185,6 +186,7 @@ _LEAST = re.compile(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DOUBTED)
 def test_what_is_unlike_the_measurements_is_told_with_its_factor(command: Command, name: str) -> None:
     words = (*asked(name, "h100_sxm"), "--weights", "int8", *ONE.get(name, ()))

@@ -44,6 +44,7 @@ def _names(record: Any) -> Iterator[str]:
         yield from _names(part)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMMANDS)
 def test_data_have_low_and_high(command: Command, name: str) -> None:
     words, column = COMMANDS[name]

@@ -14,6 +14,7 @@ from tests.cli.conftest import Command, record
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
 
 
+@pytest.mark.long
 def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
     outcome = command("load", *ONE, "--ttft", "200 ms", "--tpot", "25 ms", "--plot", "load.svg")
     assert outcome.code == 0

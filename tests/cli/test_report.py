@@ -68,6 +68,7 @@ def written(command: Command, tmp_path: Path) -> Callable[..., Document]:
     return write
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_every_question_is_one_small_file_that_loads_nothing(question: str, written: Callable[..., Document]) -> None:
     document = written(question)
@@ -141,6 +142,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", ANSWERS, ids=lambda question: question[0])
 def test_a_saved_answer_is_asked_again(
     question: tuple[str, ...], written: Callable[..., Document], command: Command

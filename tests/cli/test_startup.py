@@ -75,6 +75,7 @@ def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
     assert not DRAWING & set(process.stderr.splitlines()[-1].split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "question",
     [

@@ -89,6 +89,7 @@ def _limited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("option", "name"),
     [("-o", "a.csv"), ("-o", "a.json"), ("--plot", "a.svg"), ("--plot", "a.png"), ("--plot", "a.pdf")],

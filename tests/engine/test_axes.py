@@ -217,6 +217,7 @@ def test_every_choice_of_the_deployable_preset_is_looked_at() -> None:
     assert set(_differing()) <= set(EFFECTS) | ELSEWHERE, "say above what a choice changes"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", sorted(set(EFFECTS) & {*_differing(), *WITH}))
 def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     allowed, direction = EFFECTS[field]

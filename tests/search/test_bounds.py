@@ -84,6 +84,7 @@ def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = Non
         assert front.dollars == pytest.approx(everything.dollars, rel=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES)
 def test_bounds_hold_under_every_value_of_every_field(change: str) -> None:
     for model in ("deepseek_v2", "gpt_oss_20b"):

@@ -341,12 +341,14 @@ class _Fleet:
             engine = min(engines, key=_now) if several else only
             if not self._received(engine.now):
                 if engine.now == math.inf:
-                    return
+                    break
                 engine.end()
                 # Clients that do not pause send again what the next step can read.
                 while self._received(engine.now):
                     pass
                 engine.begin()
+        if any(map(_requests, engines)):
+            raise InputError("requests wait for blocks of the cache that nobody frees; give it more blocks")
 
     def _received(self, until: float) -> bool:
         """Let a server have what comes first, if that is not later than some time."""

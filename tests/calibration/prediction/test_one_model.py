@@ -104,6 +104,7 @@ def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
     assert compared > 300
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefill_first", [False, True])
 def test_runs_of_closed_loops_are_played_by_the_server_of_load(prefill_first: bool) -> None:
     """The server of ``load --simulate``, with prompts of the lengths that come."""

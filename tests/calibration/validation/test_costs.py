@@ -212,6 +212,7 @@ def shown(few: Path) -> validation.Report:
     return validation.validate("costs", file=few)
 
 
+@pytest.mark.long
 def test_the_floor(shown: validation.Report) -> None:
     """Combinations of several models, engines and chips: answers may get nearer to measured costs, and no farther."""
     points = costs.points_of(shown, "profile")

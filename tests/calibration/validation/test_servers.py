@@ -84,6 +84,7 @@ def test_the_shipped_files_of_servers_are_those_that_can_be_read() -> None:
     assert tuple(validation.SERVERS) == measurements.SHIPPED
 
 
+@pytest.mark.long
 def test_nearly_every_shipped_row_is_predicted() -> None:
     """Coverage may grow, but not shrink."""
     found = shipped_servers().coverage()

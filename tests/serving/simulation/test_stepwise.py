@@ -116,6 +116,7 @@ def _percentiles(values: Array) -> Array:
     return np.array([np.nanmean(values), *np.nanpercentile(values, [50, 90, 99])])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_second_simulator_sees_the_same(name: str) -> None:
     setting = SETTINGS[name]

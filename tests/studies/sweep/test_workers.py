@@ -60,6 +60,7 @@ def _children() -> list[int]:
     return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_loses_and_repeats_nothing(
     cluster: LocalCluster, combinations: Combinations, expected: dict[int, rows.Part]
 ) -> None:

@@ -43,6 +43,7 @@ def test_a_seed_gives_the_same_shares_and_another_seed_others() -> None:
     assert known.first.tolist() != other.shares[name].first.tolist()
 
 
+@pytest.mark.long
 def test_of_a_memory_bound_step_the_variances_of_the_logarithms_add_up() -> None:
     inputs = {"price": 0.2, "hardware.hbm_bytes_per_second": 0.3, "profile": 0.1}
     study = answered({name: factor(s) for name, s in inputs.items()}, common=MEMORY_BOUND, samples=256, speed=1)
