@@ -614,3 +614,21 @@ def test_memory_that_never_runs_out_changes_nothing() -> None:
 def test_impossible_memory(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         _remembering(**changes)
+
+
+def test_requests_that_wait_without_end_are_an_error() -> None:
+    """A prompt that may be looked at only with a later step, when none is left to take."""
+    server = Server(
+        lambda batch, context: 0.01,
+        lambda tokens, cached: 0.01 * tokens,
+        slots=4,
+        policy="chunked",
+        chunk=8,
+        steps_ahead=1,
+        look_steps=4,
+        held_steps=5,
+        cache=Cache(blocks=26),
+    )
+    loop = Loop(2, np.array([4, 2, 4, 18, 1, 17]), np.array([11, 11, 2, 10, 11, 7]))
+    with pytest.raises(InputError, match="blocks of the cache that nobody frees"):
+        simulate(server, loop, warm_up=0.0, cool_down=0.0)
