@@ -619,8 +619,8 @@ def test_impossible_memory(changes: dict[str, object], message: str) -> None:
 def test_requests_that_wait_without_end_are_an_error() -> None:
     """A prompt that may be looked at only with a later step, when none is left to take."""
     server = Server(
-        lambda batch, context: 0.01,
-        lambda tokens, cached: 0.01 * tokens,
+        lambda *_: 0.01,
+        lambda tokens, *_: 0.01 * tokens,
         slots=4,
         policy="chunked",
         chunk=8,
