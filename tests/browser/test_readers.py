@@ -44,6 +44,7 @@ def test_accessibility_has_no_serious_fault(page: Page, server: str) -> None:
     assert faults(page) == []
 
 
+@pytest.mark.long
 def test_accessibility_of_a_page_with_mistakes_has_no_serious_fault(page: Page, server: str) -> None:
     open_page(page, server)
     typed(page, "Input tokens", "-5")

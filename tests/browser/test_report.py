@@ -93,6 +93,7 @@ def test_hours_in_use_divide_what_tokens_cost(opened: Page) -> None:
     assert shown[4] == PricePage(sheet).tables()[0].rows[0][4]  # a bill per hour stays
 
 
+@pytest.mark.long
 def test_cached_input_is_a_bill_at_the_prices_of_the_table(opened: Page) -> None:
     costs = _sheet(CHEAP).average
     for share in (0.0, 0.25, 1.0):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
+import pytest
+
 from inference_econ.calibration import Servers
 from inference_econ.inputs import UnseenErrors, catalog
 from inference_econ.report import by_engine, document
 from tests.shipped import shipped_servers
+
+#: Predictions of all shipped servers take most of a minute.
+pytestmark = pytest.mark.long
 
 
 def _few() -> Servers:

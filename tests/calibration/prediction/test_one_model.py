@@ -122,6 +122,7 @@ def test_runs_of_closed_loops_are_played_by_the_server_of_load(prefill_first: bo
         same(prediction, float(np.mean(seen.trace.ttft)), tpot, seen.requests_per_second, service)
 
 
+@pytest.mark.long
 def test_a_full_server_is_the_last_steady_state() -> None:
     compared = 0
     for group in groups(*FULL_LOADS):

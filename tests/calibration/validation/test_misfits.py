@@ -16,6 +16,9 @@ from inference_econ.inputs import known_misfits
 from inference_econ.report.caveats import misfits
 from tests.shipped import shipped_servers
 
+#: Predictions of all shipped servers take most of a minute.
+pytestmark = pytest.mark.long
+
 #: Rows of a series, and how far off its median must be to be listed: |ln(measured / predicted)| [1].
 FEWEST, FAR = 10, 0.2
 #: Rows of each other series that are predicted here, of all its loads alike [1].
@@ -33,7 +36,6 @@ def _series() -> dict[tuple[str, str, str], list[Measurement]]:
     return {name: rows for name, rows in series.items() if len(rows) >= FEWEST}
 
 
-@pytest.mark.long
 def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
     """Far from what the constants of their profile say, without the levels of measured servers."""
     series, listed = _series(), {(one.engine, one.model, one.hardware): one for one in known_misfits()}

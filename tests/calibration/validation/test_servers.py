@@ -39,6 +39,9 @@ from inference_econ.report.page import csv_text
 from inference_econ.report.servers import beyond, bound_record, errors, predictions, record, tables
 from tests.shipped import shipped_servers
 
+#: Predictions of all shipped servers take most of a minute.
+pytestmark = pytest.mark.long
+
 TPOT, IDLE, LOADED = QUANTITIES[:3]
 SERVING = (
     "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms,"
@@ -84,7 +87,6 @@ def test_the_shipped_files_of_servers_are_those_that_can_be_read() -> None:
     assert tuple(validation.SERVERS) == measurements.SHIPPED
 
 
-@pytest.mark.long
 def test_nearly_every_shipped_row_is_predicted() -> None:
     """Coverage may grow, but not shrink."""
     found = shipped_servers().coverage()
@@ -124,7 +126,6 @@ def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
 ENOUGH_RUNS, ONE = 12, 0.4
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "widest"), [("tpot", 1.6), ("ttft_under_load", 4.5), ("output_rate", 1.7)])
 @pytest.mark.parametrize("generation", ["hopper", "blackwell"])
 def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
@@ -146,7 +147,6 @@ def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
     assert 0.75 <= np.average([share for share, _ in shares], weights=[rows for _, rows in shares]) <= 0.87
 
 
-@pytest.mark.long
 def test_what_beats_the_bound_is_known_and_explained() -> None:
     """The list may get shorter."""
     found = bound.violations(shipped_servers().rows)

@@ -12,6 +12,9 @@ from inference_econ.calibration.prediction.predict import Prediction
 from inference_econ.inputs import catalog, profiles
 from tests.shipped import shipped_servers
 
+#: Predictions of all shipped servers take most of a minute.
+pytestmark = pytest.mark.long
+
 #: Input tokens/s per GPU of prefill, output tokens/s per GPU of decode: DeepSeek's profiles, and SGLang on 96 H100.
 WIDE = {
     "T1425": 7839.0,
