@@ -12,6 +12,7 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.likely import Likely, chance_below, of_throughput
 from inference_econ.answers.lots import Lot, Way, lots
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import as_candidates
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import natural_rate
@@ -193,7 +194,7 @@ def buy(
             "inference-econ offers --refresh FILE",
             option="api_prices",
         )
-    services = [offer.services if isinstance(offer, Candidate) else offer for offer in offers]
+    services = [candidate.services for candidate in as_candidates(offers)]
     left_out: list[str] = []
 
     def found(promised: Targets) -> tuple[Lot, ...]:

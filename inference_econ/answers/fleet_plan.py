@@ -96,13 +96,11 @@ def plan(
     hours = 1 if constant else len(needed)
     demand = np.array([max(needed)] if constant else needed)
     # A variable is a lot in an hour, or in all of them; behind them come the starts of those that come and go.
-    columns, starts = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
+    columns, starts, count = dict[tuple[int, int], int](), dict[tuple[int, int], int](), 0
     for index in taken:
-        lot = lots[index]
-        shared = lot.stays
-        first = len(set(columns.values()))
-        columns |= {(index, hour): first + (0 if shared else hour) for hour in range(hours)}
-    count = len(set(columns.values()))
+        stays = lots[index].stays
+        columns |= {(index, hour): count + (0 if stays else hour) for hour in range(hours)}
+        count += 1 if stays else hours
     if hours > 1:
         moving = [key for key in columns if not lots[key[0]].stays]
         starts = {key: count + number for number, key in enumerate(moving)}
@@ -120,8 +118,7 @@ def plan(
         least.append(demand[hour])
         rows.append({at[index]: float(lots[index].replicas) for index in at})
         least.append(float(min_replicas))
-        spots = elasticity.spot_share
-        rows.append({at[index]: serving[index] * (spots - (lots[index].way == "spot")) for index in at})
+        rows.append({at[index]: serving[index] * (elasticity.spot_share - (lots[index].way == "spot")) for index in at})
         least.append(0.0)
         for chip, chips in stock.items():
             rows.append({at[index]: -float(lots[index].accelerators) for index in taken if lots[index].chip == chip})

@@ -12,6 +12,7 @@ from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.most_traffic import most_of_one
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import as_candidates
 from inference_econ.answers.service_record import bounded_load, service_record
 from inference_econ.answers.together import cheapest
 from inference_econ.engine import Setup, pricing
@@ -149,8 +150,7 @@ def lots(
         If nothing keeps the promises on any chip, or no chip has a price of the ways.
     """
     by_chip: dict[str, list[Services]] = {}
-    for offer in offers:
-        candidate = offer if isinstance(offer, Candidate) else Candidate(offer)
+    for candidate in as_candidates(offers):
         if candidate.pools is None:
             by_chip.setdefault(candidate.setup.hardware.name, []).append(candidate.services)
     found: list[Lot] = []

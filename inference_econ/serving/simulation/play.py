@@ -100,12 +100,12 @@ def server(
     in its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
     """
     assumed, requests = service.setup.assumptions, service.requests
-    chunk, few = int(assumed.serving.prefill_chunk), bool(lengths.max() <= _NEARLY * lengths.min())
+    chunk, few = int(assumed.serving.prefill_chunk), not slots and bool(lengths.max() <= _NEARLY * lengths.min())
     groups, stages = round(float(reading_groups(service.setup, service.plans)[0])), float(service.plans.pp[0])
     # What requests are taken to have in the cache, so that it is neither new nor counted among their tokens.
-    cached, cache = 0.0 if slots else requests.cached, _cache(service, groups, 0.0 if slots else requests.cached)
+    cached = 0.0 if slots else requests.cached
+    cache = _cache(service, groups, cached)
     service = service if slots is None else replace(service, slots=slots)
-    few = few and not slots
     first = float(lengths.min()) + requests.cached
     ends = np.unique([first, 2.0 * requests.mean_context - first])
     contexts, sizes = (ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES)
