@@ -347,8 +347,7 @@ class _Fleet:
                 while self._received(engine.now):
                     pass
                 engine.begin()
-        if any(map(_requests, engines)):
-            raise InputError("requests wait for blocks of the cache that nobody frees; give it more blocks")
+        assert not any(map(_requests, engines)), "requests wait for what nobody does"
 
     def _received(self, until: float) -> bool:
         """Let a server have what comes first, if that is not later than some time."""
@@ -454,6 +453,9 @@ class _Engine:
         """Begin the next step: read prompts, decode, or wait for work."""
         if not (self.cache is not None and self._evict()) and (self.queued or self.brought):
             self._admit()
+        if not self.decoding and self.soonest < math.inf:
+            # An idle server has prepared nothing, and need not take the steps that a prompt would have waited for.
+            self.taken = max(self.taken, int(self.soonest))
         if self.soonest <= self.taken:
             self._read()
         elif self.decoding:
@@ -557,7 +559,7 @@ class _Engine:
 
     def _admit(self) -> None:
         """Give free slots to those who wait, from the first step on that is not prepared yet."""
-        server, idle = self.server, not (self.decoding or any(self.begun))
+        server = self.server
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []
         for group, waiting in enumerate(self.waiting):
@@ -574,9 +576,6 @@ class _Engine:
                     ready.append(request)
         for request in ready:
             self.admitted[self.group_of[request]].append((request, step))
-        if ready and idle:
-            # An idle server has prepared nothing.
-            self.taken = step
         self._look()
 
     def _let_in(self, request: int, group: int, cache: Cache) -> bool:
