@@ -204,6 +204,12 @@ def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Pat
         shares.append(seen.hit_rates["HBM"])
     assert shares[0] == pytest.approx(_ideal(replay, 16))
     assert shares[0] > shares[1] > 0.0
+    # Instances that share it get whole conversations, and find nearly as much.
+    rate = replay.arrivals.rate
+    for instances in (1, 3):
+        seen = play.rehearse(one, rate / instances, arrivals=arrivals)
+        assert seen.requests_per_second == pytest.approx(rate / instances, rel=0.1)
+        assert seen.hit_rates["HBM"] == pytest.approx(shares[0], rel=0.15)
 
 
 def test_several_instances_share_the_requests_of_a_trace(written: Written) -> None:

@@ -54,6 +54,8 @@ _SAVED, _SAVED_PROMPTS = 8, 12
 _NO_LIMIT = 2**17
 #: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
+#: Instances that are played together at most, where prompts are recorded blocks [1].
+_MOST_TOGETHER = 4
 #: Recorded requests that are played at least, if there are so many [1].
 _LEAST_RECORDED = 200
 #: What a request takes, and each part of its prompt and each group of attention ranks in addition, as measured; and one
@@ -308,7 +310,9 @@ def rehearse(
     Returns
     -------
     Trace
-        What the requests saw. Of a saturated service TTFT and waits depend on how long the stream is.
+        What the requests saw, and the rates of one instance. Of a saturated service TTFT and waits depend on how long
+        the stream is. Recorded blocks are played on several instances, if several share them, behind a router that
+        follows prefixes; of others one stands for all.
 
     Raises
     ------
@@ -316,8 +320,18 @@ def rehearse(
         If a rate, variation or count is impossible.
     """
     number = requests_of_a_rehearsal(service) if count is None else count
-    stream = stream_of(service.requests, requests_per_second, arrivals, number, seed, block_tokens(service))
-    return play(service, _server_of(service, stream) if simulated is None else simulated, stream)
+    size = block_tokens(service)
+    together = _together_played(service.requests, requests_per_second) if size else 1
+    stream = stream_of(service.requests, together * requests_per_second, arrivals, number, seed, size)
+    simulated = _server_of(service, stream) if simulated is None else simulated
+    return play(service, simulated, stream, instances=together, router="prefix_aware").of_one(together)
+
+
+def _together_played(requests: Requests, requests_per_second: float) -> int:
+    """Instances that share recorded prompts, so that one finds what another request had left there [1]."""
+    said = requests.arrivals
+    fewer = 1.0 if said is None or said.rate is None else said.rate / requests_per_second
+    return max(min(round(fewer), _MOST_TOGETHER), 1)
 
 
 def _server_of(service: Service, stream: Stream) -> Server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -105,6 +105,11 @@ class Trace:
     def e2e_per_output_token(self) -> Array:
         """From arrival to the last token over the tokens of the answer, shape (n,) [s]."""
         return self.e2e / self.output_tokens
+
+    def of_one(self, instances: int) -> Trace:
+        """The same with the rates and numbers of requests of one of the instances that were played together."""
+        names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
+        return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 
     def kept_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
         """Share of the measured requests that keep three promises [s]; a request of one token has no TPOT to break."""
