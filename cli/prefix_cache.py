@@ -15,10 +15,19 @@ from .help import Command, example
 from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from inference_econ.answers.conversations import Conversation, Routing
+    from inference_econ.answers.prefix_cache import Offloading
+    from inference_econ.inputs import TierSpec
 
 #: Share of a prompt that was seen before, where nothing is said of it [1].
 _HIT_RATE = 0.75
+#: What a traffic says.
+_SAID = (
+    *("isl", "hit_rate", "osl", "turns", "user_tokens", "system_tokens", "think_time", "lifetime", "replicas"),
+    "routing",
+)
 
 
 @click.command(cls=Command, epilog=example("inference-econ cache llama_3_70b h100_sxm --tp 8 --isl 4000"))
@@ -38,6 +47,7 @@ _HIT_RATE = 0.75
     help="Of --replicas: each turn to the next instance, or to the one that holds the conversation [prefix_aware].",
 )
 @click.option("--request-rate", type=POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached].")
+@options.option("traffic", help="Play the sessions of a traffic, instead of --isl or --turns: a name or a file.")
 @options.option("tiers", help="dram, ssd or a file (repeat) [all].")
 @options.degrees
 @options.picture()
@@ -47,12 +57,16 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
 
     Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
-    tier still holds, on one instance or on each of --replicas, whose router follows prefixes or not (--routing). MODEL
-    and HARDWARE as in 'frontier'.
+    tier still holds, on one instance or on each of --replicas, whose router follows prefixes or not (--routing), and
+    with --traffic how much of its sessions they have when these are played. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.prefix_cache import offload, prompt
     from inference_econ.inputs import catalog
 
+    places = [catalog.tier(name) for name in tiers or catalog.part_names("tiers")]
+    if choices["traffic"] is not None:
+        show.answer(_of_sessions(choices, places), output)
+        return
     conversation = _conversation(choices)
     isl, hit_rate = (
         usual if choices[name] is None else choices[name]
@@ -63,12 +77,32 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
         requests = options.requests(choices, isl=tokens, osl=choices["osl"])
         offloading = offload(
             options.fewest(choices, lambda pinned: options.offer(pinned, requests)),
-            [catalog.tier(name) for name in tiers or catalog.part_names("tiers")],
+            places,
             prefix_tokens=prefix,
             conversation=conversation,
             requests_per_second=choices["request_rate"],
         )
     show.answer(offloading, output)
+
+
+def _of_sessions(choices: options.Choices, tiers: Sequence[TierSpec]) -> Offloading:
+    """The same of sessions that are played.
+
+    Raises
+    ------
+    InputError
+        If what their traffic says is said otherwise.
+    """
+    from inference_econ.answers.agents import Agents
+
+    stray = next((name for name in _SAID if options.is_given(name)), None)
+    if stray is not None:
+        raise InputError(
+            f"give either --traffic or --{stray.replace('_', '-')}, not both: a traffic says that, too", option=stray
+        )
+    sessions = Agents.of(choices["traffic"])
+    layouts = options.fewest(choices, lambda pinned: options.offer(pinned, sessions.requests))
+    return sessions.offload(layouts, tiers, requests_per_second=choices["request_rate"])
 
 
 def _conversation(choices: options.Choices) -> Conversation | None:

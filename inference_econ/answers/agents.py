@@ -20,7 +20,7 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import chances
 from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
 from inference_econ.answers.picks import Pick
-from inference_econ.answers.prefix_cache import behind
+from inference_econ.answers.prefix_cache import Offloading, behind, offload
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import Recommendation, as_candidates, choice_record
@@ -337,6 +337,34 @@ class Agents:
         pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", deployments.layouts)
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)
+
+    def offload(
+        self, layouts: Services, tiers: Sequence[TierSpec], *, requests_per_second: float | None = None
+    ) -> Offloading:
+        """Return what reading the known part of a turn takes, and what memories have of it when turns are played.
+
+        Parameters
+        ----------
+        layouts, tiers, requests_per_second
+            See :func:`inference_econ.answers.prefix_cache.offload`.
+
+        Returns
+        -------
+        Offloading
+            Of the mean turn, with the share of prompt tokens that each memory had.
+
+        Raises
+        ------
+        InputError
+            As that function and :meth:`check` say.
+        """
+        self.check(layouts)
+        known, rate = self.requests.cached, requests_per_second
+        offloading = offload(layouts, tiers, prefix_tokens=known, requests_per_second=rate)
+        instance, rate = _Instance(offloading.service, self, tuple(tiers)), offloading.requests_per_second
+        hits = instance.play(max(round(float(self.agents(rate, _in_flight(instance, rate)))), 1), rate=rate).hit_rates
+        readings = (replace(reading, hit_rate=hits[reading.tier]) for reading in offloading.readings)
+        return replace(offloading, readings=tuple(readings), traffic=self.name)
 
     def _played(self, offers: Sequence[Candidate | Services]) -> list[Services]:
         """Instances that read prompts and decode: pools are not played."""

@@ -58,6 +58,8 @@ class Reading:
         From this prefix on reading is quicker than computing; ``inf`` if it never is up to a million tokens [tokens].
     reuse : Reuse or None
         If conversations are given.
+    hit_rate : float or None
+        Share of prompt tokens that is found here; of sessions that are played, and not in a tier before [1].
     """
 
     tier: str
@@ -69,6 +71,7 @@ class Reading:
     utilization: float
     break_even_tokens: float
     reuse: Reuse | None
+    hit_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,6 +102,8 @@ class Offloading(RecordedRows):
         To keep a million tokens in HBM for an hour, by the share of the room for caches [USD per 1e6 tokens].
     readings : tuple of Reading
         HBM first, then the tiers asked for.
+    traffic : str or None
+        Whose sessions were played.
     """
 
     page = "report.prefix_cache:PrefixCachePage"
@@ -115,6 +120,7 @@ class Offloading(RecordedRows):
     ttft_seconds: float
     holding_dollars_per_million_hour: float
     readings: tuple[Reading, ...]
+    traffic: str | None = None
 
     @property
     def bytes_per_token(self) -> float:
@@ -380,6 +386,7 @@ def _reading(
         offloading.requests_per_second * offloading.bytes_per_prefix / (bytes_per_second * groups),
         _break_even(case, bytes_per_second, access),
         held,
+        None if held is None else held.hit_rate,
     )
 
 
@@ -447,6 +454,7 @@ def offload_record(offloading: Offloading) -> dict[str, Any]:
         "ttft_seconds": offloading.ttft_seconds,
         "hbm_dollars_per_million_tokens_and_hour": offloading.holding_dollars_per_million_hour,
         "hbm_keeping_seconds": offloading.keeping_seconds,
+        "traffic": offloading.traffic,
         "conversation": None
         if conversation is None
         else {
@@ -479,6 +487,6 @@ def _tier_record(reading: Reading) -> dict[str, object]:
         "kept_seconds": None if reuse is None else reuse.lifetime_seconds,
         "returning_share": None if reuse is None else reuse.returning,
         "cached_tokens": None if reuse is None else reuse.cached_tokens,
-        "hit_rate": None if reuse is None else reuse.hit_rate,
+        "hit_rate": reading.hit_rate,
     }
     return bounds.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))

@@ -86,13 +86,15 @@ def offload_table(offloading: Offloading) -> Table:
         f"for caches: after {_time(offloading.keeping_seconds)} it would have been cheaper to compute the prefix "
         f"again. Assumptions: {service.setup.assumptions.name}.",
         *([] if offloading.conversation is None else [_conversation(offloading.conversation)]),
+        *([] if offloading.traffic is None else [_played(offloading.traffic)]),
         *startable_notes([service.setup]),
         *caveats.remarks(offloading.subjects(), ("ttft",)),
     ]
     columns = (
         "tier", "bytes_per_second", "capacity_bytes", "seconds", "dollars_per_million_tokens", "ttft_seconds",
         "break_even_tokens", "utilization",
-        *(() if offloading.conversation is None else ("needed_bytes", "kept_seconds", "hit_rate")),
+        *(() if offloading.conversation is None else ("needed_bytes", "kept_seconds")),
+        *(() if offloading.readings[0].hit_rate is None else ("hit_rate",)),
     )  # fmt: skip
     least = ("kept_seconds", "needed_bytes", "bytes_per_second", "utilization")
     return view(_title(offloading), tier_records(offloading), columns, kind="tier", notes=notes, why=why, least=least)
@@ -105,6 +107,13 @@ def _conversation(conversation: Conversation) -> str:
         f"{conversation.answer_tokens:g}{system}, {conversation.think_seconds:g} s between them, kept for "
         f"{conversation.lifetime_seconds:g} s where there is room. Needs GB: the room for "
         "that; kept: how long entries stay if the least recently used go first; hit: prompt tokens found."
+    )
+
+
+def _played(traffic: str) -> str:
+    return (
+        f"Hit: prompt tokens of {traffic} found there and in no tier before it, turns played block by block; what was "
+        "used least recently goes first."
     )
 
 

@@ -112,3 +112,29 @@ def test_a_single_chip_that_is_too_small_is_answered_with_how_many_would_do(refu
         "of KV cache > 75.5 GB; at least 2 would do"
         in refused("cache", "llama_3_70b", "h100_sxm", "--tp", 1, code=1).err
     )
+
+
+def test_sessions_of_a_traffic_are_played(command: Command) -> None:
+    answer = json.loads(command(*CACHE, "--traffic", "chat", "--format", "json").out)
+    hits = {tier["tier"]: tier["hit_rate"] for tier in answer["tiers"]}
+    assert (answer["traffic"], list(hits)) == ("chat", ["HBM", "host memory", "local SSD"])
+    # Together they have no more than the sessions repeat; each counts what those before it have not.
+    assert 0.0 < sum(hits.values()) < answer["prefix_tokens"] / (answer["prefix_tokens"] + answer["new_tokens"]) + 0.01
+    assert hits["host memory"] > 0.3
+    text = " ".join(command(*CACHE, "--traffic", "chat", "--why").out.split())
+    assert "Hit: prompt tokens of chat found there" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--isl", "4"), "give either --traffic or --isl, not both"),
+        (("--turns", "4"), "give either --traffic or --turns, not both"),
+        (("--traffic", "azure_code"), "azure_code has no sessions that agents could play"),
+    ],
+)
+def test_sessions_that_cannot_be_played(command: Command, arguments: tuple[str, ...], message: str) -> None:
+    traffic = () if "--traffic" in arguments else ("--traffic", "chat")
+    answer = command(*CACHE, *traffic, *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
