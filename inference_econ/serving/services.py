@@ -31,8 +31,8 @@ from inference_econ.inputs import Requests
 from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
-#: Batches per layout, from one request to a full cache in equal ratios.
-_BATCHES = 48
+#: Between batches of a layout, from one request to a full cache [1], and about how many that are.
+_RATIO, _BATCHES = 2.0**0.25, 48
 #: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
 _MOST_SLOTS = 2.0**18
 #: Layouts whose states are calculated together: arrays of about 0.5 MB for each [1].
@@ -265,7 +265,7 @@ def services(
     plans: Plans,
     slots: Array,
     *,
-    batches: int = _BATCHES,
+    batches: int | None = None,
     speculation: Speculation | None = None,
 ) -> Services:
     """Given layouts as services, whether they fit or not.
@@ -280,8 +280,9 @@ def services(
         Layouts, arrays of shape (n,); their batch does not count.
     slots : ndarray, shape (n,)
         Requests in flight at most [1]; fewer where prompts cannot begin as fast as that many would end.
-    batches : int
-        Steady states per layout, from one request to as many as a full instance has in equal ratios [1].
+    batches : int, optional
+        Steady states per layout, from one request to as many as a full instance has, in equal ratios [1]. By default
+        at batches that all layouts and memories have in common, so that what has more room has no other ones below it.
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
@@ -291,8 +292,7 @@ def services(
     kept_free = rules is not None and rules.evicted == "nobody"
     crowding = None if kept_free else Crowding.of(setup, requests, plans, slots, speculation)
     running = slots if crowding is None else crowding.in_flight
-    shares = np.arange(batches) / (batches - 1.0)
-    each, every = (most[:, None] ** shares for most in (running, slots))
+    each, every = (_batches(most, batches) for most in (running, slots))
 
     def states() -> Steady:
         return states_of(setup, plans, each, requests, speculation)
@@ -323,6 +323,14 @@ def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
     for start in range(0, len(batches), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(batches)))
         yield plans.at((rows,)).column(batches[rows])
+
+
+def _batches(most: Array, count: int | None) -> Array:
+    """Batches in equal ratios from one on up to the most of each layout, which is there again if others have more."""
+    if count is not None:
+        return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
+    steps = math.ceil(math.log(float(most.max(initial=_RATIO)), _RATIO) - 1e-9)
+    return np.minimum(_RATIO ** np.arange(steps + 1.0), most[:, None])
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:
