@@ -452,7 +452,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         return None if least is None else (least.dollars, self._state(least.number, least.row, least.column))
 
     def _place(self, tokens_per_second: float) -> _Place | None:
-        """Where the least cost of a speed is; pools must be cheaper by 5 %."""
+        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast."""
         best: tuple[float, _Place] | None = None
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.seen.tpot_seconds
@@ -468,7 +468,14 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
                     low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
                     share = float((at - low) / (high - low))
                 best = handicapped, _Place(number, row, column, share, dollars)
-        return None if best is None else best[1]
+        if best is None:
+            return None
+        # What is on the frontier beats what is slower and dearer, by however little.
+        for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
+            if self.dollars[at] < best[1].dollars:
+                number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
+                return _Place(number, row, column, None, float(self.dollars[at]))
+        return best[1]
 
     def _state(self, number: int, row: int, column: int) -> Instances:
         """A state of a candidate as an instance; of pools one that decodes."""

@@ -405,3 +405,13 @@ def test_low_and_high_stand_beside_what_is_uncertain() -> None:
         frame = front.to_frame()
         for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens"):
             assert (frame[f"{name}_low"] < frame[name]).all() and (frame[name] < frame[f"{name}_high"]).all()
+
+
+def test_a_faster_token_is_never_cheaper() -> None:
+    """Pools have to be noticeably cheaper than instances that are as fast, and are on the frontier of slower ones."""
+    front = ie.frontier(ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8"), ie.Traffic(isl=8000, osl=300))
+    assert {"prefill" in point.layout for point in front.points()} == {True, False}
+    speeds = np.geomspace(front.tokens_per_second[0], front.tokens_per_second[-1], 60)
+    costs = [likely.dollars for speed in speeds if (likely := front.at_speed(float(speed))) is not None]
+    assert (np.diff(costs) >= -1e-9).all()
+    assert costs[0] == pytest.approx(front.dollars.min())
