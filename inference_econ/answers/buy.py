@@ -194,12 +194,13 @@ def buy(
             "inference-econ offers --refresh FILE",
             option="api_prices",
         )
-    services = [candidate.services for candidate in as_candidates(offers)]
+    candidates = as_candidates(offers)
+    services = [candidate.services for candidate in candidates]
     left_out: list[str] = []
 
     def found(promised: Targets) -> tuple[Lot, ...]:
         left_out.clear()
-        rate = natural_rate(services, promised)
+        rate = natural_rate(candidates, promised)
         return lots(offers, rate, promised, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
 
     usual = None

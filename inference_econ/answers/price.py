@@ -20,7 +20,7 @@ from inference_econ.answers.recommend import PooledChoice, as_candidates, choice
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.service_record import bounded_load, pick_record, service_record
 from inference_econ.answers.subjects import under_load
-from inference_econ.answers.together import naturally_filled
+from inference_econ.answers.together import natural_rate
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
@@ -219,9 +219,8 @@ def fleet_sheet(fleet: Fleet) -> Sheet:
     each = (requests.new_tokens, requests.cached, requests.osl.mean)
     hourly = fleet.load.completed_per_second * _HOUR
     tokens = dict(zip(KINDS, (hourly * count for count in each), strict=True))
-    # With pools that are never idle.
-    busy = shares[0] * fleet.prefill_utilization, shares[1] * fleet.prefill_utilization
-    full = [share / hourly for share in (*busy, shares[2] * fleet.decode_utilization)]
+    # With as many requests as one of the pools completes at most.
+    full = [share * min(fleet.load.utilization, 1.0) / hourly for share in shares]
     return Sheet(
         writer,
         1,
@@ -267,8 +266,8 @@ def price(
         What competes, on one kind of chip (:func:`inference_econ.answers.market.market`,
         :func:`inference_econ.answers.offer.offer`).
     requests_per_second : float, optional
-        The whole traffic [1/s]; by default 80 % of what an instance carries within the promises, of the layout whose
-        tokens are the cheapest so; pools are held against it at that rate.
+        The whole traffic [1/s]; by default 80 % of what an instance carries within the promises, or the smallest group
+        of pools, whose tokens are the cheapest so; all others are held against it at that rate.
     targets : Targets, optional
         Promises that the deployment must keep; by default the speed that buyers of the model usually get, or 20
         tokens/s where that is not known or not reached (:mod:`inference_econ.answers.buyer`). ``Targets()`` promises
@@ -309,7 +308,7 @@ def price(
     kept = " at this speed" if usual else " within the SLOs" if cheapest.targets.given else ""
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
-        f"the cheapest per token{kept}, each instance at {100 * FILLED:g} % of what it carries"
+        f"the cheapest at {100 * FILLED:g} % of what the instance, or group of pools, of the cheapest tokens has{kept}"
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )
@@ -326,16 +325,11 @@ def _priced(
 ) -> Sheet:
     """The bill of the cheapest deployment; see :func:`price`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
-    apart = [candidate for candidate in candidates if candidate.pools is not None]
     if rate is None:
-        filled = [naturally_filled(layouts, targets) for layouts in both or [each.services for each in apart]]
-        best = max(range(len(filled)), key=lambda number: filled[number].per_dollar)
-        # Where nothing keeps the promises, it is said of any rate.
-        rate = (replicas or 1) * (filled[best].requests_per_second or FILLED)
-        if both and filled[best].requests_per_second:
-            both = [both[best].take(np.array([filled[best].layout]))]
+        alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
+        rate = (replicas or 1) * natural_rate(alike or candidates, targets)
     if replicas is None:
-        first = recommend([*both, *apart], rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
+        first = recommend(candidates, rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
         if isinstance(first, PooledChoice):
             return fleet_sheet(first.fleet)
         return sheet(first.service, rate, replicas=first.replicas, load=first.load)

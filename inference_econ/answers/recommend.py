@@ -172,7 +172,7 @@ def recommend(
         What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`,
         :func:`inference_econ.answers.offer.offer`).
     requests_per_second : float or None
-        The whole traffic [1/s]; None for what fills one instance of the cheapest layout
+        The whole traffic [1/s]; None for what fills one instance, or group of pools, of the cheapest layout
         (:func:`inference_econ.answers.together.natural_rate`).
     targets : Targets
         What is promised.
@@ -201,8 +201,7 @@ def recommend(
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
     both = [candidate.services for candidate in candidates if candidate.pools is None]
-    rate = natural_rate(both or [each.services for each in candidates], targets)
-    rate = rate if requests_per_second is None else requests_per_second
+    rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
     choices: list[AnyChoice] = []
     failure: Exception | None = None
@@ -219,8 +218,16 @@ def recommend(
     if not choices:
         assert failure is not None
         raise failure
-    ranked = sorted(choices, key=_rank)[: max(most, len({each.service.setup.hardware.name for each in choices}))]
+    ranked = _some_of_each_chip(sorted(choices, key=_rank), most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
+
+
+def _some_of_each_chip(ranked: Sequence[AnyChoice], most: int) -> list[AnyChoice]:
+    """The first choices, and of every chip at least its first."""
+    firsts = {choice.service.setup.hardware.name: choice for choice in reversed(ranked)}.values()
+    others = [choice for choice in ranked if all(choice is not first for first in firsts)]
+    chosen = [*firsts, *others[: max(most - len(firsts), 0)]]
+    return [choice for choice in ranked if any(choice is each for each in chosen)]
 
 
 def as_candidates(offers: Iterable[Candidate | Services]) -> list[Candidate]:

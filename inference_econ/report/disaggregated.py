@@ -319,9 +319,10 @@ def _rented(fleet: Fleet) -> str:
 
 def _load_note(fleet: Fleet, targets: Targets) -> str:
     load = fleet.load
-    rate = f"{load.requests_per_second:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes"
+    rate = f"{load.requests_per_second:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes at most"
     if load.saturated:
         return f"SATURATED: {rate}; queues grow without end."
+    rate += ", SLOs aside"
     ttft, tpot = (spread_label(load, name, targets) for name in ("ttft", "tpot"))
     return f"{rate}; {load.in_flight:.0f} in flight. TTFT {ttft}; TPOT {tpot} ms."
 

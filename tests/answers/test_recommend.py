@@ -243,8 +243,8 @@ def test_impossible_promises(arguments: Any, message: str) -> None:
 def test_a_natural_traffic_where_none_is_given() -> None:
     offer, targets = OFFERS["dense"](), Targets(tpot_seconds=0.02)
     chosen = recommend([offer], None, targets)
-    assert natural_rate([offer], targets) > 0
-    again = recommend([offer], natural_rate([offer], targets), targets)
+    assert natural_rate([Candidate(offer)], targets) > 0
+    again = recommend([offer], natural_rate([Candidate(offer)], targets), targets)
     assert [choice.dollars_per_hour for choice in chosen] == [choice.dollars_per_hour for choice in again]
     assert chosen[0].load.tpot_seconds["p90"] <= 0.02
 
