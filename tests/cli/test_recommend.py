@@ -290,6 +290,21 @@ def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) 
         assert "'--power-budget'" in refused("recommend", *promised, "--power-budget", bad).err
 
 
+def test_emissions_stand_beside_money(command: Command, refused: Command) -> None:
+    """Of a row of 'recommend' and of a load, at 100 g per kWh; without a grid nothing is said of them."""
+    name = "grams_co2e_per_million_output_tokens"
+    asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--isl", 1000, "--osl", 200)
+    for question, rows in (
+        (("recommend", *asked, "--request-rate", 2), "choices"),
+        (("load", *asked, "--rates", 2), "points"),
+    ):
+        row = record(command, *question, "--carbon", 100)[rows][0]
+        assert row[name] == pytest.approx(100 / 3.6 * row["facility_joules_per_output_token"])
+        assert "gCO2e/M" in command(*question, "--carbon", "japan").out
+        assert name not in record(command, *question)[rows][0]
+        assert "unknown grid 'atlantis'" in refused(*question, "--carbon", "atlantis").err
+
+
 def test_a_power_cap_is_one_of_the_file(command: Command, refused: Command) -> None:
     step = ("explain", "llama_3_8b", "h100_sxm", "--tp", 1, "--prefill", 4000)
     found = record(command, *step, "--power-cap", "400W")
