@@ -67,16 +67,19 @@ def chip_power(chip: HardwareSpec) -> ChipPower | None:
     Raises
     ------
     InputError
-        If its power cap is not above what it draws without any work.
+        If its power cap is not above what it draws without any work, or above what it draws at most.
     """
     if chip.watts is None:
+        if chip.power_cap is not None:
+            raise no_watts(chip.name)
         return None
     spec, terms = catalog.power(), catalog.ownership()
     shares, limit = spec.shares(chip), chip.watts if chip.power_cap is None else chip.power_cap
     idle = shares.idle * chip.watts
-    if limit <= idle:
+    if not idle < limit <= chip.watts:
         raise InputError(
-            f"a power cap of {limit:g} W leaves {chip.name} no power for work: idle it draws {idle:.0f} W; give more",
+            f"a power cap of {chip.name} lies between the {idle:.0f} W that it draws without work and the "
+            f"{chip.watts:g} W that it draws at most, got {limit:g} W",
             option="power_cap",
         )
     at_most = spec.rack_host_watts_at_most if chip.link_domain > MACHINE else spec.host_watts_at_most
