@@ -78,7 +78,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("tiers", "tiers", "Memory behind HBM for prompts: dram, ssd or a file (repeat).", typed="tier"),
         Option("gpus", "count", "The most traffic that so many chips carry, instead of a rate."),
         Option("budget", "positive", "The same for so many USD per hour."),
-        Option("power_budget", "watts", "The same within so much power of the facility, for example 1MW."),
+        Option("power_budget", "watts", "The most traffic within so much power of the facility, for example 1MW."),
         Option("decode_only", "flag",
             "Decode steps alone, without the prefill of requests; services with it by default."),
     ),
