@@ -271,6 +271,17 @@ def test_each_promise_has_a_percentile_of_its_own(command: Command) -> None:
     assert record(command, "recommend", *subject, *both)["targets"]["tpot_percentile"] == "mean"
 
 
+#: What is no power, and what is said of it.
+POWERLESS = {
+    "lots": "'lots' is not a quantity; write a number in W or '700 W'",
+    "-5 W": "-5 W is no power that there can be; write for example 500W or 1MW",
+    "0": "0 is no power that there can be",
+    "8 GB": "has the dimension [data], but W ([power]) is needed",
+    "5 apples": "unknown unit 'apples'; write for example '700 W'",
+    "1e400": "'1e400' is not finite",
+}
+
+
 def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) -> None:
     """8.3 kW are four chips of 1.2 x 1400 W."""
     promised = (*SMALL, "--tpot", "20 ms")
@@ -286,8 +297,10 @@ def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) 
         "give only one of --gpus, --power-budget"
         in refused("recommend", *promised, "--gpus", 4, "--power-budget", "8kW").err
     )
-    for bad in ("lots", "-5 W", "8 GB"):
-        assert "'--power-budget'" in refused("recommend", *promised, "--power-budget", bad).err
+    for bad, said in POWERLESS.items():
+        for name in ("--power-budget", "--power-cap"):
+            message = refused("recommend", *promised, name, bad).err
+            assert f"'{name}'" in message and said in message
 
 
 def test_emissions_stand_beside_money(command: Command, refused: Command) -> None:

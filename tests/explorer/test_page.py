@@ -233,8 +233,8 @@ def test_controls_of_power_are_asked_and_drawn(client: TestClient) -> None:
     ("question", "further", "field", "message"),
     [
         ("compare", "power_cap=900", "power_cap", "between the 226 W that it draws without work and the 700 W"),
-        ("price", "power_cap=-5", "power_cap", "-5 is no power that a board or a facility can have"),
-        ("recommend", "power_budget=0", "power_budget", "0 is no power that a board or a facility can have"),
+        ("price", "power_cap=-5", "power_cap", "-5 is no power that there can be; write for example 500W"),
+        ("recommend", "power_budget=0", "power_budget", "0 is no power that there can be"),
         ("recommend", "power_budget=5 apples", "power_budget", "unknown unit 'apples'; write for example '700 W'"),
         ("price", "carbon=mars", "carbon", "unknown grid 'mars'; known: world"),
         ("compare", "y=carbon", "y", "Input should be 'cost', 'blended'"),
