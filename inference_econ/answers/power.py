@@ -106,13 +106,12 @@ def power_record(
     dict of str to float
         :data:`FIELDS`, and emissions of a million output tokens [g] where a grid is named.
     """
-    chips = [(chip_power(setup.hardware), number) for setup, number in parts]
-    known = [(chip, number) for chip, number in chips if chip is not None]
-    if board_watts is None or len(known) < len(chips):
+    if board_watts is None:
         return dict.fromkeys(FIELDS)
-    hosts = sum(number * chip.host_watts for chip, number in known)
-    provisioned = sum(number * chip.provisioned_watts for chip, number in known)
-    facility = float(facility_watts(board_watts, hosts, known[0][0].pue))
+    chips = [(chip, number) for setup, number in parts if (chip := chip_power(setup.hardware)) is not None]
+    hosts = sum(number * chip.host_watts for chip, number in chips)
+    provisioned = sum(number * chip.provisioned_watts for chip, number in chips)
+    facility = float(facility_watts(board_watts, hosts, chips[0][0].pue))
     values = (
         board_watts,
         board_watts + hosts,

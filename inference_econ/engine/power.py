@@ -52,10 +52,6 @@ class ChipPower:
         """Power of the facility that one accelerator takes up, drawn or not [W]."""
         return float(formulas.facility_watts(self.limit_watts, self.provisioned_host_watts, self.pue))
 
-    def facility_watts(self, board_watts: float, accelerators: float) -> float:
-        """Power that the facility draws for some accelerators whose boards draw so much together [W]."""
-        return float(formulas.facility_watts(board_watts, accelerators * self.host_watts, self.pue))
-
     def board_watts(self, joules: Array, seconds: Array | float) -> Array:
         """Mean power of a board that does work of so many joules in so many seconds [W]."""
         return formulas.drawn_watts(self.idle_watts, joules, seconds, self.limit_watts)

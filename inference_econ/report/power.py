@@ -45,9 +45,9 @@ def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
 
 def power_columns(setups: Iterable[Setup]) -> Sequence[str]:
     """The columns of power and energy of a table; none where no chip of it has watts in its file."""
-    known = [setup for setup in setups if setup.hardware.watts is not None]
-    grams = ("grams_co2e_per_million_output_tokens",) if any(setup.grid for setup in known) else ()
-    return ("board_watts", "joules_per_output_token", *grams) if known else ()
+    measurable = [setup for setup in setups if setup.hardware.watts is not None]
+    grams = ("grams_co2e_per_million_output_tokens",) if any(setup.grid for setup in measurable) else ()
+    return ("board_watts", "joules_per_output_token", *grams) if measurable else ()
 
 
 def kilowatts(watts: float) -> str:
