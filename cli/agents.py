@@ -24,7 +24,7 @@ _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (
     *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
-    *("gpus", "budget", "power_budget", "any_speed", "api_prices", "carbon"),
+    *("gpus", "budget", "power_budget", "any_speed", "api_prices"),
 )
 
 

@@ -64,6 +64,7 @@ Examples:
     "changes", help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE."
 )
 @options.domain
+@options.option("power_cap")
 @options.option("context", multiple=True, help="Of decode steps: cached tokens, instead of --isl, --osl; repeatable.")
 @options.option("isl", multiple=True, help=f"Input tokens of a request; repeatable [default: {DEFAULT_ISL}].")
 @options.option("osl", multiple=True, help=f"Output tokens of a request; repeatable [default: {DEFAULT_OSL}].")

@@ -36,6 +36,7 @@ Choices = Mapping[str, Any]
 #: What an option of each kind is to click.
 _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     "assumptions": {"type": Name("assumptions")},
+    "carbon": {"metavar": "GRID|G/KWH"},
     "confidence": {"type": CONFIDENCE},
     "count": {"type": COUNT},
     "degree": {"type": DEGREE},

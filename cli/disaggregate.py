@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@options.option("gpus", help="The best fleet of so many chips instead of for a rate.")
-@options.budget
+@options.means
 @click.option(
     "--transfer",
     type=click.Choice(["layers", "whole"]),
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Share of what they complete that pools, and instances that do both, are filled to at most.",
 )
+@options.carbon
 @options.rent
 @options.largest
 @proposals.proposer
@@ -58,9 +58,9 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     Both get the same stream of requests, are filled to the same share, and keep the same promises with their queues;
     speeds and TTFTs are those that --percentile of the requests see. Without --ttft neither promises one.
 
-    With a request rate (or --gpus, or --budget), the best fleet of x prefill and y decode instances, xPyD, that
-    meets the SLOs. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who proposes
-    tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
+    With a request rate (or --gpus, --budget or --power-budget), the best fleet of x prefill and y decode instances,
+    xPyD, that meets the SLOs. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who
+    proposes tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
     from inference_econ.answers.disaggregated.answer import disaggregate
 

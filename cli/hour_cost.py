@@ -8,7 +8,7 @@ import click
 
 from . import options, show
 from .help import Command, example
-from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
+from .parameters import ANY_WATTS, NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
 
 _TERMS = (
     "lifetime_years",
@@ -26,8 +26,8 @@ _TERMS = (
 @click.option("--purchase", type=POSITIVE, help="USD per accelerator, with host and network [that of its file].")
 @click.option("--lifetime", "lifetime_years", type=POSITIVE, help="Years [5].")
 @click.option("--utilization", "utilisation", type=PROBABILITY, help="Share of hours sold [0.8].")
-@click.option("--board-watts", type=NON_NEGATIVE, help="Power of the accelerator [that of its file].")
-@click.option("--host-watts", type=NON_NEGATIVE, help="Its share of the host [300].")
+@click.option("--board-watts", type=ANY_WATTS, help="Power of the accelerator [that of its file].")
+@click.option("--host-watts", type=ANY_WATTS, help="Its share of the host [300].")
 @click.option("--pue", type=Number(min=1), help="Building over computers [1.2].")
 @click.option("--kwh", "dollars_per_kwh", type=NON_NEGATIVE, help="USD per kWh [0.08].")
 @click.option("--operations", "yearly_operations", type=NON_NEGATIVE, help="Yearly share of price [0.05].")

@@ -20,6 +20,7 @@ from .parameters import COUNT, Rates
 @agents.sessions_of_load
 @options.burstiness
 @options.promises
+@options.carbon
 @options.rent
 @options.scheduler
 @options.layout

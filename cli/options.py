@@ -76,9 +76,7 @@ subject = apply(
 domain = option("domain")
 
 #: Whose electricity is used; see :func:`inference_econ.inputs.grids.grid`.
-carbon = click.option(
-    "--carbon", metavar="GRID|G/KWH", help="Emissions too: of a country's grid (france), or of so many gCO2e per kWh."
-)
+carbon = option("carbon")
 
 #: Search and pinned degrees of a frontier; and lengths, too.
 search = apply(
@@ -116,7 +114,6 @@ trace = option("trace")
 rent = option("rent")
 
 #: What there is to serve with, instead of a traffic; see :func:`given_means`.
-budget = option("budget")
 means = options("gpus", "budget", "power_budget")
 
 traffic = apply(lengths, options("request_rate", "throughput"), burstiness, promises, option("percentile"))
@@ -171,11 +168,13 @@ def settings(choices: Choices, hardware: str | None = None) -> Settings:
 def setup(choices: Choices, hardware: str | None = None) -> Setup:
     """Return what the options of :data:`subject` say, as one setup; perhaps on other hardware."""
     from inference_econ.answers.settings import setup_of
+    from inference_econ.inputs import grids
 
     if hardware is None:
         prices.of_chips(choices["price"], (choices["hardware"],))
     resolved = setup_of(settings(choices, hardware), engine(choices))
-    return replace(resolved, rent=choices.get("rent", "gpu"))
+    grid = choices.get("carbon")
+    return replace(resolved, rent=choices.get("rent", "gpu"), grid=None if grid is None else grids.grid(grid))
 
 
 def pins(choices: Choices) -> Pins:

@@ -104,9 +104,12 @@ class Number(click.FloatRange):
 
 
 class Watts(click.ParamType[float]):
-    """Power with its unit, or in watts."""
+    """Power with its unit, or in watts: positive, or from 0."""
 
     name = "WATTS"
+
+    def __init__(self, *, none: bool = False) -> None:
+        self.none = none
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The power in watts."""
@@ -114,8 +117,9 @@ class Watts(click.ParamType[float]):
             watts = parse_quantity(value, "W")
         except UnitError as error:
             self.fail(f"{error}.", param, ctx)
-        if not (watts > 0 and _meant(watts)):
-            self.fail(f"{_shortened(str(value))} is no power that a board or a facility can have.", param, ctx)
+        if not (watts > 0 and _meant(watts)) and not (self.none and watts == 0):
+            given = _shortened(str(value))
+            self.fail(f"{given} is no power that there can be; write for example 500W or 1MW.", param, ctx)
         return watts
 
 
@@ -360,7 +364,7 @@ POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)
 COUNT = Count()
-WATTS = Watts()
+WATTS, ANY_WATTS = Watts(), Watts(none=True)
 DEGREE = Degree()
 TIME = Time()
 SPAN = Span()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
 @options.yes
 @options.output
-def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
+def price(api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.
 
     The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
@@ -46,7 +46,6 @@ def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: o
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.price import price
-    from inference_econ.inputs import grids
 
     ready = agents.work(choices)
     if ready is not None:
@@ -55,7 +54,6 @@ def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: o
         agents.answer(ready.price, choices, ready, output)
         return
     requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
-    grid = None if carbon is None else grids.grid(carbon)
     layouts = market.candidates(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
@@ -66,7 +64,7 @@ def price(api_prices: str | None, carbon: str | None, any_speed: bool, output: o
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.answer(replace(_compared(sheet, api_prices), grid=grid), output)
+    show.answer(_compared(sheet, api_prices), output)
 
 
 def _compared(sheet: Sheet, text: str | None) -> Sheet:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @options.trace
 @agents.sessions
 @options.means
+@options.carbon
 @options.rent
 @options.scheduler
 @options.layout

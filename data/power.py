@@ -56,6 +56,8 @@ class Row:
         Predicted requests per second of such a server over the measured ones [1].
     stored_only : bool
         The chip has no maths unit for the weights.
+    sorted_per_second : float
+        Logits that one rank samples of: sequences times vocabulary, over the measured time of a step [1/s].
     """
 
     model: str
@@ -65,6 +67,7 @@ class Row:
     longer: float
     faster: float
     stored_only: bool
+    sorted_per_second: float
 
     @property
     def used(self) -> bool:
@@ -118,6 +121,7 @@ def row_of(run: Mapping[str, str], result: Mapping[str, Any]) -> Row:
         batch / rate / step,
         float(served.requests_per_second[0]) * requests.osl.mean / rate,
         run["weights"] == "mxfp4" and "fp4" not in setup.peaks,
+        rate / float(result["data_parallel"]) * setup.model.vocab_size,
     )
 
 
@@ -147,20 +151,42 @@ def predicted_errors(rows: Sequence[Row], shares: Array) -> Array:
     return np.asarray(np.log(drawn / np.array([row.watts for row in rows])))
 
 
-def energy_errors(rows: Sequence[Row], shares: Array) -> Array:
+def rate_errors(rows: Sequence[Row], sort_seconds: float) -> Array:
+    """Logarithms of predicted over measured rates, where every step sorts its logits, each in so many seconds [1]."""
+    return np.asarray([-np.log(1.0 / row.faster + sort_seconds * row.sorted_per_second) for row in rows])
+
+
+def sorting(rows: Sequence[Row]) -> float:
+    """Seconds per logit by which rates are off least, with outliers counted less.
+
+    All requests of the runs sample with top_p 0.95, for which vLLM 0.11 sorts the logits of every sequence
+    (docs/evidence/power.md).
+    """
+
+    def errors(tenths_of_nanoseconds: Array) -> Array:
+        return rate_errors(rows, 1e-10 * float(tenths_of_nanoseconds[0]))
+
+    return 1e-10 * float(least_squares(errors, 1.0, bounds=(0.0, 100.0), loss="soft_l1", f_scale=0.1).x[0])
+
+
+def energy_errors(rows: Sequence[Row], shares: Array, sort_seconds: float = 0.0) -> Array:
     """Logarithms of predicted over measured energy of a token, where the rate is predicted as well [1]."""
-    faster = np.array([row.faster for row in rows])
+    faster = np.exp(rate_errors(rows, sort_seconds))
     done = np.array([row.shares for row in rows]) * np.stack([np.ones(len(rows)), faster, faster], axis=1)
     drawn = np.minimum(done @ shares, 1.0)
     return np.asarray(np.log(drawn / faster / np.array([row.watts for row in rows])))
 
 
-def left_out(rows: Sequence[Row]) -> list[Array]:
-    """Shares by which each row is judged: fitted to the rows that can be used, of its chip, without its model."""
-    fits = {
-        key: fitted([row for row in rows if row.used and row.hardware == key[0] and row.model != key[1]])
+def left_out(rows: Sequence[Row]) -> list[tuple[Array, float]]:
+    """Shares and time of sorting by which each row is judged: fitted to rows of its chip, without its model.
+
+    Shares are fitted to rows that can be used, sorting to all.
+    """
+    others = {
+        key: [row for row in rows if row.hardware == key[0] and row.model != key[1]]
         for key in {(row.hardware, row.model) for row in rows}
     }
+    fits = {key: (fitted([row for row in rest if row.used]), sorting(rest)) for key, rest in others.items()}
     return [fits[row.hardware, row.model] for row in rows]
 
 
@@ -179,7 +205,9 @@ def lines(rows: Sequence[Row]) -> dict[str, str]:
     for chip in chips:
         fits[chip] = fitted(used[chip])
         judges = left_out(used[chip])
-        errors[chip] = [float(predicted_errors([row], fit)[0]) for row, fit in zip(used[chip], judges, strict=True)]
+        errors[chip] = [
+            float(predicted_errors([row], fit)[0]) for row, (fit, _) in zip(used[chip], judges, strict=True)
+        ]
     for chip in chips:
         (other,) = (fits[name] for name in chips if name != chip)
         others += predicted_errors(used[chip], other).tolist()
@@ -201,8 +229,8 @@ def tables(rows: Sequence[Row]) -> str:
     """Errors by chip and model, each by a fit without the model, in Markdown."""
     judges = left_out(rows)
     head = (
-        "\n| chip | model | rows | power | bias | rows left out | power | bias | J/token | bias |\n"
-        "|---|---|---|---|---|---|---|---|---|---|\n"
+        "\n| chip | model | rows | power | bias | rows left out | power | bias | J/token | bias | sorted | bias |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
     text = []
     groups = sorted({(row.hardware, row.model) for row in rows})
@@ -214,9 +242,10 @@ def tables(rows: Sequence[Row]) -> str:
         ]
         cells = [chip, model or "**all**"]
         for used in (True, False):
-            errors = [float(predicted_errors([row], fit)[0]) for row, fit in chosen if row.used is used]
+            errors = [float(predicted_errors([row], fit)[0]) for row, (fit, _) in chosen if row.used is used]
             cells += [str(len(errors)), *both(errors)]
-        cells += both([float(energy_errors([row], fit)[0]) for row, fit in chosen])
+        for sorts in (False, True):
+            cells += both([float(energy_errors([row], fit, sorts * seconds)[0]) for row, (fit, seconds) in chosen])
         text.append("| " + " | ".join(cells) + " |")
     return head + "\n".join(text) + "\n"
 

@@ -68,6 +68,8 @@ from .inputs.catalog import model as model
 from .inputs.catalog import names as names
 from .inputs.catalog import scenario as scenario
 from .inputs.catalog import traffic as traffic
+from .inputs.grids import Grid as Grid
+from .inputs.grids import grid as grid
 from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.infer_asks import ObservedOffer as ObservedOffer
 from .inputs.length import Length as Length

@@ -12,6 +12,7 @@ from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import facts, price_record
 from inference_econ.answers.service_record import SEEN, bounded_load, layout_of, load_record
@@ -156,6 +157,7 @@ def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),
         **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet, targets).items()},
+        **fleet_power(fleet),
         **chances_record(fleet_chances(fleet, targets)),
     }
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from inference_econ.engine import Setup, chip_power, power
-from inference_econ.errors import InputError, TooLittleError
+from inference_econ.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ class Means:
 
     def __post_init__(self) -> None:
         """Refuse what says nothing."""
-        given = (self.accelerators, self.dollars_per_hour, self.provisioned_watts)
-        named = [value for value in given if value is not None]
+        named = [value for value in self._kinds if value is not None]
         if len(named) != 1:
             raise InputError("give one of a number of GPUs, a budget per hour, and a power budget")
         if not 0 < named[0] < math.inf:
@@ -44,38 +43,41 @@ class Means:
                 f"the number of GPUs, the budget per hour, or the power budget must be positive, got {named[0]:g}"
             )
 
-    def allow(self, accelerators: float, dollars_per_hour: float) -> bool:
-        """Whether so many rented chips [1] of such a bill [USD/h] are not too many."""
-        if self.accelerators is not None:
-            return accelerators <= self.accelerators
-        return self.dollars_per_hour is not None and dollars_per_hour <= self.dollars_per_hour * (1.0 + 1e-9)
+    @property
+    def _kinds(self) -> tuple[float | None, ...]:
+        return self.accelerators, self.dollars_per_hour, self.provisioned_watts
 
-    def most_accelerators(self, setup: Setup) -> int:
-        """Chips of one kind that they are enough for [1]."""
-        if self.accelerators is not None:
-            return self.accelerators
-        if self.provisioned_watts is not None:
-            chip = chip_power(setup.hardware)
-            if chip is None:
-                raise power.no_watts(setup.hardware.name)
-            return math.floor(self.provisioned_watts / chip.provisioned_watts * (1.0 + 1e-9))
-        assert self.dollars_per_hour is not None
-        return math.floor(self.dollars_per_hour / setup.dollars_per_accelerator_hour * (1.0 + 1e-9))
+    @property
+    def amount(self) -> float:
+        """How much there is: chips [1], money [USD/h] or power [W], with what rounding may add to it."""
+        return next(value for value in self._kinds if value is not None) * (1.0 + 1e-9)
 
-    def of_chip(self, setup: Setup) -> Means:
-        """Power as the number of chips of one kind that it is enough for; chips and money as they are.
+    def taken(self, setup: Setup) -> float:
+        """How much of it one chip takes: 1, its price [USD/h], or the power that is provisioned for it [W].
 
         Raises
         ------
-        TooLittleError
-            If it is not enough for one.
+        InputError
+            If power is given, and the file of the chip has no watts.
         """
-        if self.provisioned_watts is None:
-            return self
-        chips = self.most_accelerators(setup)
-        if not chips:
-            raise TooLittleError(f"{self.text} is not enough for one {setup.hardware.name}", 1.0)
-        return Means(chips)
+        if self.accelerators is not None:
+            return 1.0
+        if self.dollars_per_hour is not None:
+            return setup.dollars_per_accelerator_hour
+        chip = chip_power(setup.hardware)
+        if chip is None:
+            raise power.no_watts(setup.hardware.name)
+        return chip.provisioned_watts
+
+    def in_words(self, amount: float) -> str:
+        """Another amount of the same kind."""
+        if self.accelerators is not None:
+            return f"{amount:.6g} accelerators"
+        return f"${amount:,.2f} per hour" if self.dollars_per_hour is not None else f"{amount / 1e3:,.3g} kW"
+
+    def most_accelerators(self, setup: Setup) -> int:
+        """Chips of one kind that they are enough for [1]."""
+        return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
         """Instances of so many chips whose machines they are enough for [1]."""

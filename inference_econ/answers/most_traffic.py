@@ -27,7 +27,6 @@ from inference_econ.answers.recommend import (
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
-from inference_econ.engine import chip_power
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Service, Services, arrivals_of, calmest, is_unproven, loaded, served
 
@@ -146,9 +145,7 @@ def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: fl
     """
     if candidate.pools is None:
         return None
-    return largest(
-        candidate.pools.pools, means.of_chip(candidate.setup), Terms(targets, arrival_scv, targets.fullest), least=least
-    )
+    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, targets.fullest), least=least)
 
 
 def _together(
@@ -272,9 +269,8 @@ def _needed(layouts: Services, means: Means) -> str:
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"
-    chip, taken = chip_power(setup.hardware), f"${float(setup.dollars_per_hour(1, size)):,.2f} per hour"
-    if means.provisioned_watts is not None and chip is not None:
-        taken = f"{rented * chip.provisioned_watts / 1e3:,.3g} kW"
+    priced = means if means.accelerators is None else Means(dollars_per_hour=1.0)
+    taken = priced.in_words(rented * priced.taken(setup))
     return f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} ({taken})"
 
 

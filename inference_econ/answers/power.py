@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.engine import chip_power
-from inference_econ.formulas.power import grams_of_carbon
-from inference_econ.inputs import Grid, HardwareSpec
+from inference_econ.engine import Setup, chip_power
+from inference_econ.formulas.power import facility_watts, grams_of_carbon
 from inference_econ.serving import Loaded, Service, Services, request_joules
 
 
@@ -88,39 +88,33 @@ FIELDS = (
 
 
 def power_record(
-    chip: HardwareSpec,
-    board_watts: float | None,
-    accelerators: int,
-    tokens_per_second: float,
-    grid: Grid | None = None,
+    parts: Sequence[tuple[Setup, int]], board_watts: float | None, tokens_per_second: float
 ) -> dict[str, float | None]:
     """What a deployment draws, as plain data.
 
     Parameters
     ----------
-    chip : HardwareSpec
-        What it runs on.
+    parts : sequence of (Setup, int)
+        What it runs on, and how many accelerators of each [1]; emissions are those of the grid of the first.
     board_watts : float or None
-        Mean power of all its boards [W]; None where their file has no watts, which leaves everything null.
-    accelerators : int
-        [1]
+        Mean power of all its boards [W]; None where a file of them has no watts, which leaves everything null.
     tokens_per_second : float
         Output tokens [tokens/s].
-    grid : Grid, optional
-        Whose electricity is used; without one nothing is said of emissions.
 
     Returns
     -------
     dict of str to float
-        :data:`FIELDS`, and emissions of a million output tokens [g].
+        :data:`FIELDS`, and emissions of a million output tokens [g] where a grid is named.
     """
-    power = chip_power(chip)
-    if power is None or board_watts is None:
+    if board_watts is None:
         return dict.fromkeys(FIELDS)
-    facility, provisioned = power.facility_watts(board_watts, accelerators), accelerators * power.provisioned_watts
+    chips = [(chip, number) for setup, number in parts if (chip := chip_power(setup.hardware)) is not None]
+    hosts = sum(number * chip.host_watts for chip, number in chips)
+    provisioned = sum(number * chip.provisioned_watts for chip, number in chips)
+    facility = float(facility_watts(board_watts, hosts, chips[0][0].pue))
     values = (
         board_watts,
-        board_watts + accelerators * power.host_watts,
+        board_watts + hosts,
         facility,
         provisioned,
         board_watts / tokens_per_second,
@@ -128,7 +122,15 @@ def power_record(
         1e6 * tokens_per_second / provisioned,
     )
     record: dict[str, float | None] = dict(zip(FIELDS, values, strict=True))
+    grid = parts[0][0].grid
     if grid is not None:
         grams = grams_of_carbon(1e6 * facility / tokens_per_second, grid.grams_per_kwh)
         record["grams_co2e_per_million_output_tokens"] = float(grams)
     return record
+
+
+def fleet_power(fleet: Fleet) -> dict[str, float | None]:
+    """What two pools draw, as plain data; see :func:`power_record`."""
+    setups = (fleet.pools.prefill.setup, fleet.pools.decode.setup)
+    rate = fleet.load.completed_per_second * fleet.pools.requests.osl.mean
+    return power_record(list(zip(setups, fleet.accelerators, strict=True)), fleet_watts(fleet), rate)

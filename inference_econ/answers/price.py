@@ -14,7 +14,7 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.picks import Pick
-from inference_econ.answers.power import fleet_watts, power_record, together_watts
+from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, choice_record, recommend
 from inference_econ.answers.record import RecordedRows, targets_record
@@ -24,7 +24,7 @@ from inference_econ.answers.together import natural_rate
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs import Grid, Offer
+from inference_econ.inputs import Offer
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, served
 
 #: Kinds of tokens, each with a price of its own.
@@ -67,8 +67,6 @@ class Sheet(RecordedRows):
         What somebody charges, by kind of token, if that is compared [USD per 1e6 tokens].
     offer : Offer or None
         Whose recorded offer that is; None if it was typed.
-    grid : Grid or None
-        Whose electricity is used, if emissions are asked for.
     """
 
     page = "report.price:PricePage"
@@ -86,7 +84,6 @@ class Sheet(RecordedRows):
     pick: Pick | None = None
     api: Mapping[str, float] | None = None
     offer: Offer | None = None
-    grid: Grid | None = None
 
     @property
     def accelerators(self) -> int:
@@ -118,11 +115,11 @@ class Sheet(RecordedRows):
 
     def power_record(self) -> dict[str, float | None]:
         """What boards, servers and facility draw [W], and the energy of output tokens [J], as plain data."""
-        service, fleet = self.service, self.fleet
-        watts = together_watts(service, self.replicas, self.load) if fleet is None else fleet_watts(fleet)
-        return power_record(
-            service.setup.hardware, watts, self.accelerators, self.tokens_per_hour["output"] / _HOUR, self.grid
-        )
+        if self.fleet is not None:
+            return fleet_power(self.fleet)
+        watts = together_watts(self.service, self.replicas, self.load)
+        parts = [(self.service.setup, self.accelerators)]
+        return power_record(parts, watts, self.tokens_per_hour["output"] / _HOUR)
 
     def subjects(self) -> tuple[Instances, ...]:
         """An instance under its load."""

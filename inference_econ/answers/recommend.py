@@ -18,7 +18,7 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.likely import chance_below, of_throughput
-from inference_econ.answers.power import fleet_watts, power_record, together_watts
+from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import HEAD, RecordedRows, facts, targets_record
 from inference_econ.answers.service_record import bounded_load, layout_of, service_record
@@ -324,13 +324,11 @@ def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
 
 def choice_power(choice: AnyChoice) -> dict[str, float | None]:
     """What a deployment draws, as plain data; see :func:`inference_econ.answers.power.power_record`."""
-    service, load = choice.service, choice.load
     if isinstance(choice, PooledChoice):
-        watts = fleet_watts(choice.fleet)
-    else:
-        watts = together_watts(service, choice.replicas, load)
+        return fleet_power(choice.fleet)
+    service, load = choice.service, choice.load
     rate = choice.replicas * load.completed_per_second * service.requests.osl.mean
-    return power_record(service.setup.hardware, watts, choice.accelerators, rate)
+    return power_record([(service.setup, choice.accelerators)], together_watts(service, choice.replicas, load), rate)
 
 
 def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:

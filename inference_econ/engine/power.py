@@ -52,10 +52,6 @@ class ChipPower:
         """Power of the facility that one accelerator takes up, drawn or not [W]."""
         return float(formulas.facility_watts(self.limit_watts, self.provisioned_host_watts, self.pue))
 
-    def facility_watts(self, board_watts: float, accelerators: float) -> float:
-        """Power that the facility draws for some accelerators whose boards draw so much together [W]."""
-        return float(formulas.facility_watts(board_watts, accelerators * self.host_watts, self.pue))
-
     def board_watts(self, joules: Array, seconds: Array | float) -> Array:
         """Mean power of a board that does work of so many joules in so many seconds [W]."""
         return formulas.drawn_watts(self.idle_watts, joules, seconds, self.limit_watts)
@@ -67,16 +63,19 @@ def chip_power(chip: HardwareSpec) -> ChipPower | None:
     Raises
     ------
     InputError
-        If its power cap is not above what it draws without any work.
+        If its power cap is not above what it draws without any work, or above what it draws at most.
     """
     if chip.watts is None:
+        if chip.power_cap is not None:
+            raise no_watts(chip.name)
         return None
     spec, terms = catalog.power(), catalog.ownership()
     shares, limit = spec.shares(chip), chip.watts if chip.power_cap is None else chip.power_cap
     idle = shares.idle * chip.watts
-    if limit <= idle:
+    if not idle < limit <= chip.watts:
         raise InputError(
-            f"a power cap of {limit:g} W leaves {chip.name} no power for work: idle it draws {idle:.0f} W; give more",
+            f"a power cap of {chip.name} lies between the {idle:.0f} W that it draws without work and the "
+            f"{chip.watts:g} W that it draws at most, got {limit:g} W",
             option="power_cap",
         )
     at_most = spec.rack_host_watts_at_most if chip.link_domain > MACHINE else spec.host_watts_at_most

@@ -32,6 +32,7 @@ from inference_econ.inputs import (
     DenseKernel,
     ExpertKernel,
     Free,
+    Grid,
     HardwareSpec,
     HourPrice,
     Mesh,
@@ -124,6 +125,8 @@ class Setup:
     rent : {'gpu', 'node'}
         Whether fleets are billed for the smallest machines that hold their instances, or for whole nodes. A chip whose
         file knows no machines is billed by the accelerator.
+    grid : Grid or None
+        Whose electricity is used, where emissions are asked for.
     engines : tuple of ServingEngine
         Layouts in whole numbers are those that one of these can start; any layout without.
     left_out : tuple of str
@@ -151,6 +154,7 @@ class Setup:
     shared_prefix: float = 0.0
     contexts: Contexts = ()
     rent: Rent = "gpu"
+    grid: Grid | None = None
     engines: tuple[ServingEngine, ...] = ()
     left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
     left_open: Open | None = field(default=None, compare=False, repr=False)

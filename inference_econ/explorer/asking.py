@@ -11,6 +11,8 @@ from inference_econ.inputs.options import SAID_BY_TRAFFIC
 
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
+#: What is not asked where another control says it.
+_SAID_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
 #: Degrees of a deployment that is looked at.
 DEGREES = ("tp", "dp", "pp", "ep")
 
@@ -38,8 +40,9 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     options = {option.name: option for option in question.options}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
     alone = {**chosen[0], **_deployment(question, shown, chosen[0], point)}
-    if shown.shared.get("traffic") and "traffic" in options:
-        options = {name: option for name, option in options.items() if name not in SAID_BY_TRAFFIC}
+    for control, said in _SAID_BY.items():
+        if shown.shared.get(control) and control in options:
+            options = {name: option for name, option in options.items() if name not in said}
     own = {"series": series(chosen)} if "series" in options else alone
     given = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
     if "percentile" not in options:

@@ -37,6 +37,7 @@ class Panel(NamedTuple):
 PANELS = (
     Panel("explain", "Where a step goes"),
     Panel("price", "What tokens cost at this traffic"),
+    Panel("recommend", "How many GPUs it takes, or what a power budget carries"),
     Panel("launch", "How to start it"),
     Panel("load", "Under load"),
 )
@@ -70,8 +71,9 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
     questions : iterable of Question
         What can be asked: those of :data:`PANELS`, ``frontier`` and ``compare`` among them.
     """
-    from inference_econ.inputs import catalog
+    from inference_econ.inputs import catalog, grids
     from inference_econ.report import charts
+    from inference_econ.report.metrics import AXES
 
     options = {question.name: question.options for question in questions}
     words = {(name, option.name): get_args(option.kind) for name, each in options.items() for option in each}
@@ -82,6 +84,9 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
         "models": catalog.names("models"),
         "chips": catalog.names("hardware"),
         "traffics": catalog.names("traffic"),
+        "grids": tuple(grids.grids()),
+        # Services have no MFU; what is drawn without a choice has no name.
+        "axes": {"" if name == "cost" else name: axis.label for name, axis in AXES.items() if name != "mfu"},
         "engines": words["launch", "to"],
         "formats": words["explain", "weights"],
         "percentiles": _PERCENTILES,

@@ -21,13 +21,17 @@ _SHARED: Mapping[str, str] = {
     "ttft": "",
     "tpot": "",
     "percentile": "p90",
+    "power_budget": "",
     "price": "",
     "set": "",
+    "power_cap": "",
+    "carbon": "",
     # A load is put on instances that do both.
     "arrangement": "together",
     "speculation": "",
     "acceptance": "",
     "simulate": "",
+    "y": "",
     "speed": "",
     "chosen": "0",
 }

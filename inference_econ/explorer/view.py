@@ -35,15 +35,18 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
         {
             "html": _html(question, fields, answer, titles),
             "charts": specifications,
-            "series": [_series(each) for each in record.get("series", [])] if question == "compare" else [],
+            "series": [_series(each, fields) for each in record.get("series", [])] if question == "compare" else [],
             "runs": _runs(record["rows"]) if question == "validate" else [],
         }
     )
 
 
-def _series(record: Mapping[str, Any]) -> Mapping[str, object]:
+def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
     """A frontier as one chooses from it: its points, and the preferred one; or why nothing fits."""
-    points = [_point(each) for each in record["points"]]
+    from inference_econ.report.metrics import AXES
+
+    axis = AXES[fields.get("y", "cost")]
+    points = [{**_point(each), "y": axis.factor * each[axis.field]} for each in record["points"]]
     preferred = record["preferred"]["tokens_per_second_per_user"] if points else None
     price = record.get("dollars_per_accelerator_hour")
     label, reason = record["label"], record.get("reason", "")

@@ -49,7 +49,7 @@ def grid(asked: str) -> Grid:
     Parameters
     ----------
     asked : str
-        ``france``, or grams of CO2 equivalents per kWh, ``56``.
+        ``france``, or grams of CO2 equivalents per kWh, ``44``.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def grid(asked: str) -> Grid:
     Examples
     --------
     >>> grid("france").grams_per_kwh, grid("120.5").grams_per_kwh
-    (56.0, 120.5)
+    (44.0, 120.5)
     """
     name = asked.strip().lower().replace(" ", "_")
     if name in grids():

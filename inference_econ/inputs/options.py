@@ -13,8 +13,8 @@ from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 
 #: What an option takes. Limits and how they are refused are those of the command line (``cli/parameters.py``).
 Kind = Literal[
-    "assumptions", "confidence", "count", "degree", "draft", "e2e", "engines", "file", "flag", "format", "grid",
-    "lengths", "mix", "model", "non_negative", "percentile", "positive", "price", "probabilities", "recomputed",
+    "assumptions", "carbon", "confidence", "count", "degree", "draft", "e2e", "engines", "file", "flag", "format",
+    "grid", "lengths", "mix", "model", "non_negative", "percentile", "positive", "price", "probabilities", "recomputed",
     "redundancy", "rent", "router", "scv", "switch", "tiers", "tpot", "traffic", "ttft", "watts", "what_ifs",
 ]  # fmt: skip
 
@@ -78,7 +78,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("tiers", "tiers", "Memory behind HBM for prompts: dram, ssd or a file (repeat).", typed="tier"),
         Option("gpus", "count", "The most traffic that so many chips carry, instead of a rate."),
         Option("budget", "positive", "The same for so many USD per hour."),
-        Option("power_budget", "watts", "The same within so much power of the facility, for example 1MW."),
+        Option("power_budget", "watts", "The most traffic within so much power of the facility, for example 1MW."),
         Option("decode_only", "flag",
             "Decode steps alone, without the prefill of requests; services with it by default."),
     ),
@@ -121,6 +121,8 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
         Option("power_cap", "watts",
             "Limit the power of each board, for example 500W: its clock follows; as --set hardware.power_cap=500W.",
             what_if="hardware.power_cap"),
+        Option("carbon", "carbon",
+            "Emissions too: of the grid of a country (united_states), or of so many gCO2e per kWh."),
         Option("domain", "count",
             "What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
             what_if="hardware.link_domain"),

@@ -17,6 +17,7 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.disaggregated_record import both_records, comparison_record
 from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import flat_frame
 from inference_econ.answers.service_record import SEEN, layout_of
@@ -27,6 +28,7 @@ from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.power import power_notes
 from inference_econ.report.promises import kept_with
 from inference_econ.report.service import spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
@@ -291,6 +293,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
         f"{_rule(fleet, together)} {_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
         f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet, targets),
+        *power_notes(pools.decode.setup, fleet_power(fleet)),
     ]
     if together is not None:
         service = together.service

@@ -34,7 +34,7 @@ def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
     if record["board_watts"] is None:
         return []
     grams = record.get("grams_co2e_per_million_output_tokens")
-    carbon = "" if grams is None else f", {amount(grams)} gCO2e per million output tokens"
+    carbon = "" if grams is None or setup.grid is None else f", {amount(grams)} gCO2e per million at {setup.grid.text}"
     return [
         f"Power: boards {kilowatts(record['board_watts'])}, with host and network {kilowatts(record['server_watts'])}, "
         f"facility {kilowatts(record['facility_watts'])} of {kilowatts(record['provisioned_watts'])} provisioned; "
@@ -45,9 +45,9 @@ def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
 
 def power_columns(setups: Iterable[Setup]) -> Sequence[str]:
     """The columns of power and energy of a table; none where no chip of it has watts in its file."""
-    if all(setup.hardware.watts is None for setup in setups):
-        return ()
-    return ("board_watts", "joules_per_output_token")
+    measurable = [setup for setup in setups if setup.hardware.watts is not None]
+    grams = ("grams_co2e_per_million_output_tokens",) if any(setup.grid for setup in measurable) else ()
+    return ("board_watts", "joules_per_output_token", *grams) if measurable else ()
 
 
 def kilowatts(watts: float) -> str:

@@ -15,10 +15,11 @@ from inference_econ.answers.market import market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.offer import offer
+from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import recommend
 from inference_econ.engine import Rent, Setup, Space
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services, loaded
 
@@ -117,12 +118,10 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
     assert Means(None, None, 8.3e3).most_accelerators(capped.setup) == 6
 
 
-def test_power_needs_watts_and_a_chip_that_it_is_enough_for() -> None:
+def test_power_needs_watts() -> None:
     unknown = Setup.of("llama_3_8b", "h100_sxm", changes=["hardware.watts=null"])
     with pytest.raises(InputError, match=r"lists no watts; give them, for example --set hardware\.watts='700 W'"):
         Means(None, None, 1e6).most_accelerators(unknown)
-    with pytest.raises(NothingFitsError, match=r"a facility of 1 kW is not enough for one NVIDIA H100"):
-        Means(None, None, 1e3).of_chip(_setup("gpu"))
 
 
 # Of two pools.
@@ -135,6 +134,19 @@ def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     assert by_chips is not None and by_money is not None
     assert by_chips.load == by_money.load
     assert sum(by_chips.rented) <= 6
+
+
+def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
+    """An H100 takes up 1.68 kW of the facility, a B200 1.2 x (1000 + 780) W."""
+    both = pools(_setup("gpu"), REQUESTS, Space(max_accelerators=2), decode=Setup.of("llama_3_8b", "b200"))
+    terms = Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,4:1"))
+    best = budget.largest(both, Means(None, None, 12e3), terms)
+    assert best is not None
+    prompts, answers = best.accelerators
+    assert fleet_power(best)["provisioned_watts"] == pytest.approx(1680.0 * prompts + 2136.0 * answers)
+    assert 1680.0 * prompts + 2136.0 * answers <= 12e3
+    with pytest.raises(TooLittleError, match=r"take at least 3\.82 kW together, given: a facility of 2\.5 kW"):
+        budget.largest(both, Means(None, None, 2.5e3), terms)
 
 
 def test_pools_on_whole_nodes_need_whole_nodes() -> None:

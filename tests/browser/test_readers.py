@@ -150,5 +150,5 @@ def test_a_link_for_the_keyboard_goes_to_the_answers(page: Page, server: str) ->
 def test_each_panel_is_a_region_with_a_name(page: Page, server: str) -> None:
     open_page(page, server)
 
-    for question, name in (("compare", "Speed against cost"), ("price", "What tokens cost at this traffic")):
+    for question, name in (("compare", "Against the speed of a user"), ("price", "What tokens cost at this traffic")):
         expect(panel(page, question)).to_have_accessible_name(name)

@@ -6,12 +6,10 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from .conftest import Command
+from tests.cli.conftest import Command, record
 
 APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200)
 
@@ -157,3 +155,21 @@ def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
     assert (found["ttft_percentile"], found["tpot_percentile"]) == ("p95", "mean")
     assert found["fleet"]["ttft_seconds"]["p95"] <= 1.0
     assert found["fleet"]["tpot_seconds"]["mean"] <= 0.02
+
+
+def test_power_of_the_facility_buys_a_fleet(command: Command, refused: Command) -> None:
+    """4 chips of 1.68 kW: what they draw, and what that emits."""
+    asked = (*APART, "--ttft", 500, "--tpot", 20)
+    by_chips, by_power = (
+        record(command, *asked, *means)["fleet"] for means in (("--gpus", 4), ("--power-budget", "7kW", "--carbon", 50))
+    )
+    assert by_power["completed_requests_per_second"] == by_chips["completed_requests_per_second"]
+    assert by_power["board_watts"] < by_power["facility_watts"] < by_power["provisioned_watts"] <= 7e3
+    kwh = by_power["facility_joules_per_output_token"] * 1e6 / 3.6e6
+    assert by_power["grams_co2e_per_million_output_tokens"] == pytest.approx(50 * kwh)
+    text = " ".join(command(*asked, "--power-budget", "7kW", "--carbon", "united kingdom").out.split())
+    assert "kW of 6.72 kW provisioned" in text
+    assert "at 216 gCO2e/kWh, united_kingdom in 2024 (ember2024)" in text
+    little = refused(*asked, "--power-budget", "2kW", code=1).err
+    assert "take at least 3.36 kW together, given: a facility of 2 kW" in little
+    assert "give only one of --gpus, --power-budget" in refused(*asked, "--gpus", 4, "--power-budget", "7kW").err

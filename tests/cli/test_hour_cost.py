@@ -23,7 +23,7 @@ def test_parts_add_up(command: Command) -> None:
 
 
 def test_terms_are_told(command: Command) -> None:
-    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", 350, "--host-watts", 100, "--why").out
+    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", "350W", "--host-watts", 100, "--why").out
     assert "0.5 of all hours in use; the chip draws 350 W at work, its host 100 W." in text
 
 
@@ -65,11 +65,22 @@ def test_the_help_names_the_usual_terms(command: Command) -> None:
         assert f"[{value:g}]" in text
 
 
+def test_impossible_powers_of_an_hour(refused: Command) -> None:
+    for asked, said in (
+        (("--board-watts", -1), "-1 is no power that there can be"),
+        (("--host-watts", "1 GB"), "W ([power]) is needed"),
+        (("--pue", 0.5), "0.5 is not in the range x>=1"),
+        (("--carbon", "atlantis"), "unknown grid 'atlantis'; known: world"),
+        (("--carbon", 5000), "carbon: a grid emits from 0 to 2000 gCO2e per kWh, got 5000"),
+    ):
+        assert said in refused(*BOUGHT, *asked).err
+
+
 def test_the_power_of_an_hour_and_its_emissions(command: Command) -> None:
     cost = record(command, *BOUGHT, "--carbon", 100)
     assert (cost["board_watts"], cost["server_watts"]) == (700.0, 1000.0)
     assert cost["facility_watts"] == pytest.approx(1200.0)
     assert cost["grams_co2e_per_accelerator_hour"] == pytest.approx(120.0)
     text = " ".join(command(*BOUGHT, "--carbon", "france").out.split())
-    assert "the facility 1200 W, 67.2 g per hour at 56 gCO2e/kWh, france in 2023 (ember2023)." in text
+    assert "the facility 1200 W, 52.8 g per hour at 44 gCO2e/kWh, france in 2024 (ember2024)." in text
     assert "g per hour" not in command(*BOUGHT).out

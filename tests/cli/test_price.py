@@ -92,7 +92,7 @@ def test_power_of_boards_servers_and_the_facility_are_three(command: Command) ->
     assert found["joules_per_output_token"] == pytest.approx(found["board_watts"] / tokens)
     assert found["tokens_per_second_per_megawatt"] == pytest.approx(1e6 * tokens / found["provisioned_watts"])
     kwh = found["facility_joules_per_output_token"] * 1e6 / 3.6e6
-    assert found["grams_co2e_per_million_output_tokens"] == pytest.approx(381 * kwh)
+    assert found["grams_co2e_per_million_output_tokens"] == pytest.approx(342 * kwh)
     text = " ".join(command(*asked).out.split())
     assert re.search(r"Power: boards [\d.]+ kW, with host and network [\d.]+ kW, facility [\d.]+ kW of", text)
     assert "(fitted to 73 measured rows, median error 8 %)" in text and "gCO2e" not in text

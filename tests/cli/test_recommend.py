@@ -271,6 +271,17 @@ def test_each_promise_has_a_percentile_of_its_own(command: Command) -> None:
     assert record(command, "recommend", *subject, *both)["targets"]["tpot_percentile"] == "mean"
 
 
+#: What is no power, and what is said of it.
+POWERLESS = {
+    "lots": "'lots' is not a quantity; write a number in W or '700 W'",
+    "-5 W": "-5 W is no power that there can be; write for example 500W or 1MW",
+    "0": "0 is no power that there can be",
+    "8 GB": "has the dimension [data], but W ([power]) is needed",
+    "5 apples": "unknown unit 'apples'; write for example '700 W'",
+    "1e400": "'1e400' is not finite",
+}
+
+
 def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) -> None:
     """8.3 kW are four chips of 1.2 x 1400 W."""
     promised = (*SMALL, "--tpot", "20 ms")
@@ -286,8 +297,25 @@ def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) 
         "give only one of --gpus, --power-budget"
         in refused("recommend", *promised, "--gpus", 4, "--power-budget", "8kW").err
     )
-    for bad in ("lots", "-5 W", "8 GB"):
-        assert "'--power-budget'" in refused("recommend", *promised, "--power-budget", bad).err
+    for bad, said in POWERLESS.items():
+        for name in ("--power-budget", "--power-cap"):
+            message = refused("recommend", *promised, name, bad).err
+            assert f"'{name}'" in message and said in message
+
+
+def test_emissions_stand_beside_money(command: Command, refused: Command) -> None:
+    """Of a row of 'recommend' and of a load, at 100 g per kWh; without a grid nothing is said of them."""
+    name = "grams_co2e_per_million_output_tokens"
+    asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--isl", 1000, "--osl", 200)
+    for question, rows in (
+        (("recommend", *asked, "--request-rate", 2), "choices"),
+        (("load", *asked, "--rates", 2), "points"),
+    ):
+        row = record(command, *question, "--carbon", 100)[rows][0]
+        assert row[name] == pytest.approx(100 / 3.6 * row["facility_joules_per_output_token"])
+        assert "gCO2e/M" in command(*question, "--carbon", "japan").out
+        assert name not in record(command, *question)[rows][0]
+        assert "unknown grid 'atlantis'" in refused(*question, "--carbon", "atlantis").err
 
 
 def test_a_power_cap_is_one_of_the_file(command: Command, refused: Command) -> None:
@@ -298,7 +326,8 @@ def test_a_power_cap_is_one_of_the_file(command: Command, refused: Command) -> N
     assert record(command, *step)["step_seconds_uncapped"] is None
     text = " ".join(command(*step, "--power-cap", "400W").out.split())
     assert "capped at 400 W: the step takes" in text
-    assert "idle it draws 226 W; give more" in refused(*step, "--power-cap", "200W").err
-    assert "power_cap must be at most the board power (700 W), got 800 W" in refused(*step, "--power-cap", 800).err
+    between = "between the 226 W that it draws without work and the 700 W that it draws at most, got"
+    for cap in ("200W", 800):
+        assert between in refused(*step, "--power-cap", cap).err
     twice = refused(*step, "--power-cap", "400W", "--set", "hardware.power_cap=500 W").err
     assert "give either --power-cap or --set hardware.power_cap, not both" in twice

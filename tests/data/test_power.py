@@ -47,10 +47,15 @@ def test_shares_are_found_again() -> None:
     rows = []
     for number in range(40):
         shares = np.array([1.0, *random.uniform(0.0, 0.6, 2)])
-        chip = ("b200", "h100_sxm")[number % 2]
-        rows.append(power.Row(f"model {number % 3}", chip, shares, min(shares @ true, 0.98), 1.0, 1.0, False))
+        chip, faster = ("b200", "h100_sxm")[number % 2], 1.0 + number / 20
+        # Rates that are too fast by 0.1 ns of each logit.
+        sorted_per_second = (1.0 - 1.0 / faster) / 1e-10
+        drawn = min(shares @ true, 0.98)
+        rows.append(power.Row(f"model {number % 3}", chip, shares, drawn, 1.0, faster, False, sorted_per_second))
     np.testing.assert_allclose(power.fitted(rows), true, rtol=1e-3)
     lines = power.lines(rows)
     assert set(lines) == {"  hopper", "  blackwell", "otherwise"}
     assert "idle: 0.200, memory: 0.500, arithmetic: 0.900, rows: 20, models: 3" in lines["  hopper"]
     assert power.tables(rows).count("\n") == 3 + 2 + 6
+    assert power.sorting(rows) == pytest.approx(1e-10, rel=1e-3)
+    np.testing.assert_allclose(power.energy_errors(rows, true, 1e-10), power.predicted_errors(rows, true), atol=0.02)

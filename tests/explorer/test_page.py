@@ -211,3 +211,39 @@ def test_themes_are_those_of_charts(client: TestClient) -> None:
     themes = json.loads(text.partition('id="themes">')[2].partition("</script>")[0])
 
     assert themes["light"]["background"] != themes["dark"]["background"]
+
+
+def test_controls_of_power_are_asked_and_drawn(client: TestClient) -> None:
+    """What is drawn against speed are joules of the boards; a budget stands in place of a rate where both are known."""
+    told = _asked("recommend", [("power_budget", "20kW"), ("carbon", "japan"), ("power_cap", "500W")], TOGETHER)
+    assert (told["power_budget"], told["carbon"], told["power_cap"]) == ("20kW", "japan", "500W")
+    assert "request_rate" not in told
+    assert _asked("price", [("power_budget", "20kW"), ("request_rate", "3")], TOGETHER)["request_rate"] == "3"
+
+    drawn, free = (
+        client.get(f"/view/compare?{QUERY}&arrangement=together&row=0{further}").raise_for_status().json()
+        for further in ("&y=joules&power_cap=400W", "")
+    )
+    joules = [point["y"] for point in drawn["series"][0]["points"]]
+    assert all(0.01 < value < 20.0 for value in joules) and joules[-1] > joules[0]
+    assert all(point["y"] == point["dollars"] for point in free["series"][0]["points"])
+
+
+@pytest.mark.parametrize(
+    ("question", "further", "field", "message"),
+    [
+        ("compare", "power_cap=900", "power_cap", "between the 226 W that it draws without work and the 700 W"),
+        ("price", "power_cap=-5", "power_cap", "-5 is no power that there can be; write for example 500W"),
+        ("recommend", "power_budget=0", "power_budget", "0 is no power that there can be"),
+        ("recommend", "power_budget=5 apples", "power_budget", "unknown unit 'apples'; write for example '700 W'"),
+        ("price", "carbon=mars", "carbon", "unknown grid 'mars'; known: world"),
+        ("compare", "y=carbon", "y", "Input should be 'cost', 'blended'"),
+    ],
+)
+def test_power_that_cannot_be_is_said_beside_its_control(
+    client: TestClient, question: str, further: str, field: str, message: str
+) -> None:
+    refused = client.get(f"/view/{question}?{QUERY}&row=0&{further}")
+    assert refused.status_code == 422
+    assert refused.json()["error"]["field"] == field
+    assert message in refused.json()["error"]["message"]

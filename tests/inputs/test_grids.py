@@ -10,12 +10,12 @@ from inference_econ.inputs import catalog, grids
 
 def test_every_grid_has_a_year_and_a_source() -> None:
     for name, grid in grids.grids().items():
-        assert grid.name == name and grid.year == "2023" and grid.source in catalog.references()
+        assert grid.name == name and grid.year in ("2023", "2024") and grid.source in catalog.references()
         assert 10 < grid.grams_per_kwh < 1000
 
 
 def test_grids_by_name_and_by_number() -> None:
-    assert grids.grid("Germany").text == "381 gCO2e/kWh, germany in 2023 (ember2023)"
+    assert grids.grid("Germany").text == "342 gCO2e/kWh, germany in 2024 (ember2024)"
     assert grids.grid(" 12.5 ").text == "12.5 gCO2e/kWh"
 
 

@@ -16,6 +16,7 @@ import inference_econ as ie
 STUB = Path(ie.__file__).with_suffix(".pyi")
 #: A user's program: every public name, used as what it is.
 PROGRAM = """
+from dataclasses import replace
 from pathlib import Path
 
 import inference_econ as ie
@@ -53,6 +54,8 @@ offered = ie.market(setup, lengths, space, speculation=None, arrangement="togeth
 targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
 dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
 sheet: ie.Sheet = ie.price(layouts, 1.0)
+japan: ie.Grid = ie.grid("japan")
+emitted = ie.price(ie.offer(replace(setup, grid=japan), lengths, space), 1.0).power_record()
 chosen: ie.Recommendation = ie.recommend(offered, 1.0, targets)
 cheapest: int = chosen[0].accelerators
 fitting: ie.Fits = ie.fits(setup, lengths, space)

@@ -1,4 +1,4 @@
-"""The fleet of prefill and decode instances that does the most with some chips, or with some money."""
+"""The fleet of prefill and decode instances that does the most with some chips, some money, or some power."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SECONDS = 5e-3
 
 
 def largest(pools: Pools, means: Means, terms: Terms, *, least: float = 0.0) -> Fleet | None:
-    """The fleet of some chips, or of a budget, that keeps its promises for the most requests.
+    """The fleet of some chips, of a budget or of some power, that keeps its promises for the most requests.
 
     Parameters
     ----------
     pools : Pools
         The layouts to choose from.
     means : Means
-        Chips of both pools together, or the bill of both; those of machines that are not full included.
+        Of both pools together; chips of machines that are not full count.
     terms : Terms
         Promises, arrivals, loads and ratios.
     least : float
@@ -61,7 +61,7 @@ def largest(pools: Pools, means: Means, terms: Terms, *, least: float = 0.0) -> 
     """
     bounds = _bounds(pools, means, terms)
     size = float(_sizes(pools.prefill, means).min())
-    check_instances(float(means.accelerators or means.dollars_per_hour or 0.0) / size, _SECONDS, "means")
+    check_instances(means.amount / size, _SECONDS, "means")
     search, best = _Budget(pools, means, terms.predicted(pools)), None
     for index in np.argsort(-bounds, axis=None, kind="stable"):
         reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
@@ -83,8 +83,14 @@ def _rank(fleet: Fleet) -> tuple[float, float]:
 
 
 def _sizes(pool: Pool, means: Means) -> Array:
-    """What an instance of each layout takes of the means: chips [1], or money [USD/h]."""
-    return pool.accelerators if means.accelerators is not None else 3600.0 * pool.dollars_per_second
+    """What an instance of each layout takes of the means: chips [1], money [USD/h] or power [W]."""
+    return np.asarray(means.taken(pool.setup) * pool.accelerators)
+
+
+def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
+    """The same of chips of both pools, or of each; see :func:`rented`."""
+    sides = (pools.prefill.setup, pools.decode.setup)
+    return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
 
 def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
@@ -96,7 +102,7 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
         With the fewest chips that are rented for two instances.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
-    if not any(means.allow(sum(each), bill(pools, each)) for each in chips):
+    if not any(_rented(pools, means, each) <= means.amount for each in chips):
         least = min(chips, key=lambda each: (bill(pools, each), sum(each)))
         raise NothingFitsError(
             f"a prefill and a decode instance that meet the SLOs are rented as {sum(least)} accelerators together "
@@ -115,16 +121,15 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     planned = terms.predicted(pools)
     busy, working = per_request(pools, planned.targets)
     size_p, size_d = _sizes(pools.prefill, means)[:, None], _sizes(pools.decode, means)[None, :]
-    given = float(means.accelerators or means.dollars_per_hour or 0.0) * (1.0 + 1e-9)
+    given = means.amount
     kept = np.isfinite(busy) & np.isfinite(working)
     if not kept.any():
         raise NothingFitsError(unreachable(pools, terms))
     least = np.where(kept, size_p + size_d, np.inf).min()
     if least > given:
-        unit = " accelerators" if means.accelerators is not None else " USD per hour"
         raise TooLittleError(
-            f"a prefill and a decode instance that meet the SLOs take at least {least:.6g}{unit} together, "
-            f"given: {means.text}",
+            "a prefill and a decode instance that meet the SLOs take at least "
+            f"{means.in_words(float(least))} together, given: {means.text}",
             float(least),
         )
     # Chips in the shares in which both pools are busy all the time, and at least one instance of each.
@@ -134,11 +139,11 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
 
 
 class _Budget:
-    """Fleets of some chips, or of some money."""
+    """Fleets of some chips, some money, or some power."""
 
     def __init__(self, pools: Pools, means: Means, terms: Terms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
-        self.given = float(means.accelerators or means.dollars_per_hour or 0.0) * (1.0 + 1e-9)
+        self.given = means.amount
         self.before, self.decoder = PrefillPools(pools, terms), cache(partial(decoder, pools))
         self.answers = cache(self._answers)
 
@@ -181,7 +186,7 @@ class _Budget:
 
     def _affordable(self, layouts: tuple[int, int], instances: tuple[int, int]) -> bool:
         chips = rented(self.pools, layouts, instances)
-        return self.means.allow(sum(chips), bill(self.pools, chips))
+        return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> Fleet | None:
         """Under the rate, or the next smaller at which both waits together keep the promise."""

@@ -6,9 +6,9 @@
  */
 
 /**
- * A deployment: tokens/s of a user, USD per million output tokens with their ends, what a table says of it, and what
- * panels ask of it.
- * @typedef {{speed: number, dollars: number, low: number, high: number, cells: string[], at: object}} Point
+ * A deployment: tokens/s of a user, what is drawn against it, USD per million output tokens with their ends, what a
+ * table says of it, and what panels ask of it.
+ * @typedef {{speed: number, y: number, dollars: number, low: number, high: number, cells: string[], at: object}} Point
  */
 /** @typedef {{label: string, points: Point[], preferred: number | null, price: number, reason: string}} Series */
 /** @typedef {{html: string, charts: object, series: Series[], runs: {speed: number, rate: number}[]}} Answer */
@@ -230,7 +230,7 @@ class Frontier extends Panel {
   /** Choose what somebody clicked, if it is a deployment. @param {any} datum */
   clicked(datum) {
     const is = (/** @type {number} */ a, /** @type {number} */ b) => Math.abs(a / b - 1) < 1e-5; // pictures round
-    const at = (/** @type {Point} */ { speed, dollars }) => is(speed, datum?.x) && is(dollars, datum?.y);
+    const at = (/** @type {Point} */ { speed, y }) => is(speed, datum?.x) && is(y, datum?.y);
     const index = this.series.findIndex(({ points }) => points.some(at));
     if (index < 0) return;
     byId("chosen").value = this.rows[index];
@@ -261,9 +261,11 @@ class Frontier extends Panel {
     });
     byId("bars").replaceChildren(...lines);
     byId("at").textContent = digits(Number(slider.value));
-    const rings = points.flatMap((point) => (point ? [{ x: point.speed, y: point.dollars }] : []));
+    const rings = points.flatMap((point) => (point ? [{ x: point.speed, y: point.y }] : []));
     const price = this.series[this.rows.indexOf(chosen())]?.price;
-    const runs = measured.answer?.runs.map(({ speed, rate }) => ({ x: speed, y: (price / 3600 / rate) * 1e6 })) ?? [];
+    // What was measured has a cost, and is drawn where costs are.
+    const drawn = form.elements.y.value ? [] : (measured.answer?.runs ?? []);
+    const runs = drawn.map(({ speed, rate }) => ({ x: speed, y: (price / 3600 / rate) * 1e6 }));
     this.views[0]?.data("rings", rings).data("runs", runs).runAsync();
   }
 
