@@ -47,13 +47,12 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     from inference_econ.answers.recommend import recommend
 
     options.check_sizes(choices)
-    ready = agents.work(choices)
+    ready, chips = agents.work(choices), tuple(dict.fromkeys((choices["hardware"], *further)))
+    choices["price"] = prices.of_chips(choices["price"], chips)
     if ready is not None:
-        agents.answer(ready.recommend, choices, ready, output, choices["hardware"], *further, most=most)
+        agents.answer(ready.recommend, choices, ready, output, *chips, most=most)
         return
     requests, targets = options.requests(choices), options.targets(choices)
-    chips = tuple(dict.fromkeys((choices["hardware"], *further)))
-    choices["price"] = prices.of_chips(choices["price"], chips)
     means = options.given_means(choices)
     if means is not None:
         from . import most_traffic

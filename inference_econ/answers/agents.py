@@ -23,7 +23,7 @@ from inference_econ.answers.picks import Pick
 from inference_econ.answers.prefix_cache import Offloading, behind, offload
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Recommendation, as_candidates, choice_record
+from inference_econ.answers.recommend import Recommendation, as_candidates, choice_record, some_of_each_chip
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.service_record import pick_record, service_record
 from inference_econ.answers.together import Choice
@@ -289,7 +289,7 @@ class Agents:
         if not choices:
             raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
         ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
-        return AgentRecommendation(tuple(ranked[:most]), wanted, sum(map(len, both)), 1.0)
+        return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
 
     def price(
         self,

@@ -23,6 +23,7 @@ from inference_econ.answers.recommend import (
     Recommendation,
     as_candidates,
     choice_record,
+    some_of_each_chip,
 )
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
@@ -126,7 +127,7 @@ def most_traffic(
             choices.append(PooledChoice(fleet))
     if not choices:
         raise failures[0] if both else min(failures, key=_lacking)
-    ranked = sorted(choices, key=_rank)[:most]
+    ranked = some_of_each_chip(sorted(choices, key=_rank), most)
     return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
 
 

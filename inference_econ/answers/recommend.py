@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
@@ -90,6 +90,7 @@ class PooledChoice:
 
 #: Instances that do both, or pools that do one of both.
 AnyChoice = Choice | PooledChoice
+ChoiceT = TypeVar("ChoiceT", bound=AnyChoice)
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,11 +219,11 @@ def recommend(
     if not choices:
         assert failure is not None
         raise failure
-    ranked = _some_of_each_chip(sorted(choices, key=_rank), most)
+    ranked = some_of_each_chip(sorted(choices, key=_rank), most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
 
 
-def _some_of_each_chip(ranked: Sequence[AnyChoice], most: int) -> list[AnyChoice]:
+def some_of_each_chip(ranked: Sequence[ChoiceT], most: int) -> list[ChoiceT]:
     """The first choices, and of every chip at least its first."""
     firsts = {choice.service.setup.hardware.name: choice for choice in reversed(ranked)}.values()
     others = [choice for choice in ranked if all(choice is not first for first in firsts)]

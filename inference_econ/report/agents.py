@@ -8,6 +8,7 @@ import numpy as np
 
 from inference_econ.answers.agents import AgentChoice, AgentCurve, AgentRecommendation, AgentSheet, Use
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances, Setup
@@ -17,7 +18,8 @@ from inference_econ.report.fields import Record, view
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.price import PricePage
-from inference_econ.report.recommend import RecommendationPage, several_chips
+from inference_econ.report.promises import chances_column
+from inference_econ.report.recommend import RecommendationPage, several_chips, with_practices
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
@@ -96,11 +98,12 @@ class AgentChoicesPage(RecommendationPage):
         answer, targets = self.answer, self.answer.targets
         choices = [choice for choice in answer if isinstance(choice, AgentChoice)]
         setups, use = self.setups(), choices[0].use
+        kept = [choice_chances(choice, targets) for choice in choices]
         subjects = under_load((choice.service, choice.load) for choice in choices)
         columns = (
             *several_chips(answer), "accelerators", "replicas", "layout", "dollars_per_hour", *_UNITS,
             "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
-            f"tpot_seconds.{targets.percentile_of('tpot')}", "binding",
+            f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
         )  # fmt: skip
         notes = [
             f"Of {answer.layouts} layouts those that carry most agents per dollar by closed forms were played with as "
@@ -111,8 +114,9 @@ class AgentChoicesPage(RecommendationPage):
         ]
         title = _title(f"Cheapest for {use.agents:,.0f} agents", setups, use, targets)
         rows = [_flat(record) for record in answer.records()]
+        least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", *_why(setups, subjects)]
-        return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
+        return (with_practices(view(title, rows, columns, notes=notes, why=why, least=least), choices),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The turns of one session on the cheapest in time."""

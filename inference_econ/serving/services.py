@@ -330,7 +330,7 @@ def _batches(most: Array, count: int | None) -> Array:
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
     steps = math.ceil(math.log(float(most.max(initial=_RATIO)), _RATIO) - 1e-9)
-    return np.minimum(_RATIO ** np.arange(steps + 1.0), most[:, None])
+    return np.asarray(np.minimum(_RATIO ** np.arange(steps + 1.0), most[:, None]))
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import chances, fleet_chances
 from inference_econ.answers.disaggregated import budget, compare, fleets
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
@@ -64,7 +65,7 @@ def test_what_is_taken_off_promises_is_the_margin_of_the_layout() -> None:
         assert predicted.confidence is None
     assert FREE.predicted(offer().service(0)) is FREE
     assert (promised_rates(offer(), SURE) <= promised_rates(offer(), FREE)).all()
-    assert natural_rate([offer()], SURE) < natural_rate([offer()], FREE)
+    assert natural_rate([Candidate(offer())], SURE) < natural_rate([Candidate(offer())], FREE)
 
 
 def test_what_is_not_promised_has_no_margin() -> None:
