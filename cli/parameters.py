@@ -331,7 +331,7 @@ class Mix(click.ParamType[tuple[tuple[float, int], ...]]):
             length, times, count = part.strip().partition("x")
             if not times:
                 self.fail(f"{part!r} is no context with its number of sequences; write for example 500x16.", param, ctx)
-            mix.append((POSITIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
+            mix.append((NON_NEGATIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
         return tuple(mix)
 
 
