@@ -11,12 +11,12 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._types import Progress
 from inference_econ.answers.deployments import deployments
-from inference_econ.answers.prompt_processes import Chain, Processes, Way
+from inference_econ.answers.prompt_processes import Chain, Processes, Way, check_kept
 from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
 from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import DEFAULT_ISL, Free
+from inference_econ.inputs import DEFAULT_ISL
 
 #: What the ways are called.
 WAYS: Mapping[str, str] = {
@@ -192,10 +192,7 @@ def prefill(
     stages = [((setup, number),) for number in ranks] + [tuple(chain) for chain in chains]
     _check(prompts, stages, batch, cached)
     _check_alike(setup, chains)
-    if setup.assumptions.attention.cache == "recomputed":
-        raise InputError(
-            "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
-        )
+    check_kept(setup)
 
     kinds: dict[int, Processes] = {}
     for kind in (setup, *(other for chain in chains for other, _ in chain)):
@@ -257,14 +254,13 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
     NothingFitsError
         If none holds the shortest prompt, or that which is named does not.
     """
-    free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
     sizes = [tp] if tp is not None else [2**power for power in range(11)]
     for longest in sorted(set(prompts), reverse=True):
         problems: dict[str, int] = {}
         for size in sizes:
             process, problem = _fastest(setup, size, longest, batch, cached)
             if process is not None:
-                return Processes(setup, free, process, float(longest), float(cached), float(batch))
+                return Processes.of(setup, process, float(longest), float(cached), float(batch))
             problems[problem] = size
     # What does not divide says less than what the largest process that does would lack.
     reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))

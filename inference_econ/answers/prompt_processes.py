@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -13,7 +13,9 @@ from inference_econ._types import Array
 from inference_econ.engine import Plans, Setup
 from inference_econ.engine import shared_prompt as engine
 from inference_econ.engine.shared_prompt import PromptPart
+from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead
+from inference_econ.inputs import Free
 
 #: Lengths of a part, and of the prompt before it, that the search knows exactly; between them it interpolates [1].
 _LENGTHS, _BEFORE = 20, 4
@@ -70,6 +72,14 @@ class Processes:
     cached: float = 0.0
     prompts: float = 1.0
     known: dict[tuple[bool, float, float], PromptPart] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, setup: Setup, process: Plans, longest: float, cached: float = 0.0, prompts: float = 1.0) -> Processes:
+        """Processes that read prompts whole, in layouts that no engine needs to know."""
+        whole = setup.assumptions.changed({"serving.prefill_chunk": 0})
+        linked = replace(setup, engines=(), assumptions=whole)
+        free = replace(linked, assumptions=whole.changed({"network.collectives": Free(kind="free")}))
+        return cls(linked, free, process, longest, cached, prompts)
 
     def alone(self, tokens: float) -> Way:
         """The whole prompt on one process."""
@@ -242,6 +252,13 @@ class Chain:
         passed = sum(run.sent_bytes(float(cached)) for run, _, cached in list(self._each(parts, before))[1:])
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
+    def busiest_seconds(self, parts: tuple[int, ...]) -> float:
+        """Time that a prompt takes of the process which it takes most of, waits left out [s]."""
+        before = np.cumsum([0, *parts[:-1]])
+        read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
+        layers = [self._layers * (part.before + part.after) for part in read]
+        return max(*layers[:-1], layers[-1] + read[-1].end) if layers[1:] else layers[0] + read[0].end
+
     def _each(self, parts: tuple[int, ...], before: Array) -> Iterator[tuple[Processes, int, float]]:
         runs = [run for run, number in self.runs for _ in range(number)]
         return zip(runs, parts, before, strict=True)
@@ -291,6 +308,14 @@ def _domains_of_hops(run: Processes, number: int) -> Array:
     crosses = np.any([end // domain != (end - chips) // domain for end in ends], axis=0)
     # What comes from chips of another kind crosses as well; the first process of all is handed nothing.
     return np.where(crosses, 2.0, 1.0)
+
+
+def check_kept(setup: Setup) -> None:
+    """Refuse to read prompts in parts where no cache is kept."""
+    if setup.assumptions.attention.cache == "recomputed":
+        raise InputError(
+            "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
+        )
 
 
 def _before(parts: Array) -> Array:

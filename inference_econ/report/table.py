@@ -115,6 +115,8 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         label += f" attn{size(attention)}"
     if layout["cut"] == "2d":
         label += " 2d"
+    if "chain" in layout:
+        label = f"chain of {size(float(layout['chain']))} x {label}"
     if "draft_tokens" in layout:
         label += f" +{layout['draft_tokens']} drafted"
     if "prefill" in layout:
