@@ -127,7 +127,7 @@ def test_a_frontier_of_a_mix_is_that_of_its_mean_where_attention_is_linear() -> 
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="deployable", changes=linear)
     space = Space(max_accelerators=4)
     mixed, mean = (
-        decode_frontier(setup, Traffic(**lengths), space)  # type: ignore[arg-type]
+        decode_frontier(setup, Traffic(**lengths), space)
         for lengths in ({"contexts": [(0, 30), (4096, 10)]}, {"context": 1024})
     )
     assert mixed.setup.contexts == ((0.0, 0.75), (4096.0, 0.25))
@@ -140,7 +140,7 @@ def test_a_batch_of_two_contexts_between_batches_of_each() -> None:
     setup = Setup.of("paper/llama_3_70b", "paper/h100", weights="int8", assumptions="paper")
     space = Space(grid="paper", pipeline=False)
     short, long, mixed = (
-        decode_frontier(setup, Traffic(**lengths), space)  # type: ignore[arg-type]
+        decode_frontier(setup, Traffic(**lengths), space)
         for lengths in ({"context": 0}, {"context": 1e5}, {"contexts": [(0, 299), (1e5, 1)]})
     )
     for speed, cheaper in ((10.0, True), (60.0, False)):

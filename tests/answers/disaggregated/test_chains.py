@@ -29,7 +29,7 @@ def test_without_links_a_chain_is_so_many_times_as_quick_and_as_dear() -> None:
     one = next(index for index in single if pool.accelerators[index] == 1)
     for number, rows in zip((2, 4), chained, strict=True):
         (chain,) = (index for index in rows if pool.accelerators[index] == number)
-        assert pool.layouts[chain] == pool.layouts[one] and pool.processes_of(chain) == number
+        assert pool.layouts[chain] == pool.layouts[one] and pool.processes_of(int(chain)) == number
         assert pool.prefill_seconds[chain] == pytest.approx(pool.prefill_seconds[one] / number, rel=0.01)
         costs = pool.prefill_busy_seconds * pool.dollars_per_second
         assert costs[chain] == pytest.approx(costs[one], rel=0.01)
