@@ -253,11 +253,12 @@ class Chain:
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
     def busiest_seconds(self, parts: tuple[int, ...]) -> float:
-        """Time that a prompt takes of the process which it takes most of, waits left out [s]."""
+        """Time that a prompt takes of the process or the link which it takes most of, waits left out [s]."""
         before = np.cumsum([0, *parts[:-1]])
         read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
-        layers = [self._layers * (part.before + part.after) for part in read]
-        return max(*layers[:-1], layers[-1] + read[-1].end) if layers[1:] else layers[0] + read[0].end
+        seconds = [self._layers * (part.before + part.after) for part in read]
+        seconds[-1] += read[-1].end
+        return max(*seconds, *(self._layers * self._hops(before, "hops")[1:]))
 
     def _each(self, parts: tuple[int, ...], before: Array) -> Iterator[tuple[Processes, int, float]]:
         runs = [run for run, number in self.runs for _ in range(number)]

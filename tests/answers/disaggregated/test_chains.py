@@ -15,10 +15,12 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 
 REQUESTS = Requests(16000, 300)
+#: Prompts as 'prefill' reads them.
+ALONE = ("assumptions.serving.prefill_chunk=0", "assumptions.host.handover=0 us")
 
 
 def _pools(chip: str, chains: tuple[int, ...], *changes: str, assumptions: str = "deployable") -> Pools:
-    setup = Setup.of("llama_3_8b", chip, assumptions=assumptions, changes=[f"assumptions.{each}" for each in changes])
+    setup = Setup.of("llama_3_8b", chip, assumptions=assumptions, changes=changes)
     return pools(setup, REQUESTS, Space(max_accelerators=4, pipeline=False), chains=chains)
 
 
@@ -39,7 +41,7 @@ def test_without_links_a_chain_is_so_many_times_as_quick_and_as_dear() -> None:
 
 def test_a_chain_takes_what_one_prompt_on_several_chips_does() -> None:
     """The speed-up of 'prefill', and by hand the slower of its parts for the prompts of a stream."""
-    every = _pools("l40s", (4,), "serving.prefill_chunk=0", "host.handover=0 us")
+    every = _pools("l40s", (4,), *ALONE)
     pool = every.prefill
     (chain,) = np.flatnonzero((pool.processes == 4) & (pool.accelerators == 4))
     (one,) = np.flatnonzero(pool.accelerators * pool.processes == 1)
@@ -66,6 +68,17 @@ def test_a_fleet_of_a_chain_beside_single_instances() -> None:
     assert single.dollars_per_hour == chained.dollars_per_hour
     assert chained.load.ttft_seconds["mean"] < 0.5 * single.load.ttft_seconds["mean"]
     assert chained.prefill_utilization == pytest.approx(single.prefill_utilization, rel=0.1)
+
+
+def test_a_slow_link_is_the_busiest() -> None:
+    """By hand: what the last process is handed, 131,072 B per token, takes most of a prompt's time."""
+    every = _pools("l40s", (2,), *ALONE, "hardware.nic_bytes_per_second_one_way=1 GB/s")
+    pool = every.prefill
+    (chain,) = np.flatnonzero((pool.processes == 2) & (pool.accelerators == 2))
+    ways = prefill(pool.setup, [16000], [2], tp=1)
+    handed = ways.rows[0].ways["chain"].parts[0] * 131_072 / (1e9 * pool.setup.assumptions.network.link_efficiency)
+    assert pool.prefill_busy_seconds[chain] == pytest.approx(handed, rel=0.1)
+    assert handed > 0.55 * ways.alone[16000].seconds
 
 
 @pytest.mark.parametrize(
