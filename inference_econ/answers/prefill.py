@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._types import Progress
 from inference_econ.answers.deployments import deployments
-from inference_econ.answers.prompt_processes import Chain, Processes, Way, check_kept
+from inference_econ.answers.prompt_processes import Chain, Processes, Way, check_kept, read_whole
 from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
 from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
@@ -106,6 +106,10 @@ class PrefillWays(RecordedRows):
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
+    def alike(self, row: SharedPrompt) -> bool:
+        """Whether a prompt is shared by chips of the kind that one process is of, and no others."""
+        return [setup for setup, _ in row.stages] == [self.setup]
+
     @property
     def longest(self) -> float:
         """Tokens of the longest prompt, with those that are cached before it [tokens]."""
@@ -125,7 +129,7 @@ class PrefillWays(RecordedRows):
 
     def subjects(self) -> tuple[Instances]:
         """The largest deployment of one kind of chips, for what is said of errors."""
-        ranks = max((row.ranks for row in self.rows if len(row.stages) == 1), default=self.process_chips)
+        ranks = max((row.ranks for row in self.rows if self.alike(row)), default=self.process_chips)
         return (Instances(self.setup, [float(ranks)], [1.0], self.longest),)
 
     def record(self) -> dict[str, Any]:
@@ -193,12 +197,10 @@ def prefill(
     _check(prompts, stages, batch, cached)
     _check_alike(setup, chains)
     check_kept(setup)
-
     kinds: dict[int, Processes] = {}
     for kind in (setup, *(other for chain in chains for other, _ in chain)):
         if id(kind) not in kinds:
-            whole = kind.assumptions.changed({"serving.prefill_chunk": 0})
-            kinds[id(kind)] = _processes(replace(kind, engines=(), assumptions=whole), prompts, tp, batch, cached)
+            kinds[id(kind)] = _processes(read_whole(kind), prompts, tp, batch, cached)
     first, rows = kinds[id(setup)], list[SharedPrompt]()
     for prompt in prompts:
         for chain in stages:

@@ -75,11 +75,9 @@ class Processes:
 
     @classmethod
     def of(cls, setup: Setup, process: Plans, longest: float, cached: float = 0.0, prompts: float = 1.0) -> Processes:
-        """Processes that read prompts whole, in layouts that no engine needs to know."""
-        whole = setup.assumptions.changed({"serving.prefill_chunk": 0})
-        linked = replace(setup, engines=(), assumptions=whole)
-        free = replace(linked, assumptions=whole.changed({"network.collectives": Free(kind="free")}))
-        return cls(linked, free, process, longest, cached, prompts)
+        """Processes on links as they are, beside those on links that take no time."""
+        free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
+        return cls(setup, free, process, longest, cached, prompts)
 
     def alone(self, tokens: float) -> Way:
         """The whole prompt on one process."""
@@ -258,7 +256,7 @@ class Chain:
         read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
         seconds = [self._layers * (part.before + part.after) for part in read]
         seconds[-1] += read[-1].end
-        return max(*seconds, *(self._layers * self._hops(before, "hops")[1:]))
+        return float(max(*seconds, *(self._layers * self._hops(before, "hops")[1:])))
 
     def _each(self, parts: tuple[int, ...], before: Array) -> Iterator[tuple[Processes, int, float]]:
         runs = [run for run, number in self.runs for _ in range(number)]
@@ -309,6 +307,11 @@ def _domains_of_hops(run: Processes, number: int) -> Array:
     crosses = np.any([end // domain != (end - chips) // domain for end in ends], axis=0)
     # What comes from chips of another kind crosses as well; the first process of all is handed nothing.
     return np.where(crosses, 2.0, 1.0)
+
+
+def read_whole(setup: Setup) -> Setup:
+    """The same, where prompts are read whole, in layouts that no engine needs to know."""
+    return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
 
 
 def check_kept(setup: Setup) -> None:

@@ -39,9 +39,10 @@ class PrefillPage(RowsPage[PrefillWays]):
     def conclusion(self) -> Pieces:
         """The fastest way for each prompt and number of chips."""
         fastest = [
-            f"{row.prompt:,} tokens on {_name(row)}: {WAYS[row.fastest]}, in {_ms(row.ways[row.fastest])} ms"
+            f"{row.prompt:,} tokens on {_name(self.answer, row)}: {WAYS[way]}, in {_ms(row.ways[way])} ms"
             for row in self.answer.rows
             if row.ways
+            for way in [row.fastest]
         ]
         return (f"{'; '.join(fastest)}.",) if fastest else ()
 
@@ -63,13 +64,13 @@ def _setups(ways: PrefillWays) -> list[Setup]:
     return list({id(ways.setup): ways.setup, **kinds}.values())
 
 
-def _chips(row: SharedPrompt) -> str:
-    """The number of chips, and what they are where they are of several kinds."""
-    return f"{row.ranks}" if len(row.stages) == 1 else row.chips
+def _chips(ways: PrefillWays, row: SharedPrompt) -> str:
+    """The number of chips, and what they are where they are others or of several kinds."""
+    return f"{row.ranks}" if ways.alike(row) else row.chips
 
 
-def _name(row: SharedPrompt) -> str:
-    return f"{row.ranks} GPUs" if len(row.stages) == 1 else row.chips
+def _name(ways: PrefillWays, row: SharedPrompt) -> str:
+    return f"{row.ranks} GPUs" if ways.alike(row) else row.chips
 
 
 def times_table(ways: PrefillWays) -> Table:
@@ -77,7 +78,7 @@ def times_table(ways: PrefillWays) -> Table:
     rows = tuple(
         (
             f"{row.prompt}",
-            _chips(row),
+            _chips(ways, row),
             *(_ms(row.ways.get(name)) for name in WAYS),
             WAYS[row.fastest] if row.ways else _NONE,
             _ratio(ways.speed_up(row, row.fastest) if row.ways else None),
@@ -125,7 +126,7 @@ def _missing(ways: PrefillWays) -> list[str]:
     for row in ways.rows:
         for name, reason in row.missing.items():
             of_prompt = row.prompt not in ways.alone and name not in ("tensor", "sequence")
-            case = f"{row.prompt:,} tokens" if of_prompt else _name(row)
+            case = f"{row.prompt:,} tokens" if of_prompt else _name(ways, row)
             reasons.setdefault(f"{case}, {{}}: {reason}.", []).append(_SHORT[name])
     return [text.format(", ".join(dict.fromkeys(names))) for text, names in reasons.items()]
 
@@ -145,7 +146,8 @@ def _ms(way: Way | None) -> str:
 def links_table(ways: PrefillWays) -> Table:
     """What goes over links, and the share of the time that is due to them; the parts of chains."""
     rows = tuple(
-        (f"{row.prompt}", _chips(row), *(_moved(row.ways.get(name)) for name in WAYS), _parts(row)) for row in ways.rows
+        (f"{row.prompt}", _chips(ways, row), *(_moved(row.ways.get(name)) for name in WAYS), _parts(row))
+        for row in ways.rows
     )
     columns = ("prompt", "GPUs", *(f"{text} GB (%)" for text in _SHORT.values()), "parts of the chain %")
     notes = (
@@ -158,7 +160,12 @@ def links_table(ways: PrefillWays) -> Table:
 def dollars_table(ways: PrefillWays) -> Table:
     """What prompts cost by way: all GPUs from start to first token."""
     rows = tuple(
-        (f"{row.prompt}", _chips(row), *(_dollars(ways, row.ways.get(name), row.stages) for name in WAYS), cheapest)
+        (
+            f"{row.prompt}",
+            _chips(ways, row),
+            *(_dollars(ways, row.ways.get(name), row.stages) for name in WAYS),
+            cheapest,
+        )
         for row in ways.rows
         for cheapest in [_dollars(ways, ways.alone.get(row.prompt), ways.one_process)]
     )
@@ -189,12 +196,12 @@ def _parts(row: SharedPrompt) -> str:
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
     """Speed-ups by way: one chart per number of chips over the prompt, or one over the number of chips."""
-    alike = [row for row in ways.rows if len(row.stages) == 1]
+    alike = [row for row in ways.rows if ways.alike(row)]
     if alike and len({row.prompt for row in ways.rows}) == 1:
         return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in alike}, ways)]
-    names = dict.fromkeys(_name(row) for row in sorted(ways.rows, key=lambda row: row.ranks))
+    names = dict.fromkeys(_name(ways, row) for row in sorted(ways.rows, key=lambda row: row.ranks))
     return [
-        _plot(name, "prompt (tokens)", {row.prompt: row for row in ways.rows if _name(row) == name}, ways)
+        _plot(name, "prompt (tokens)", {row.prompt: row for row in ways.rows if _name(ways, row) == name}, ways)
         for name in names
     ]
 

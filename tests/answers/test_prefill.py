@@ -310,6 +310,15 @@ def test_a_mixed_chain_is_the_best_of_all_partitions() -> None:
     assert row.ways["chain"].seconds <= best * 1.01
 
 
+def test_chips_of_another_kind_are_named() -> None:
+    setup, other = (Setup.of("llama_3_8b", chip) for chip in ("l40s", "h100_sxm"))
+    ways = prefill(setup, [4000], [2], chains=[[(other, 2)]])
+    near, far = ways.rows
+    assert set(far.ways) == set(near.ways)
+    assert far.ways["chain"].seconds == pytest.approx(prefill(other, [4000], [2]).rows[0].ways["chain"].seconds)
+    assert [row[1] for row in PrefillPage(ways).tables()[0].rows] == ["2", "2 x NVIDIA H100 SXM5 80GB"]
+
+
 def test_one_kind_twice_is_one_chain() -> None:
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal")
     plain, mixed = prefill(setup, [8000], [4], chains=[[(setup, 1), (setup, 3)]]).rows

@@ -9,7 +9,7 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ.answers.disaggregated.pool import Pool
-from inference_econ.answers.prompt_processes import Chain, Processes, check_kept
+from inference_econ.answers.prompt_processes import Chain, Processes, check_kept, read_whole
 from inference_econ.engine import prompts_together
 from inference_econ.errors import InputError, NothingFitsError
 
@@ -51,14 +51,14 @@ def with_chains(pool: Pool, numbers: Sequence[int], largest: float = math.inf) -
         if tokens < number:
             raise InputError(f"a prompt of {tokens} tokens has no token for each of {number} processes")
     check_kept(services.setup)
-    plans, slots = services.plans, services.slots
+    plans, slots, whole = services.plans, services.slots, read_whole(services.setup)
     alone = np.broadcast_to((prompts_together(services.setup, plans) == 1.0) & (plans.pp == 1.0), slots.shape)
     seconds = alone.sum() * (_TABLE_SECONDS + _PROCESS_SECONDS * sum(numbers))
     _work.check(f"{alone.sum() * len(numbers):,} chains", seconds=float(seconds), smaller="prefill_chain")
     most = min(largest, services.setup.most_linked or math.inf)
     found: list[tuple[float, ...]] = []
     for index in np.flatnonzero(alone).tolist():
-        processes = Processes.of(services.setup, plans.at((np.array([index]),)), float(tokens), cached)
+        processes = Processes.of(whole, plans.at((np.array([index]),)), float(tokens), cached)
         once = processes.alone(tokens).seconds
         for chain in (Chain(((processes, number),)) for number in numbers if number * processes.chips <= most):
             way = chain.searched(tokens)
