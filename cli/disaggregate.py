@@ -8,7 +8,7 @@ import click
 
 from . import options, prices, proposals, show
 from .help import Command, example
-from .parameters import Name, Number
+from .parameters import Counts, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     default="layers",
     show_default=True,
     help="Send each layer's cache while the next is computed, or all of it at the end.",
+)
+@click.option(
+    "--prefill-chain",
+    "chains",
+    type=Counts(),
+    help="Beside single prefill instances, chains of so many that read each prompt in parts (KV-Runahead): 2,4.",
 )
 @click.option(
     "--ratios",
@@ -99,4 +105,5 @@ def _pools(
         decode=None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"]),
         layer_by_layer=choices["transfer"] == "layers",
         speculation=proposals.proposed(choices, choices["hardware"]),
+        chains=choices["chains"] or (),
     )

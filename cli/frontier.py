@@ -16,6 +16,7 @@ from .help import Command, example
 @options.subject
 @options.domain
 @options.workload
+@options.option("contexts")
 @proposals.proposer
 @market.competing
 @counted.choices

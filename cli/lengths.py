@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -43,19 +43,21 @@ plain_lengths = options("isl", "osl")
 mean_lengths = options("context", "isl", "osl")
 
 
-def context_or_lengths(choices: Choices) -> dict[str, float]:
-    """The context that is given, or the lengths of requests [tokens].
+def context_or_lengths(choices: Choices) -> dict[str, Any]:
+    """The context that is given, contexts that differ, or the lengths of requests [tokens].
 
     Raises
     ------
     InputError
-        If both are given.
+        If several of them are given.
     """
-    context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
-    if context is not None and (isl is not None or osl is not None):
-        raise InputError("give either --context, or --isl and --osl, not both", option="context")
-    if context is not None:
-        return {"context": context}
+    isl, osl = choices["isl"], choices["osl"]
+    said = [name for name in ("context", "contexts") if choices.get(name) is not None]
+    if len(said) + (isl is not None or osl is not None) > 1:
+        other = "--contexts" if len(said) > 1 else "--isl and --osl"
+        raise InputError(f"give either --{said[0]}, or {other}, not both", option=said[0])
+    if said:
+        return {said[0]: choices[said[0]]}
     return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
 
 

@@ -331,8 +331,27 @@ class Mix(click.ParamType[tuple[tuple[float, int], ...]]):
             length, times, count = part.strip().partition("x")
             if not times:
                 self.fail(f"{part!r} is no context with its number of sequences; write for example 500x16.", param, ctx)
-            mix.append((POSITIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
+            mix.append((NON_NEGATIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
         return tuple(mix)
+
+
+class Chain(click.ParamType[tuple[tuple[str, int], ...]]):
+    """Kinds of chips in the order of a chain, and how many there are of each: ``b200=2,h100_sxm=4``."""
+
+    name = "HARDWARE=N,.."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[str, int], ...]:
+        """Names or paths of hardware with numbers of chips [1]."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip().rpartition("=") for part in str(value).split(",") if part.strip()]
+        odd = next((number for name, _, number in parts if not name), None)
+        if odd is not None or not parts:
+            self.fail(f"{odd or value!r} is no stage of a chain; write for example b200=2,h100_sxm=4.", param, ctx)
+        chips = Name("hardware")
+        return tuple((chips.convert(name, param, ctx), COUNT.convert(number, param, ctx)) for name, _, number in parts)
 
 
 class Confidence(click.ParamType[float]):

@@ -8,9 +8,9 @@ import click
 
 from inference_econ.inputs import DEFAULT_ISL
 
-from . import options, show
+from . import options, prices, show
 from .help import Command, example
-from .parameters import COUNT, Counts
+from .parameters import COUNT, Chain, Counts
 
 
 @click.command(
@@ -20,6 +20,12 @@ from .parameters import COUNT, Counts
 @options.domain
 @click.option("--prompt", type=Counts(), default=f"{DEFAULT_ISL}", show_default=True, help="Prompt tokens.")
 @click.option("--ranks", type=Counts(), default="2,4,8", show_default=True, help="GPUs that share a prompt.")
+@click.option(
+    "--chain",
+    multiple=True,
+    type=Chain(),
+    help="A chain of GPUs of several kinds, in the order of the prompt (repeat); --ranks are none then by default.",
+)
 @click.option("--tp", type=COUNT, help="GPUs of one process of 'context' and 'chain' [the fewest that hold the model].")
 @click.option("--batch", type=COUNT, default=1, show_default=True, help="Prompts of one length that are read together.")
 @options.option("cached", help="Tokens before each prompt that every process has in its cache, as of a shared prefix.")
@@ -27,7 +33,13 @@ from .parameters import COUNT, Counts
 @options.yes
 @options.output
 def prefill(
-    prompt: tuple[int, ...], ranks: tuple[int, ...], tp: int | None, batch: int, output: options.Output, **choices: Any
+    prompt: tuple[int, ...],
+    ranks: tuple[int, ...],
+    chain: tuple[tuple[tuple[str, int], ...], ...],
+    tp: int | None,
+    batch: int,
+    output: options.Output,
+    **choices: Any,
 ) -> None:
     """Time to the first token of one prompt on several GPUs: tensor, sequence and context parallel, or a chain.
 
@@ -37,7 +49,20 @@ def prefill(
     """
     from inference_econ.answers.prefill import prefill
 
+    if chain and not options.is_given("ranks"):
+        ranks = ()
+    names = dict.fromkeys((choices["hardware"], *(name for stages in chain for name, _ in stages)))
+    choices["price"] = prices.of_chips(choices["price"], tuple(names))
     with show.progress_bar(quiet=output.quiet) as progress:
-        cached = choices["cached"] or 0
-        ways = prefill(options.setup(choices), prompt, ranks, tp=tp, batch=batch, cached=cached, progress=progress)
+        setups = {name: options.setup(choices, name) for name in names}
+        ways = prefill(
+            setups[choices["hardware"]],
+            prompt,
+            ranks,
+            chains=[[(setups[name], chips) for name, chips in stages] for stages in chain],
+            tp=tp,
+            batch=batch,
+            cached=choices["cached"] or 0,
+            progress=progress,
+        )
     show.answer(ways, output)

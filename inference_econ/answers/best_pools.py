@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.pools import Pools, pools
@@ -30,6 +31,7 @@ def best_pools(
     decode: Setup | None = None,
     layer_by_layer: bool = True,
     speculation: Proposer = RECIPE,
+    chains: Sequence[int] = (),
 ) -> Pools:
     """Pools of the practice that serves a question the cheapest, among those that a setup leaves open.
 
@@ -54,6 +56,8 @@ def best_pools(
         See :class:`inference_econ.answers.disaggregated.pools.Pools`.
     speculation : Speculation, None or 'recipe'
         Who proposes tokens.
+    chains : sequence of int
+        Processes of chains that may read prompts, of the practice that is the best where no TTFT is promised [1].
 
     Raises
     ------
@@ -65,13 +69,18 @@ def best_pools(
     shared = Terms() if terms is None else terms
     if setup.has_recipes:
         candidates = market(setup, requests, space, speculation=speculation, arrangement="apart")
+        if chains:
+            # They may keep a TTFT that nothing else does.
+            shared = replace(shared, targets=replace(shared.targets, ttft_seconds=math.inf))
         best = _best(candidates, shared, requests_per_second, means)
         setup, proposer, engines = best.setup, best.speculation, best.setup.engines
         if decode is not None and engines:
             decode = decode.run_by(engines[0]).with_cache(setup.precision.kv)
     else:
         proposer = None if speculation == RECIPE else speculation
-    return pools(setup, requests, space, decode=decode, layer_by_layer=layer_by_layer, speculation=proposer)
+    return pools(
+        setup, requests, space, decode=decode, layer_by_layer=layer_by_layer, speculation=proposer, chains=chains
+    )
 
 
 def _best(candidates: Sequence[Candidate], terms: Terms, rate: float | None, means: Means | None) -> Candidate:

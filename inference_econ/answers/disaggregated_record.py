@@ -11,7 +11,8 @@ from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.disaggregated.pool import Pool
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import facts, price_record
@@ -114,7 +115,7 @@ def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
     return {
         **_point(pools.decode, front, index, pools.prefill.instances([pair[0]])),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
-        "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
+        "prefill_layout": pool_layout(pools.prefill, pair[0]),
         **_engine(pools, *pair),
         "prefill_instances": int(front.prefill_instances[index]),
         "decode_instances": int(front.decode_instances[index]),
@@ -122,6 +123,12 @@ def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
         "prefill_utilization": float(front.prefill_utilization[index]),
         **_transfer(pools, *pair),
     }
+
+
+def pool_layout(pool: Pool, index: int) -> dict[str, float | str]:
+    """The degrees of an instance of a pool; of a chain those of each process, and how many there are."""
+    layout, processes = layout_of(pool.services.service(index)), pool.processes_of(index)
+    return {**layout, "chain": processes} if processes > 1 else layout
 
 
 def _engine(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
@@ -144,7 +151,7 @@ def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
     return {
         "prefill_instances": fleet.prefill_instances,
         "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
-        "prefill_layout": layout_of(pools.prefill.services.service(fleet.prefill)),
+        "prefill_layout": pool_layout(pools.prefill, fleet.prefill),
         "prefill_utilization": fleet.prefill_utilization,
         "decode_instances": fleet.decode_instances,
         "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),

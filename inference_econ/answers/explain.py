@@ -288,8 +288,6 @@ def stepped(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
         context, spread = (_USUAL.mean_context, _USUAL.spread) if prompt is None else (0.0, 0.0)
-    if contexts and setup.assumptions.attention.cache == "recomputed":
-        raise InputError("contexts that differ are of sequences with a cache; where none is kept, give one context")
     if contexts:
         pins, context, spread = _with_batch(pins, contexts), mean_context(contexts), 0.0
     check_pins(setup.model, pins)
@@ -464,12 +462,11 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
     record = {
         **facts(
             explanation.setup,
-            *(*HEAD, "weights", "formats", "math_unit", "calibration", "context"),
+            *(*HEAD, "weights", "formats", "math_unit", "calibration", "context", "contexts"),
             calibration=calibration_record(instances, quantities_of(explanation)),
         ),
         "batch": explanation.batch,
         "prompt": explanation.prompt,
-        "contexts": [{"tokens": length, "sequences": count} for length, count in explanation.setup.contexts],
         "layout": dict(explanation.layout),
         "step_seconds": float(np.ravel(costs.seconds)[0]),
         "step_seconds_in_machines": explanation.in_machines_seconds,

@@ -71,7 +71,7 @@ def decode_frontier(
     tried = Space() if space is None else space
     if sampling is not None and not (sampling.points >= 1 and 0 < sampling.decades < np.inf):
         raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
-    served = replace(setup, context=traffic.mean_context, spread=traffic.spread)
+    served = replace(setup, context=traffic.mean_context, spread=traffic.spread, contexts=traffic.shares)
     if speculation is not None and not isinstance(speculation, Speculation):
         raise InputError(
             "speculation must be a Speculation, for example ie.Speculation.of('draft', 0.8, "

@@ -68,10 +68,11 @@ def fleet_watts(fleet: Fleet) -> float | None:
     drawn = 0.0
     for pool, row, count, reads in sides:
         rate = np.array([load.completed_per_second / count])
-        watts = instance_watts(pool.services, np.array([row]), batch, rate, reads=reads, decodes=not reads)
+        chips = pool.processes_of(row)
+        watts = instance_watts(pool.services, np.array([row]), batch, rate / chips, reads=reads, decodes=not reads)
         if watts is None:
             return None
-        drawn += count * float(watts[0])
+        drawn += count * chips * float(watts[0])
     return drawn
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._types import Progress
 from inference_econ.answers.deployments import deployments
-from inference_econ.answers.prompt_processes import Processes, Way
+from inference_econ.answers.prompt_processes import Chain, Processes, Way, check_kept, read_whole
 from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
 from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import DEFAULT_ISL, Free
+from inference_econ.inputs import DEFAULT_ISL
 
 #: What the ways are called.
 WAYS: Mapping[str, str] = {
@@ -33,6 +33,8 @@ RANKS = (2, 4, 8)
 _MOST_RANKS, _MOST_TOKENS, _MOST_PROMPTS = 1024, 10_000_000, 1024
 #: What one part of a prompt takes to time, and how many the tables of the search hold [s], [1].
 _PART_SECONDS, _TABLE = 8e-3, 80
+#: Chips of one kind after the other, in the order of the prompt: what they are, and how many [1].
+Stages = Sequence[tuple[Setup, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,10 @@ class SharedPrompt:
 
     Attributes
     ----------
-    prompt, ranks : int
-        Tokens [tokens] and chips [1].
+    prompt : int
+        Tokens [tokens].
+    stages : tuple of (Setup, int)
+        Chips, of several kinds in a chain that mixes them.
     ways : mapping of str to Way
         By the keys of :data:`WAYS`, those that can be.
     missing : mapping of str to str
@@ -50,9 +54,19 @@ class SharedPrompt:
     """
 
     prompt: int
-    ranks: int
+    stages: tuple[tuple[Setup, int], ...]
     ways: Mapping[str, Way]
     missing: Mapping[str, str]
+
+    @property
+    def ranks(self) -> int:
+        """All chips [1]."""
+        return sum(chips for _, chips in self.stages)
+
+    @property
+    def chips(self) -> str:
+        """The chips in words, in the order of a chain."""
+        return " + ".join(f"{chips} x {setup.hardware.name}" for setup, chips in self.stages)
 
     @property
     def fastest(self) -> str:
@@ -92,17 +106,31 @@ class PrefillWays(RecordedRows):
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
-    def dollars(self, way: Way, chips: int) -> float | None:
+    def alike(self, row: SharedPrompt) -> bool:
+        """Whether a prompt is shared by chips of the kind that one process is of, and no others."""
+        return [setup for setup, _ in row.stages] == [self.setup]
+
+    @property
+    def longest(self) -> float:
+        """Tokens of the longest prompt, with those that are cached before it [tokens]."""
+        return float(max(row.prompt for row in self.rows) + self.cached)
+
+    @property
+    def one_process(self) -> Stages:
+        """The chips of a process."""
+        return ((self.setup, self.process_chips),)
+
+    def dollars(self, way: Way, stages: Stages) -> float | None:
         """Return the cost of a prompt on some chips until its first token [USD]; None without a price."""
-        if self.setup.price is None:
+        if any(setup.price is None for setup, _ in stages):
             return None
-        return way.seconds * chips * self.setup.dollars_per_accelerator_hour / 3600.0 / self.batch
+        bill = sum(chips * setup.dollars_per_accelerator_hour for setup, chips in stages)
+        return way.seconds * bill / 3600.0 / self.batch
 
     def subjects(self) -> tuple[Instances]:
-        """The largest deployment, for what is said of errors."""
-        ranks = max(row.ranks for row in self.rows)
-        longest = max(row.prompt for row in self.rows)
-        return (Instances(self.setup, [float(ranks)], [1.0], float(longest + self.cached)),)
+        """The largest deployment of one kind of chips, for what is said of errors."""
+        ranks = max((row.ranks for row in self.rows if self.alike(row)), default=self.process_chips)
+        return (Instances(self.setup, [float(ranks)], [1.0], self.longest),)
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -118,6 +146,7 @@ def prefill(
     prompts: Sequence[int] = (DEFAULT_ISL,),
     ranks: Sequence[int] = RANKS,
     *,
+    chains: Sequence[Stages] = (),
     tp: int | None = None,
     batch: int = 1,
     cached: float = 0,
@@ -132,7 +161,10 @@ def prefill(
     prompts : sequence of int
         Lengths [tokens].
     ranks : sequence of int
-        Chips that a prompt is shared by [1].
+        Chips that a prompt is shared by [1]; may be none where there are chains.
+    chains : sequence of sequence of (Setup, int)
+        Further chains of chips of several kinds: the same model on each, and how many of them [1], in the order of the
+        prompt. Their processes are the smallest on each kind.
     tp : int, optional
         Chips of a process of context parallelism and of chains, which cut its matrices among them [1]; by default the
         fewest, of powers of two, that hold the model and the longest prompt.
@@ -161,45 +193,59 @@ def prefill(
     >>> ways.rows[0].fastest, ways.process_chips
     ('ring', 1)
     """
-    _check(prompts, ranks, batch, cached)
-    if setup.assumptions.attention.cache == "recomputed":
-        raise InputError(
-            "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
-        )
-    alone = replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
-    _check_work(prompts, ranks)
-    processes = _processes(alone, prompts, tp, batch, cached)
-    size, count = int(processes.process.accelerators[0]), len(prompts) * len(ranks)
-    rows: list[SharedPrompt] = []
+    stages = [((setup, number),) for number in ranks] + [tuple(chain) for chain in chains]
+    _check(prompts, stages, batch, cached)
+    _check_alike(setup, chains)
+    check_kept(setup)
+    kinds: dict[int, Processes] = {}
+    for kind in (setup, *(other for chain in chains for other, _ in chain)):
+        if id(kind) not in kinds:
+            kinds[id(kind)] = _processes(read_whole(kind), prompts, tp, batch, cached)
+    first, rows = kinds[id(setup)], list[SharedPrompt]()
     for prompt in prompts:
-        for number in ranks:
+        for chain in stages:
             if progress is not None:
-                progress(len(rows) / count, f"{prompt} tokens on {number} chips")
-            rows.append(_shared(processes, prompt, number))
+                chips = " + ".join(f"{number}" for _, number in chain)
+                progress(len(rows) / (len(prompts) * len(stages)), f"{prompt} tokens on {chips} chips")
+            rows.append(_shared([(kinds[id(kind)], number) for kind, number in chain], prompt))
     if not any(row.ways for row in rows):
         raise NothingFitsError(f"{setup.model.name}: {next(iter(rows[-1].missing.values()))}")
-    held = {prompt: processes.alone(prompt) for prompt in prompts if prompt <= processes.longest}
-    return PrefillWays(alone, size, held, rows, batch, cached)
+    held = {prompt: first.alone(prompt) for prompt in prompts if prompt <= first.longest}
+    return PrefillWays(first.setup, first.chips, held, rows, batch, cached)
 
 
-def _check(prompts: Sequence[int], ranks: Sequence[int], batch: int, cached: float) -> None:
+def _check(prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached: float) -> None:
     if not 1 <= batch <= _MOST_PROMPTS:
         raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
     if not 0 <= cached <= _MOST_TOKENS:
         raise InputError(f"cached must be from 0 to {_MOST_TOKENS:,} tokens, got {cached:g}", option="cached")
+    if not all(stages):
+        raise InputError("chains: a chain of no stages reads nothing; name chips and how many of them", option="chain")
+    ranks = [number for chain in stages for _, number in chain]
     for name, values, most in (("prompts", prompts, _MOST_TOKENS), ("ranks", ranks, _MOST_RANKS)):
         if not values:
             raise InputError(f"{name}: name at least one number")
         for value in values:
             if not (isinstance(value, (int, np.integer)) and 1 <= value <= most):
                 raise InputError(f"{name} must be whole numbers from 1 to {most:,}, got {value}")
-    if min(prompts) < max(ranks):
-        raise InputError(f"a prompt of {min(prompts)} tokens has no token for each of {max(ranks)} ranks")
-
-
-def _check_work(prompts: Sequence[int], ranks: Sequence[int]) -> None:
+    longest = max(sum(number for _, number in chain) for chain in stages)
+    if min(prompts) < longest:
+        raise InputError(f"a prompt of {min(prompts)} tokens has no token for each of {longest} ranks")
     parts = _TABLE + len(prompts) * sum(4 * number + 8 for number in ranks)
     _work.check(f"{parts:,} parts of prompts", seconds=parts * _PART_SECONDS, smaller="ranks")
+
+
+def _check_alike(setup: Setup, chains: Sequence[Stages]) -> None:
+    """Refuse chains whose chips read different models, or keep caches in formats that are not handed on."""
+    for other in (kind for chain in chains for kind, _ in chain):
+        if other.model != setup.model:
+            raise InputError(f"a chain reads one model, got {setup.model.name} and {other.model.name}")
+        if other.precision.kv != setup.precision.kv:
+            raise InputError(
+                f"a chain hands its cache on as it is: that of {setup.hardware.name} is {setup.precision.kv}, of "
+                f"{other.hardware.name} {other.precision.kv}; name one format (kv)",
+                option="kv",
+            )
 
 
 def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int, cached: float) -> Processes:
@@ -210,14 +256,13 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
     NothingFitsError
         If none holds the shortest prompt, or that which is named does not.
     """
-    free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
     sizes = [tp] if tp is not None else [2**power for power in range(11)]
     for longest in sorted(set(prompts), reverse=True):
         problems: dict[str, int] = {}
         for size in sizes:
             process, problem = _fastest(setup, size, longest, batch, cached)
             if process is not None:
-                return Processes(setup, free, process, float(longest), float(cached), float(batch))
+                return Processes.of(setup, process, float(longest), float(cached), float(batch))
             problems[problem] = size
     # What does not divide says less than what the largest process that does would lack.
     reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
@@ -246,36 +291,31 @@ def _with_room(setup: Setup, prompt: int, batch: float, cached: float) -> Setup:
     return replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
 
 
-def _shared(processes: Processes, prompt: int, ranks: int) -> SharedPrompt:
-    """All ways to share a prompt among some chips."""
+def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
+    """All ways to share a prompt among some chips; among those of several kinds only chains."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
-    setup, together = processes.setup, (processes.prompts, processes.cached)
-    for name, stream in (("tensor", "whole"), ("sequence", "by_tokens")):
-        cut = replace(setup, assumptions=setup.assumptions.changed({"layout.residual_stream": stream}))
-        plan, problem = _fastest(cut, ranks, prompt, *together)
-        if plan is None:
-            missing[name] = problem
-        else:
-            ways[name] = _cut(cut, processes, plan, prompt)
-    size = int(processes.process.accelerators[0])
-    problem = _not_divided(setup, ranks, size)
-    if prompt > processes.longest:
-        problem = f"a process of {size} does not hold it ({_fastest(setup, size, prompt, *together)[1]}); raise --tp"
-    for name in ("gathered", "ring", "even", "chain"):
+    (processes, ranks), *others = chain
+    if not others:
+        for name, stream in (("tensor", "whole"), ("sequence", "by_tokens")):
+            setup = processes.setup
+            cut = replace(setup, assumptions=setup.assumptions.changed({"layout.residual_stream": stream}))
+            plan, problem = _fastest(cut, ranks, prompt, processes.prompts, processes.cached)
+            if plan is None:
+                missing[name] = problem
+            else:
+                ways[name] = _cut(cut, processes, plan, prompt)
+    problem = next(filter(None, (_not_a_run(run, number, prompt, bool(others)) for run, number in chain)), "")
+    runs = Chain(tuple((run, number // run.chips) for run, number in chain))
+    context = {} if others else {"gathered": processes.gathered, "ring": processes.ring}
+    for name in (*context, "even", "chain"):
         if problem:
             missing[name] = problem
+        elif name in context:
+            ways[name] = context[name](prompt, runs.processes)
         else:
-            ways[name] = _SHARING[name](processes, prompt, ranks // size)
-    return SharedPrompt(prompt, ranks, ways, missing)
-
-
-_SHARING = {
-    "gathered": Processes.gathered,
-    "ring": Processes.ring,
-    "even": Processes.even,
-    "chain": Processes.searched,
-}
+            ways[name] = runs.even(prompt) if name == "even" else runs.searched(prompt)
+    return SharedPrompt(prompt, tuple((run.setup, number) for run, number in chain), ways, missing)
 
 
 def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
@@ -288,30 +328,35 @@ def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
     return Way(seconds, seconds - without, prompts * moved_bytes(setup, plan, prompt, processes.cached))
 
 
-def _not_divided(setup: Setup, ranks: int, size: int) -> str:
-    """Why some chips are no processes of a size; nothing if they are."""
-    if ranks % size:
-        return f"{ranks} GPUs are no whole number of processes of {size}"
-    if setup.most_linked is not None and ranks > setup.most_linked:
-        return memory.REASONS[memory.NETWORK]
-    return ""
+def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:
+    """Why some chips are no processes that hold a prompt, or reach others; nothing if they are and do."""
+    setup, size = processes.setup, processes.chips
+    if prompt > processes.longest:
+        lacking = _fastest(setup, size, prompt, processes.prompts, processes.cached)[1]
+        which = f"{size} x {setup.hardware.name}" if linked else f"{size}"
+        return f"a process of {which} does not hold it ({lacking}); raise --tp"
+    if chips % size:
+        return f"{chips} GPUs are no whole number of processes of {size}"
+    # Of several kinds of chips none are in one link domain.
+    reached = np.inf if setup.most_linked is None else 0 if linked else setup.most_linked
+    return memory.REASONS[memory.NETWORK] if chips > reached else ""
 
 
 def prefill_record(ways: PrefillWays) -> dict[str, object]:
     """The same as plain data."""
-    size = ways.process_chips
     return {
         **facts(ways.setup, *HEAD, "weights", "formats"),
         "prompts": ways.batch,
         "cached": ways.cached,
-        "process_gpus": size,
-        "alone": [{"prompt": prompt, **_way(ways, way, size)} for prompt, way in ways.alone.items()],
+        "process_gpus": ways.process_chips,
+        "alone": [{"prompt": prompt, **_way(ways, way, ways.one_process)} for prompt, way in ways.alone.items()],
         "rows": [
             {
                 "prompt": row.prompt,
                 "gpus": row.ranks,
+                "chips": row.chips,
                 "fastest": row.fastest if row.ways else None,
-                "ways": {name: _way(ways, way, row.ranks) for name, way in row.ways.items()},
+                "ways": {name: _way(ways, way, row.stages) for name, way in row.ways.items()},
                 "missing": dict(row.missing),
             }
             for row in ways.rows
@@ -325,8 +370,9 @@ def way_records(ways: PrefillWays) -> list[Mapping[str, Any]]:
         {
             "prompt": row.prompt,
             "gpus": row.ranks,
+            "chips": row.chips,
             "way": name,
-            **_way(ways, way, row.ranks),
+            **_way(ways, way, row.stages),
             "speed_up": ways.speed_up(row, name),
         }
         for row in ways.rows
@@ -334,10 +380,10 @@ def way_records(ways: PrefillWays) -> list[Mapping[str, Any]]:
     ]
 
 
-def _way(ways: PrefillWays, way: Way, chips: int) -> dict[str, object]:
+def _way(ways: PrefillWays, way: Way, stages: Stages) -> dict[str, object]:
     return {
         "ttft_seconds": way.seconds,
-        "dollars_per_prompt": ways.dollars(way, chips),
+        "dollars_per_prompt": ways.dollars(way, stages),
         "linked_seconds": way.linked_seconds,
         "moved_bytes": way.moved_bytes,
         "parts": list(way.parts),

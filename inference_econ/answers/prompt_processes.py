@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -11,7 +13,9 @@ from inference_econ._types import Array
 from inference_econ.engine import Plans, Setup
 from inference_econ.engine import shared_prompt as engine
 from inference_econ.engine.shared_prompt import PromptPart
+from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead
+from inference_econ.inputs import Free
 
 #: Lengths of a part, and of the prompt before it, that the search knows exactly; between them it interpolates [1].
 _LENGTHS, _BEFORE = 20, 4
@@ -69,10 +73,16 @@ class Processes:
     prompts: float = 1.0
     known: dict[tuple[bool, float, float], PromptPart] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def of(cls, setup: Setup, process: Plans, longest: float, cached: float = 0.0, prompts: float = 1.0) -> Processes:
+        """Processes on links as they are, beside those on links that take no time."""
+        free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
+        return cls(setup, free, process, longest, cached, prompts)
+
     def alone(self, tokens: float) -> Way:
         """The whole prompt on one process."""
         seconds, unlinked = (self._whole(linked, tokens, 0.0) for linked in (True, False))
-        return Way(seconds, seconds - unlinked, self._moved_bytes(tokens, 0.0))
+        return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
         """Equal parts: every layer gathers the cache of all before its attention."""
@@ -88,7 +98,7 @@ class Processes:
         )
         # What is cached before the prompt is attended to once, and hides no hop.
         of_prompt = 1.0 / (1.0 + self.cached / (tokens / self._masked))
-        each = of_prompt * self._part(True, *self._balanced_part(tokens, processes)).attention / processes
+        each = of_prompt * self.part(True, *self._balanced_part(tokens, processes)).attention / processes
         return self._balanced(tokens, processes, (processes - 1) * max(hop - each, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
@@ -96,8 +106,8 @@ class Processes:
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed
-        passed = (processes - 1) * self._sent_bytes(tokens)
-        inside = processes * self._moved_bytes(*part)
+        passed = (processes - 1) * self.sent_bytes(tokens)
+        inside = processes * self.moved_bytes(*part)
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
@@ -113,58 +123,13 @@ class Processes:
         """Scores of a prompt over those that are computed, where masked ones may be skipped [1]."""
         return 2.0 if self.setup.assumptions.attention.masked_scores == "skipped" else 1.0
 
-    def even(self, tokens: int, processes: int) -> Way:
-        """A chain with equal parts."""
-        return self._chain(_whole_tokens(kv_runahead.even_partition(tokens, processes)))
-
-    def searched(self, tokens: int, processes: int) -> Way:
-        """A chain with the parts that a search finds best, from equal ones and from those that take equally long."""
-        starts = [
-            kv_runahead.even_partition(tokens, processes),
-            kv_runahead.balanced_partition(self._layer_seconds, tokens, processes),
-        ]
-        found = [
-            _whole_tokens(kv_runahead.best_partition(self._chain_seconds, tokens, processes, start)) for start in starts
-        ]
-        ways = [self.even(tokens, processes), *(self._chain(parts) for parts in found if min(parts) > 0)]
-        return min(ways, key=lambda way: way.seconds)
-
-    def _chain(self, parts: tuple[int, ...]) -> Way:
-        """A chain of processes that hand their cache on."""
-        before = np.cumsum([0, *parts[:-1]])
-        hops = [self._cache_bytes(float(cached)) for cached in before]
-        hand_over = engine.hand_over_seconds(self.setup, hops, self.domains_of_hops(len(parts)))
-        seconds, unlinked = (
-            self._chained([self._part(linked, n, c) for n, c in zip(parts, before, strict=True)], links)
-            for linked, links in ((True, hand_over), (False, np.zeros(len(parts))))
-        )
-        inside = sum(self._moved_bytes(n, c) for n, c in zip(parts, before, strict=True))
-        passed = sum(self._sent_bytes(float(cached)) for cached in before[1:])
-        return Way(seconds, seconds - unlinked, inside + passed, parts)
-
-    def _chained(self, parts: list[PromptPart], hand_over: Array) -> float:
-        before, after = ([getattr(part, name) for part in parts] for name in _PIECES)
-        layers = self.setup.model.layers
-        return float(kv_runahead.handed_on_seconds(before, after, hand_over, layers)) + parts[-1].end
-
-    def _chain_seconds(self, parts: Array) -> Array:
-        """About the time of chains, by the tokens of each process, shape (..., processes) [s]."""
-        (ahead, after), before = self._between(parts), _before(parts)
-        near, far = (np.interp(before, self._cached, hops) for hops in self._hops)
-        hand_over = np.where(self.domains_of_hops(parts.shape[-1]) > 1.0, far, near)
-        return kv_runahead.handed_on_seconds(ahead, after, hand_over, self.setup.model.layers)
-
-    def _layer_seconds(self, parts: Array) -> Array:
-        """About the time of a layer on each process [s]."""
-        return np.asarray(self._between(parts).sum(axis=0))
-
-    def _between(self, parts: Array) -> Array:
-        """About the time of a layer before and after the cache is needed, shape (2, ..., processes) [s].
+    def between(self, parts: Array, before: Array) -> Array:
+        """About the time of a layer before and after the cache is needed, shape (2, ...) [s].
 
         Between lengths that are known, and between the tokens before them, straight lines.
         """
         lengths, times = self._times
-        shares = [np.interp(_before(parts), self._cached, one) for one in np.eye(_BEFORE)]
+        shares = [np.interp(before, self._cached, one) for one in np.eye(_BEFORE)]
         return np.array(
             [
                 sum(share * np.interp(parts, lengths, known) for share, known in zip(shares, each, strict=True))
@@ -172,11 +137,20 @@ class Processes:
             ]
         )
 
+    def hops(self, before: Array, domains: Array) -> Array:
+        """Time to hand on, or to be handed, the cache of all tokens before, within a link domain or across two [s]."""
+        return engine.hand_over_seconds(self.setup, [self._cache_bytes(float(cached)) for cached in before], domains)
+
+    def hops_between(self, before: Array, domains: Array) -> Array:
+        """About the same, of shape (...), between what is known [s]."""
+        near, far = (np.interp(before, self._cached, hops) for hops in self._hops)
+        return np.where(domains > 1.0, far, near)
+
     @cached_property
     def _times(self) -> tuple[Array, Array]:
         """Lengths of parts, shape (n,) [tokens], and times by what is before, shape (2, m, n) [s]."""
         lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
-        parts = [[self._part(True, n, c) for n in lengths] for c in self._cached]
+        parts = [[self.part(True, n, c) for n in lengths] for c in self._cached]
         return lengths, np.array([[[getattr(one, name) for one in row] for row in parts] for name in _PIECES])
 
     @cached_property
@@ -189,42 +163,163 @@ class Processes:
         sizes = [self._cache_bytes(cached) for cached in self._cached]
         return [engine.hand_over_seconds(self.setup, sizes, domains) for domains in (1.0, 2.0)]
 
-    def _part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
+    def part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
+        """Time of some tokens after others of the prompt, with links or as if they took none."""
         # One chip has no links of its own to wait for.
-        key = (linked or self.process.accelerators[0] == 1.0, float(tokens), float(cached))
+        key = (linked or self.chips == 1, float(tokens), float(cached))
         if key not in self.known:
             setup = self.setup if key[0] else self.free
             self.known[key] = engine.part_of_prompt(setup, self.process, key[1], self.cached + key[2], self.prompts)
         return self.known[key]
 
     def _whole(self, linked: bool, tokens: float, cached: float) -> float:
-        part = self._part(linked, tokens, cached)
+        part = self.part(linked, tokens, cached)
         return (part.before + part.after) * self.setup.model.layers + part.end
 
     def _cache_bytes(self, tokens: float) -> float:
         """Cache of some tokens of all prompts in one layer, on one chip of a process [B]."""
         return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
 
-    def _moved_bytes(self, tokens: float, before: float) -> float:
+    def moved_bytes(self, tokens: float, before: float) -> float:
         """Traffic inside of a process that reads a part of all prompts [B]."""
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
-    def _sent_bytes(self, tokens: float) -> float:
+    def sent_bytes(self, tokens: float) -> float:
         """Cache of some tokens over all layers and chips of a process [B]."""
-        return self._cache_bytes(tokens) * self.setup.model.layers * float(self.process.accelerators[0])
+        return self._cache_bytes(tokens) * self.setup.model.layers * self.chips
 
     def _domains(self, processes: int) -> float:
         """Link domains that processes side by side are spread over [1]."""
-        chips = processes * float(self.process.accelerators[0])
+        chips = processes * self.chips
         return float(min(np.ceil(chips / self.setup.hardware.link_domain), processes))
 
-    def domains_of_hops(self, processes: int) -> Array:
-        """Link domains of the hop to each process, 1 or 2 [1]: chips are placed side by side."""
-        chips, domain = float(self.process.accelerators[0]), self.setup.hardware.link_domain
-        first = np.arange(processes) * chips
-        ends = (first, first + chips - 1.0)
-        crosses = np.any([end // domain != (end - chips) // domain for end in ends], axis=0)
-        return np.where(crosses, 2.0, 1.0)
+    @property
+    def chips(self) -> int:
+        """Of one process [1]."""
+        return int(self.process.accelerators[0])
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Processes that hand the cache of all tokens so far on, perhaps on several kinds of chips.
+
+    Attributes
+    ----------
+    runs : tuple of (Processes, int)
+        Processes of one kind and how many of them follow each other, in the order of the prompt.
+    """
+
+    runs: tuple[tuple[Processes, int], ...]
+
+    @property
+    def processes(self) -> int:
+        """How many there are [1]."""
+        return sum(number for _, number in self.runs)
+
+    @property
+    def _slices(self) -> list[tuple[Processes, slice]]:
+        """The places of each run."""
+        ends = np.cumsum([number for _, number in self.runs]).tolist()
+        return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
+
+    def even(self, tokens: int) -> Way:
+        """A chain with equal parts."""
+        return self._of_parts(_whole_tokens(kv_runahead.even_partition(tokens, self.processes)))
+
+    def searched(self, tokens: int) -> Way:
+        """A chain with the parts that a search finds best, from equal ones and from those that take equally long."""
+        starts = [
+            kv_runahead.even_partition(tokens, self.processes),
+            kv_runahead.balanced_partition(self._layer_seconds, tokens, self.processes),
+        ]
+        found = [
+            _whole_tokens(kv_runahead.best_partition(self._about_seconds, tokens, self.processes, start))
+            for start in starts
+        ]
+        ways = [self.even(tokens), *(self._of_parts(parts) for parts in found if min(parts) > 0)]
+        return min(ways, key=lambda way: way.seconds)
+
+    def _of_parts(self, parts: tuple[int, ...]) -> Way:
+        """A chain with some tokens for each process."""
+        before = np.cumsum([0, *parts[:-1]])
+        seconds, unlinked = (
+            self._handed_on(linked, parts, before, hops)
+            for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts))))
+        )
+        inside = sum(run.moved_bytes(n, c) for run, n, c in self._each(parts, before))
+        passed = sum(run.sent_bytes(float(cached)) for run, _, cached in list(self._each(parts, before))[1:])
+        return Way(seconds, seconds - unlinked, inside + passed, parts)
+
+    def busiest_seconds(self, parts: tuple[int, ...]) -> float:
+        """Time that a prompt takes of the process or the link which it takes most of, waits left out [s]."""
+        before = np.cumsum([0, *parts[:-1]])
+        read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
+        seconds = [self._layers * (part.before + part.after) for part in read]
+        seconds[-1] += read[-1].end
+        return float(max(*seconds, *(self._layers * self._hops(before, "hops")[1:])))
+
+    def _each(self, parts: tuple[int, ...], before: Array) -> Iterator[tuple[Processes, int, float]]:
+        runs = [run for run, number in self.runs for _ in range(number)]
+        return zip(runs, parts, before, strict=True)
+
+    def _handed_on(self, linked: bool, parts: tuple[int, ...], before: Array, hand_over: Array) -> float:
+        read = [run.part(linked, n, c) for run, n, c in self._each(parts, before)]
+        ahead, after = ([getattr(part, name) for part in read] for name in _PIECES)
+        return float(kv_runahead.handed_on_seconds(ahead, after, hand_over, self._layers)) + read[-1].end
+
+    @property
+    def _layers(self) -> int:
+        return self.runs[0][0].setup.model.layers
+
+    def _about_seconds(self, parts: Array) -> Array:
+        """About the time of chains, by the tokens of each process, shape (..., processes) [s]."""
+        ahead, after = self._between(parts)
+        hops = self._hops(_before(parts), "hops_between")
+        return kv_runahead.handed_on_seconds(ahead, after, hops, self._layers)
+
+    def _layer_seconds(self, parts: Array) -> Array:
+        """About the time of a layer on each process [s]."""
+        return np.asarray(self._between(parts).sum(axis=0))
+
+    def _between(self, parts: Array) -> Array:
+        """About the time of a layer before and after the cache is needed, shape (2, ..., processes) [s]."""
+        before = _before(parts)
+        return np.concatenate([run.between(parts[..., at], before[..., at]) for run, at in self._slices], axis=-1)
+
+    def _hops(self, before: Array, how: Literal["hops", "hops_between"]) -> Array:
+        """Hand-overs to each process: of two kinds of chips the slower one counts, whose link domains differ [s]."""
+        domains = self.domains_of_hops()
+        hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
+        for (run, at), received in zip(self._slices, hops[1:], strict=False):
+            sent = getattr(run, how)(before[..., at.stop : at.stop + 1], np.array([2.0]))
+            received[..., :1] = np.maximum(received[..., :1], sent)
+        return np.concatenate(hops, axis=-1)
+
+    def domains_of_hops(self) -> Array:
+        """Link domains of the hop to each process, 1 or 2 [1]: chips of a kind are placed side by side."""
+        return np.concatenate([_domains_of_hops(*run) for run in self.runs])
+
+
+def _domains_of_hops(run: Processes, number: int) -> Array:
+    chips, domain = float(run.chips), run.setup.hardware.link_domain
+    begins = np.arange(number) * chips
+    ends = (begins, begins + chips - 1.0)
+    crosses = np.any([end // domain != (end - chips) // domain for end in ends], axis=0)
+    # What comes from chips of another kind crosses as well; the first process of all is handed nothing.
+    return np.where(crosses, 2.0, 1.0)
+
+
+def read_whole(setup: Setup) -> Setup:
+    """The same, where prompts are read whole, in layouts that no engine needs to know."""
+    return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
+
+
+def check_kept(setup: Setup) -> None:
+    """Refuse to read prompts in parts where no cache is kept."""
+    if setup.assumptions.attention.cache == "recomputed":
+        raise InputError(
+            "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
+        )
 
 
 def _before(parts: Array) -> Array:

@@ -59,7 +59,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         What, on what, how.
     *names : str
         Which facts, in their order: those of :data:`HEAD`, number formats (``weights``, ``expert_weights``,
-        ``activations``, ``kv``, all ``formats``), ``math_unit``, ``context``, and what follows.
+        ``activations``, ``kv``, all ``formats``), ``math_unit``, ``context``, ``contexts``, and what follows.
     requests : Requests, optional
         For ``isl``, ``osl`` and ``cached`` [tokens].
     calibration : object
@@ -78,6 +78,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         "formats": asdict(precision),
         "math_unit": setup.unit(precision.weights),
         "context": setup.context,
+        "contexts": [{"tokens": length, "sequences": part} for length, part in setup.contexts],
         "calibration": calibration,
     }
     if requests is not None:

@@ -74,7 +74,8 @@ class Proposer:
                 ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache"), 0.0
             )
         )
-        helper = Setup(model, target.hardware, precision, target.context, assumed, shared_prefix=target.shared_prefix)
+        seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
+        helper = Setup(model, target.hardware, precision, target.context, assumed, **seen)  # type: ignore[arg-type]
         helper = replace(helper, levels=target.levels)
         return cls(target, speculation, helper)
 

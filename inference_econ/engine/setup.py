@@ -120,8 +120,9 @@ class Setup:
         an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
     shared_prefix : float
         Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
-    contexts : tuple of (float, int)
-        Contexts of sequences where they differ, and how many have each; ``context`` is their mean then [tokens], [1].
+    contexts : tuple of (float, float)
+        Contexts of sequences where they differ, and how many or which share have each; ``context`` is their mean then
+        [tokens], [1].
     rent : {'gpu', 'node'}
         Whether fleets are billed for the smallest machines that hold their instances, or for whole nodes. A chip whose
         file knows no machines is billed by the accelerator.
@@ -170,6 +171,8 @@ class Setup:
             raise InputError(f"the context must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.context:g}")
         if not 0 <= self.spread <= _MOST_TOKENS:
             raise InputError(f"the spread must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.spread:g}")
+        if self.contexts and self.assumptions.attention.cache == "recomputed":
+            raise InputError("contexts that differ are of sequences with a cache; where none is kept, give one context")
         if self.price is not None and not _LEAST_PRICE <= self.dollars_per_accelerator_hour <= _MOST_PRICE:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
@@ -614,7 +617,7 @@ class Setup:
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
-    def _counts(self) -> list[int]:
+    def _counts(self) -> list[float]:
         return [count for _, count in self.contexts]
 
     def _mixed_memory(self, plans: Plans) -> Memory:

@@ -13,7 +13,7 @@ from inference_econ.inputs import options, percentiles
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.length import Tokens
+from inference_econ.inputs.length import Mix, Tokens, check_lengths
 from inference_econ.inputs.prices import checked, in_words
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
@@ -114,6 +114,8 @@ class Settings(Spec):
     """Number format of the cache."""
     context: Tokens | None = None
     """Cached tokens per sequence, for decode steps alone [tokens]."""
+    contexts: Mix | None = None
+    """Of decode steps alone: contexts of one batch that differ, each with its part of the sequences [tokens], [1]."""
     isl: Tokens | None = None
     """Input sequence length [tokens]."""
     osl: Positive | None = None
@@ -187,8 +189,7 @@ class Settings(Spec):
 
     @model_validator(mode="after")
     def _one_way_to_give_lengths(self) -> Self:
-        if self.context is not None and (self.isl is not None or self.osl is not None):
-            raise ValueError("give either context, or isl and osl, not both")
+        check_lengths(self.context, self.contexts, self.isl, self.osl)
         other = next((name for name in options.SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
         if self.traffic is not None and other is not None:
             raise ValueError(f"give either traffic or {other}, not both: a traffic says that, too")
@@ -221,13 +222,13 @@ class Settings(Spec):
     def over(self, common: Settings) -> Settings:
         """These settings with what they leave out taken from ``common``."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        # A traffic or a context replaces lengths, and lengths a context or a traffic.
+        # A traffic, contexts and lengths replace each other.
         if self.traffic is not None:
             given = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **given}
-        elif self.context is not None:
-            given = {"isl": None, "osl": None, "traffic": None, **given}
+        elif self.context is not None or self.contexts is not None:
+            given = {**dict.fromkeys(("context", "contexts", "isl", "osl", "traffic")), **given}
         elif self.isl is not None or self.osl is not None:
-            given = {"context": None, "traffic": None, **given}
+            given = {**dict.fromkeys(("context", "contexts", "traffic")), **given}
         # A proposer replaces another.
         if any(getattr(self, name) for name in PROPOSERS):
             given = {**dict.fromkeys(PROPOSERS), **given}

@@ -13,10 +13,22 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._base import Spec
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
+_Part = Annotated[int | float, Field(gt=0, le=1e12)]
+#: Contexts that differ, each with its part of the sequences [tokens], [1].
+Mix = Annotated[tuple[Annotated[tuple[Tokens, _Part], Field(strict=False)], ...], Field(min_length=1, strict=False)]
 LONGEST, _MOST_VARIED = 1e9, 100.0
 AtLeastOne = Annotated[int | float, Field(ge=1, le=LONGEST, allow_inf_nan=False)]
 
 _FORMS = "2000, uniform:1600:2400, lognormal:2000:0.5 (mean, coefficient of variation), 500@0.25,2000@0.75"
+
+
+def check_lengths(context: object, contexts: object, isl: object, osl: object) -> None:
+    """Refuse a context beside contexts that differ, and either beside lengths of requests, with ValueError."""
+    if context is not None and contexts is not None:
+        raise ValueError("give either context or contexts, not both")
+    name = "context" if context is not None else "contexts" if contexts is not None else None
+    if name is not None and (isl is not None or osl is not None):
+        raise ValueError(f"give either {name}, or isl and osl, not both")
 
 
 class Length(Spec):

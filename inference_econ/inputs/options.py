@@ -53,7 +53,9 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
     "Requests": (
         Option("context", "non_negative",
             "Of decode steps: cached tokens, instead of --isl, --osl.", counted="decode_steps", number=True),
-        Option("contexts", "mix", "Contexts that differ, instead of --context and --batch: 500x16,32000x2."),
+        Option("contexts", "mix",
+            "Of decode steps: contexts that differ in one batch, and how many have each: 500x16,32000x2.",
+            counted="decode_steps"),
         Option("no_kv_cache", "recomputed",
             "Keep no keys and values: every step reads all tokens of its sequences again.",
             what_if="assumptions.attention.cache"),
@@ -176,7 +178,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
 #: All of them, by name.
 OPTIONS: Mapping[str, Option] = {option.name: option for group in GROUPS.values() for option in group}
 #: Options whose values a traffic says, too.
-SAID_BY_TRAFFIC = ("context", "isl", "osl", "cached", "shared_prefix")
+SAID_BY_TRAFFIC = ("context", "contexts", "isl", "osl", "cached", "shared_prefix")
 #: Fields of specifications that options of their own set, by option.
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
 

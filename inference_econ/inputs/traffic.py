@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs._base import Count, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._spec import TAG
 from inference_econ.inputs.length import LONGEST as _LONGEST
-from inference_econ.inputs.length import Length, Tokens
+from inference_econ.inputs.length import Length, Mix, Tokens, check_lengths
 from inference_econ.inputs.length import length_of as _length
 from inference_econ.inputs.sessions import SessionSpec
 
@@ -28,7 +28,7 @@ def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
 class Traffic(Spec):
     """Requests of one shape.
 
-    Give either ``context`` (every sequence at that length, as in published studies) or
+    Give ``context`` (every sequence at that length, as in published studies), ``contexts`` that differ, or
     ``isl`` and ``osl``; a decode step then sees the mean length ``isl + osl / 2``.
 
     Examples
@@ -43,6 +43,8 @@ class Traffic(Spec):
     """Output sequence length [tokens]."""
     context: Tokens | None = None
     """Tokens already in the KV cache at a decode step [tokens]."""
+    contexts: Mix | None = None
+    """Contexts of sequences that decode in one batch, each with its part of them [tokens], [1]."""
     max_tokens_per_second: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Demand: an instance cannot sell more output tokens per second than this [tokens/s]."""
 
@@ -53,24 +55,31 @@ class Traffic(Spec):
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> Self:
-        if self.context is None and (self.isl is None or self.osl is None):
+        check_lengths(self.context, self.contexts, self.isl, self.osl)
+        if self.context is None and self.contexts is None and (self.isl is None or self.osl is None):
             raise ValueError("give context, or both isl and osl")
-        if self.context is not None and (self.isl is not None or self.osl is not None):
-            raise ValueError("give either context, or isl and osl, not both")
         return self
+
+    @property
+    def shares(self) -> tuple[tuple[float, float], ...]:
+        """Contexts that differ, and the share of sequences that has each [tokens], [1]; none where all are alike."""
+        total = sum(part for _, part in self.contexts or ())
+        return tuple((float(length), part / total) for length, part in self.contexts or ())
 
     @property
     def mean_context(self) -> float:
         """Mean number of cached tokens during decode [tokens]."""
         if self.context is not None:
             return float(self.context)
+        if self.contexts is not None:
+            return sum(length * share for length, share in self.shares)
         assert self.isl is not None and self.osl is not None
         return self.isl + self.osl / 2
 
     @property
     def spread(self) -> float:
         """Tokens that contexts are spread over while answers grow; none if the context is given [tokens]."""
-        return 0.0 if self.context is not None or self.osl is None else float(self.osl)
+        return float(self.osl or 0.0)
 
 
 #: A column of numbers, one for each row of a table.

@@ -149,7 +149,15 @@ def _practice(entry: Record, layout: Record) -> Record:
 
 
 def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[ChosenPart, ChosenPart]:
-    """Both pools of an entry."""
+    """Both pools of an entry.
+
+    Raises
+    ------
+    InputError
+        If prompts are read by chains.
+    """
+    if "chain" in entry["prefill_layout"]:
+        raise InputError("no engine that is known reads prompts in a chain; ask disaggregate without --prefill-chain")
     return (
         ChosenPart(chips[0], entry["prefill_layout"], entry["prefill_instances"], "prefill", practice),
         ChosenPart(chips[1], entry["decode_layout"], entry["decode_instances"], "decode", practice),

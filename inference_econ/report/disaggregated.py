@@ -14,8 +14,9 @@ from inference_econ.answers.disaggregated.answer import Disaggregation
 from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.disaggregated.pools import Pool, Pools
-from inference_econ.answers.disaggregated_record import both_records, comparison_record
+from inference_econ.answers.disaggregated.pool import Pool
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated_record import both_records, comparison_record, pool_layout
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
@@ -76,7 +77,9 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
     def start(self) -> Start | None:
         """The best fleet, if a traffic or means were given."""
         fleet, targets = self.answer.fleet, self.answer.comparison.terms.targets
-        return None if fleet is None else start_of_fleet(fleet, targets, "the fleet")
+        # No engine that is known hands a prompt's cache on.
+        chained = fleet is not None and fleet.pools.prefill.processes_of(fleet.prefill) > 1
+        return None if fleet is None or chained else start_of_fleet(fleet, targets, "the fleet")
 
 
 def comparison_table(
@@ -106,6 +109,7 @@ def comparison_table(
         verdict(compared),
         *_promised_speed(compared),
         *_fleet_notes(fleet, together, compared.terms.targets),
+        *_chain_notes(compared, fleet),
         *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
         *cannot_start(setups),
         *caveats.warnings(compared.subjects()),
@@ -306,6 +310,15 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
     return tuple(notes)
 
 
+def _chain_notes(compared: Comparison, fleet: Fleet | None) -> tuple[str, ...]:
+    """What a chain is, where one is chosen."""
+    pool, chosen = compared.pools.prefill, compared.disaggregated.prefill.tolist()
+    if not any(pool.processes_of(index) > 1 for index in [*chosen, *([] if fleet is None else [fleet.prefill])]):
+        return ()
+    note = "A chain reads each prompt in parts, whose cache is handed on (KV-Runahead); no engine that is known does."
+    return (note,)
+
+
 def _rule(fleet: Fleet, together: Choice | None) -> str:
     """What the fleet is the best in, and of how much."""
     best = "serves the most requests" if together is None else "is the cheapest at this rate"
@@ -331,7 +344,7 @@ def _load_note(fleet: Fleet, targets: Targets) -> str:
 
 
 def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
-    label = layout_label(layout_of(pool.services.service(index)))
+    label = layout_label(pool_layout(pool, index))
     return f"{pool.setup.hardware.name.split()[1]} {label}" if kind else label
 
 

@@ -15,7 +15,7 @@ from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Record, column, field, view
-from inference_econ.report.heading import DECODE_STEPS, heading, subject_label
+from inference_econ.report.heading import DECODE_STEPS, context_label, heading, subject_label
 from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
@@ -153,7 +153,7 @@ def frontiers_title(fronts: Sequence[Frontier]) -> str:
     return heading(
         DECODE_STEPS,
         [front.setup for front in fronts],
-        [f"context {front.setup.context:g}" for front in fronts],
+        [context_label(front.setup) for front in fronts],
         speculations=[front.speculation for front in fronts],
     )
 
@@ -239,10 +239,9 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
     (instances,) = _listed(front, plans)
     factors = bounds.ends(instances, bounds.STEP)
+    formats = "weights", "expert_weights", "activations", "kv", "formats", "math_unit"
     record: dict[str, object] = {
-        **facts(
-            front.setup, *HEAD, "weights", "expert_weights", "activations", "kv", "formats", "math_unit", "context"
-        ),
+        **facts(front.setup, *HEAD, *formats, "context", *(["contexts"] if front.setup.contexts else [])),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": calibration_record(instances),

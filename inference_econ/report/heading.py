@@ -70,14 +70,19 @@ def step_heading(explanation: Explanation) -> str:
 
 def _length(explanation: Explanation) -> str:
     """What is cached before the step, and what a prompt adds."""
-    setup = explanation.setup
-    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
-    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
-    context = f"context {setup.context:g}{spread}{shared}"
-    if setup.contexts:
-        mix = ", ".join(f"{count} of {length:g}" for length, count in setup.contexts)
-        context = f"contexts {mix}{shared}"
+    spread = explanation.setup.spread
+    context = context_label(explanation.setup, f" on average, of answers of {spread:g}" if spread else "")
     return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
+
+
+def context_label(setup: Setup, spread: str = "") -> str:
+    """What sequences have in the cache, all of them or by their share; and how it is spread."""
+    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
+    if not setup.contexts:
+        return f"context {setup.context:g}{spread}{shared}"
+    parts = [f"{100 * part:.3g} %" if part < 1.0 else f"{part:g}" for _, part in setup.contexts]
+    mix = ", ".join(f"{part} of {length:g}" for part, (length, _) in zip(parts, setup.contexts, strict=True))
+    return f"contexts {mix}{shared}"
 
 
 def lengths_label(requests: Requests) -> str:

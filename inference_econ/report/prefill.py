@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt
+from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt, Stages
 from inference_econ.answers.prompt_processes import Way
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.table import Table, amount, chips_label, dollars, remarks, warnings
+from inference_econ.report.table import Table, amount, dollars, remarks, warnings
 
 #: What stands where a way cannot be.
 _NONE = "-"
@@ -38,23 +39,38 @@ class PrefillPage(RowsPage[PrefillWays]):
     def conclusion(self) -> Pieces:
         """The fastest way for each prompt and number of chips."""
         fastest = [
-            f"{row.prompt:,} tokens on {chips_label(row.ranks)}: {WAYS[row.fastest]}, in "
-            f"{_ms(row.ways[row.fastest])} ms"
+            f"{row.prompt:,} tokens on {_name(self.answer, row)}: {WAYS[way]}, in {_ms(row.ways[way])} ms"
             for row in self.answer.rows
             if row.ways
+            for way in [row.fastest]
         ]
         return (f"{'; '.join(fastest)}.",) if fastest else ()
 
     def setups(self) -> Sequence[Setup]:
         """What reads the prompts."""
-        return [self.answer.setup]
+        return _setups(self.answer)
 
 
 def title(ways: PrefillWays) -> str:
     """What is counted, of what, on what."""
     prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
     after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
-    return heading(f"{prompts}{after}, nothing else on the GPUs", [ways.setup], [])
+    return heading(f"{prompts}{after}, nothing else on the GPUs", _setups(ways), [])
+
+
+def _setups(ways: PrefillWays) -> list[Setup]:
+    """What reads the prompts, each kind of chips once."""
+    kinds = {id(setup): setup for row in ways.rows for setup, _ in row.stages}
+    return list({id(ways.setup): ways.setup, **kinds}.values())
+
+
+def _chips(ways: PrefillWays, row: SharedPrompt) -> str:
+    """The number of chips, and what they are where they are others or of several kinds."""
+    return f"{row.ranks}" if ways.alike(row) else row.chips
+
+
+def _name(ways: PrefillWays, row: SharedPrompt) -> str:
+    return f"{row.ranks} GPUs" if ways.alike(row) else row.chips
 
 
 def times_table(ways: PrefillWays) -> Table:
@@ -62,7 +78,7 @@ def times_table(ways: PrefillWays) -> Table:
     rows = tuple(
         (
             f"{row.prompt}",
-            f"{row.ranks}",
+            _chips(ways, row),
             *(_ms(row.ways.get(name)) for name in WAYS),
             WAYS[row.fastest] if row.ways else _NONE,
             _ratio(ways.speed_up(row, row.fastest) if row.ways else None),
@@ -76,7 +92,7 @@ def times_table(ways: PrefillWays) -> Table:
         *_missing(ways),
         *([f"Speed-up: of the fastest over {process}: {_alone(ways)}."] if ways.alone else []),
         *caveats.warnings(ways.subjects()),
-        *warnings(ways.setup),
+        *warnings(replace(ways.setup, context=ways.longest)),
     )
     why = (
         f"Assumptions: {ways.setup.assumptions.name}; prompts are read whole, not in chunks.",
@@ -110,7 +126,7 @@ def _missing(ways: PrefillWays) -> list[str]:
     for row in ways.rows:
         for name, reason in row.missing.items():
             of_prompt = row.prompt not in ways.alone and name not in ("tensor", "sequence")
-            case = f"{row.prompt:,} tokens" if of_prompt else f"{row.ranks} GPUs"
+            case = f"{row.prompt:,} tokens" if of_prompt else _name(ways, row)
             reasons.setdefault(f"{case}, {{}}: {reason}.", []).append(_SHORT[name])
     return [text.format(", ".join(dict.fromkeys(names))) for text, names in reasons.items()]
 
@@ -130,7 +146,7 @@ def _ms(way: Way | None) -> str:
 def links_table(ways: PrefillWays) -> Table:
     """What goes over links, and the share of the time that is due to them; the parts of chains."""
     rows = tuple(
-        (f"{row.prompt}", f"{row.ranks}", *(_moved(row.ways.get(name)) for name in WAYS), _parts(row))
+        (f"{row.prompt}", _chips(ways, row), *(_moved(row.ways.get(name)) for name in WAYS), _parts(row))
         for row in ways.rows
     )
     columns = ("prompt", "GPUs", *(f"{text} GB (%)" for text in _SHORT.values()), "parts of the chain %")
@@ -144,9 +160,14 @@ def links_table(ways: PrefillWays) -> Table:
 def dollars_table(ways: PrefillWays) -> Table:
     """What prompts cost by way: all GPUs from start to first token."""
     rows = tuple(
-        (f"{row.prompt}", f"{row.ranks}", *(_dollars(ways, row.ways.get(name), row.ranks) for name in WAYS), cheapest)
+        (
+            f"{row.prompt}",
+            _chips(ways, row),
+            *(_dollars(ways, row.ways.get(name), row.stages) for name in WAYS),
+            cheapest,
+        )
         for row in ways.rows
-        for cheapest in [_dollars(ways, ways.alone.get(row.prompt), ways.process_chips)]
+        for cheapest in [_dollars(ways, ways.alone.get(row.prompt), ways.one_process)]
     )
     process = "one GPU" if ways.process_chips == 1 else f"{ways.process_chips} GPUs"
     columns = ("prompt", "GPUs", *(f"{text} $" for text in _SHORT.values()), f"on {process} $")
@@ -157,8 +178,8 @@ def dollars_table(ways: PrefillWays) -> Table:
     return Table("Dollars per 1,000 prompts", columns, rows, why=notes, least=("sequence $", "even chain $"))
 
 
-def _dollars(ways: PrefillWays, way: Way | None, chips: int) -> str:
-    cost = None if way is None else ways.dollars(way, chips)
+def _dollars(ways: PrefillWays, way: Way | None, stages: Stages) -> str:
+    cost = None if way is None else ways.dollars(way, stages)
     return _NONE if cost is None else dollars(1e3 * cost)
 
 
@@ -175,11 +196,13 @@ def _parts(row: SharedPrompt) -> str:
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
     """Speed-ups by way: one chart per number of chips over the prompt, or one over the number of chips."""
-    if len({row.prompt for row in ways.rows}) == 1:
-        return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in ways.rows}, ways)]
+    alike = [row for row in ways.rows if ways.alike(row)]
+    if alike and len({row.prompt for row in ways.rows}) == 1:
+        return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in alike}, ways)]
+    names = dict.fromkeys(_name(ways, row) for row in sorted(ways.rows, key=lambda row: row.ranks))
     return [
-        _plot(f"{ranks} GPUs", "prompt (tokens)", {row.prompt: row for row in ways.rows if row.ranks == ranks}, ways)
-        for ranks in sorted({row.ranks for row in ways.rows})
+        _plot(name, "prompt (tokens)", {row.prompt: row for row in ways.rows if _name(ways, row) == name}, ways)
+        for name in names
     ]
 
 

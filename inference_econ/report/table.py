@@ -115,6 +115,8 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         label += f" attn{size(attention)}"
     if layout["cut"] == "2d":
         label += " 2d"
+    if "chain" in layout:
+        label = f"chain of {size(float(layout['chain']))} x {label}"
     if "draft_tokens" in layout:
         label += f" +{layout['draft_tokens']} drafted"
     if "prefill" in layout:
@@ -160,7 +162,8 @@ def remarks(setup: Setup) -> list[str]:
 def warnings(setup: Setup) -> list[str]:
     """What a reader must know about the model and the what-ifs of a question."""
     model, notes = setup.model, []
-    if model.max_context is not None and setup.context > model.max_context:
+    longest = max((length for length, _ in setup.contexts), default=setup.context)
+    if model.max_context is not None and longest > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
     changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
     if changed:

@@ -54,9 +54,8 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
             among=among,
         )
         return service_frontier(offered, promises)
-    traffic = Traffic(
-        context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
-    )
+    said = ("context", "contexts", "isl", "osl", "max_tokens_per_second")
+    traffic = Traffic(**{name: getattr(filled, name) for name in said})
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     return decode_frontier(setup, traffic, space, speculation=speculation, sampling=sampling)
 

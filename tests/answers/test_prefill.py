@@ -14,6 +14,7 @@ from inference_econ.answers.prefill import PrefillWays, prefill
 from inference_econ.engine import Pins, Setup, memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prefill as read_prompt
+from inference_econ.engine.shared_prompt import hand_over_seconds, layer_cache_bytes, part_of_prompt
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.report.prefill import PrefillPage
@@ -193,7 +194,7 @@ def test_what_a_prompt_costs() -> None:
     ways = prefill(setup, [8000], [4], batch=2)
     (row,) = ways.rows
     # 3.60 USD an hour are 0.001 a second.
-    assert ways.dollars(row.ways["chain"], 4) == pytest.approx(4 * row.ways["chain"].seconds * 0.001 / 2)
+    assert ways.dollars(row.ways["chain"], row.stages) == pytest.approx(4 * row.ways["chain"].seconds * 0.001 / 2)
     record = ways.record()
     assert record["alone"][0]["dollars_per_prompt"] == pytest.approx(ways.alone[8000].seconds * 0.001 / 2)
     assert "Dollars per 1,000 prompts" in [table.title for table in PrefillPage(ways).tables()]
@@ -248,6 +249,113 @@ def test_what_no_process_holds_is_said_of_the_largest_that_could_be() -> None:
         NothingFitsError, match=r"no process of 32 x .* and 1000 x 4,000 tokens: weights exceed the mem"
     ):
         prefill(Setup.of("llama_3_8b", "l40s"), [4000], [2], batch=1000)
+
+
+def _halved(chip: str, price: float) -> Setup:
+    """An ideal chip with half the rates of an H100, beside which it is as cheap."""
+    spec = Setup.of("llama_3_8b", chip, assumptions="ideal", price=price)
+    flops = {dtype: rate / 2.0 for dtype, rate in spec.hardware.dense_flops_per_second.items()}
+    rates = {"dense_flops_per_second": flops, "hbm_bytes_per_second": spec.hardware.hbm_bytes_per_second / 2.0}
+    return replace(spec, hardware=spec.hardware.replace(**rates))
+
+
+@pytest.mark.parametrize("slow_first", [False, True])
+def test_a_mixed_chain_by_hand(slow_first: bool) -> None:
+    """Two thirds of the work on the chip that is twice as fast; links are free.
+
+    A token's projections and feed-forward block are 436.2 MFLOP per layer, of 4,096 heads times dimensions a pair is
+    16,384 FLOP; n tokens after c have n x 436.2e6 + 16,384 (c n + n^2 / 2), of 1.7867e12 + 0.1374e12 in all.
+    """
+    fast = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal", price=3.6)
+    stages = [(fast, 1), (_halved("h100_sxm", 1.8), 1)]
+    ways = prefill(fast, [4096], (), chains=[stages[::-1] if slow_first else stages])
+    (row,) = ways.rows
+    work, share = 1.7867e12 + 0.1374e12, 1 / 3 if slow_first else 2 / 3
+    first = (np.sqrt(436.2e6**2 + 4 * 8192 * share * work) - 436.2e6) / (2 * 8192)
+    assert row.ways["chain"].parts[0] == pytest.approx(first, rel=0.02)
+    seconds = 32 * work * 2 / 3 / 989.4e12
+    assert row.ways["chain"].seconds == pytest.approx(seconds, rel=0.04)
+    # Even parts wait for the half that the slower chip has.
+    assert row.ways["even"].seconds == pytest.approx(seconds * 3 / 2, rel=0.06)
+    # 3.60 and 1.80 USD an hour are 0.0015 a second.
+    assert ways.dollars(row.ways["chain"], row.stages) == pytest.approx(0.0015 * row.ways["chain"].seconds)
+    assert row.ranks == 2 and set(row.ways) == {"even", "chain"} and not row.missing
+    assert ways.records()[0]["chips"] == "1 x NVIDIA H100 SXM5 80GB + 1 x NVIDIA H100 SXM5 80GB"
+
+
+def test_a_mixed_chain_is_the_best_of_all_partitions() -> None:
+    """Every split in steps of 100 tokens, timed part by part and played layer by layer, beside what is searched."""
+    near, far = Setup.of("llama_2_7b", "h100_sxm"), Setup.of("llama_2_7b", "l40s")
+    (row,) = prefill(near, [3000], (), chains=[[(near, 1), (far, 1)]], tp=1).rows
+    alone = [setup for setup, _ in row.stages]
+    one, layers = np.ones(1), near.model.layers
+    process = Plans(one, one, one, one, one, whole=True, prefill=True)
+
+    def played(tokens: int) -> float:
+        shares = ((tokens, 0.0), (3000.0 - tokens, tokens))
+        parts = [part_of_prompt(setup, process, *share) for setup, share in zip(alone, shares, strict=True)]
+        size = layer_cache_bytes(alone[0], process, tokens)
+        hop = max(float(hand_over_seconds(setup, size, 2.0)) for setup in alone)
+        sent, received, done = 0.0, 0.0, 0.0
+        for layer in range(layers):
+            sent += parts[0].before if layer == 0 else 0.0
+            received = max(sent, received) + hop
+            ready = max(done + parts[1].before, received)
+            done = ready + parts[1].after
+            sent += parts[0].after + parts[0].before
+        return done + parts[1].end
+
+    best = min(played(tokens) for tokens in range(100, 3000, 100))
+    assert played(row.ways["chain"].parts[0]) == pytest.approx(row.ways["chain"].seconds, rel=1e-9)
+    assert row.ways["chain"].seconds <= best * 1.01
+
+
+def test_chips_of_another_kind_are_named() -> None:
+    setup, other = (Setup.of("llama_3_8b", chip) for chip in ("l40s", "h100_sxm"))
+    ways = prefill(setup, [4000], [2], chains=[[(other, 2)]])
+    near, far = ways.rows
+    assert set(far.ways) == set(near.ways)
+    assert far.ways["chain"].seconds == pytest.approx(prefill(other, [4000], [2]).rows[0].ways["chain"].seconds)
+    assert [row[1] for row in PrefillPage(ways).tables()[0].rows] == ["2", "2 x NVIDIA H100 SXM5 80GB"]
+
+
+def test_one_kind_twice_is_one_chain() -> None:
+    setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal")
+    plain, mixed = prefill(setup, [8000], [4], chains=[[(setup, 1), (setup, 3)]]).rows
+    for name in ("even", "chain"):
+        assert mixed.ways[name].seconds == pytest.approx(plain.ways[name].seconds, rel=1e-9)
+        assert mixed.ways[name].parts == plain.ways[name].parts
+
+
+def test_mixed_chains_that_cannot_be() -> None:
+    setup, other = (Setup.of("llama_3_8b", chip) for chip in ("h100_sxm", "l40s"))
+    for chains, message in (
+        ([[]], "a chain of no stages reads nothing; name chips and how many of them"),
+        ([[(setup, 1), (other, 0)]], "ranks must be whole numbers from 1 to 1,024, got 0"),
+        ([[(setup, 2), (other, 8)]], "a prompt of 8 tokens has no token for each of 10 ranks"),
+        ([[(Setup.of("llama_3_70b", "l40s"), 2)]], "a chain reads one model, got Llama 3.1 8B and Llama 3.1 70B"),
+        ([[(Setup.of("llama_3_8b", "l40s", kv="fp8"), 2)]], r"that of NVIDIA H100 .* is bf16, of NVIDIA L40S 48GB fp8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            prefill(setup, [8], (), chains=chains)
+    lonely = Setup.of("llama_3_8b", "l40s", changes=["hardware.nic_bytes_per_second_one_way=null"])
+    with pytest.raises(NothingFitsError, match="no network between link domains"):
+        prefill(setup, [4096], (), chains=[[(setup, 2), (lonely, 2)]])
+
+
+def test_what_one_kind_of_a_chain_does_not_hold_drops_alone() -> None:
+    near, far = Setup.of("llama_2_7b", "h100_sxm"), Setup.of("llama_2_7b", "l40s")
+    short, long = prefill(near, [3000, 60000], (), chains=[[(near, 2), (far, 2)]], tp=1).rows
+    assert set(short.ways) == {"even", "chain"} and not long.ways
+    assert long.missing["chain"] == (
+        "a process of 1 x NVIDIA L40S 48GB does not hold it (weights and KV cache exceed the memory); raise --tp"
+    )
+
+
+def test_prompts_beyond_the_model_are_said() -> None:
+    for cached in (0, 131_000):
+        notes = PrefillPage(prefill(Setup.of("llama_3_8b", "h100_sxm"), [1000], [2], cached=cached)).tables()[0].notes
+        assert ("The model was made for 131,072 tokens of context at most." in notes) is bool(cached)
 
 
 @pytest.mark.parametrize(

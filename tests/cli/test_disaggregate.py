@@ -173,3 +173,45 @@ def test_power_of_the_facility_buys_a_fleet(command: Command, refused: Command) 
     little = refused(*asked, "--power-budget", "2kW", code=1).err
     assert "take at least 3.36 kW together, given: a facility of 2 kW" in little
     assert "give only one of --gpus, --power-budget" in refused(*asked, "--gpus", 4, "--power-budget", "7kW").err
+
+
+CHAINS = (
+    "disaggregate",
+    "llama_3_8b",
+    "l40s",
+    "--max-instance-gpus",
+    4,
+    "--isl",
+    16000,
+    "--osl",
+    300,
+    "--engine",
+    "sglang",
+)
+
+
+def test_chains_keep_what_single_instances_do_not(command: Command, refused: Command, tmp_path: Path) -> None:
+    promised = ("--ttft", 800, "--tpot", 50, "--request-rate", 2)
+    assert "no pair of layouts keeps TTFT 800 ms" in refused(*CHAINS, *promised, code=1).err
+    saved = tmp_path / "chain.json"
+    saved.write_text(command(*CHAINS, *promised, "--prefill-chain", "4", "--json").out)
+    fleet = json.loads(saved.read_text())["fleet"]
+    assert fleet["prefill_layout"]["chain"] == 4 and fleet["prefill_accelerators_per_instance"] == 4
+    assert fleet["ttft_seconds"]["p90"] <= 0.8
+    shown = " ".join(command(*CHAINS, *promised, "--prefill-chain", "4").out.split())
+    assert "(chain of 4 x tp1) for prompts" in shown
+    assert "A chain reads each prompt in parts, whose cache is handed on (KV-Runahead); no engine" in shown
+    assert "no engine that is known reads prompts in a chain" in refused("launch", saved).err
+
+
+@pytest.mark.parametrize(
+    ("chains", "message"),
+    [
+        ("1", "a chain has from 2 to 64 processes, got 1"),
+        ("0", "'--prefill-chain': 0 is not in the range x>=1"),
+        ("", "'--prefill-chain': '' is not a valid integer"),
+        ("2,many", "'--prefill-chain': 'many' is not a valid integer"),
+    ],
+)
+def test_chains_that_cannot_be(refused: Command, chains: str, message: str) -> None:
+    assert message in " ".join(refused(*CHAINS, "--prefill-chain", chains).err.split())

@@ -38,6 +38,24 @@ def test_rows_for_spreadsheets(command: Command) -> None:
     assert all(float(row["ttft_seconds"]) > 0 for row in rows)
 
 
+def test_a_chain_of_several_kinds_of_chips(command: Command) -> None:
+    chains = ("--chain", "l40s=1,h100_sxm=2", "--chain", "h100=2,l40s=1")
+    found = command(*PREFILL, "--prompt", "8000", *chains, "--json")
+    rows = json.loads(found.out)["rows"]
+    assert [row["chips"] for row in rows] == [
+        "1 x NVIDIA L40S 48GB + 2 x NVIDIA H100 SXM5 80GB",
+        "2 x NVIDIA H100 SXM5 80GB + 1 x NVIDIA L40S 48GB",
+    ]
+    for row in rows:
+        assert set(row["ways"]) == {"even", "chain"} and row["gpus"] == 3
+        assert len(row["ways"]["chain"]["parts"]) == 3
+        assert row["ways"]["chain"]["ttft_seconds"] < row["ways"]["even"]["ttft_seconds"]
+    beside = command(
+        *PREFILL, "--prompt", "8000", *chains, "--ranks", "2", "--price", "l40s=1", "--price", "h100_sxm=3"
+    )
+    assert "prices" not in beside.err and beside.out.count("1 x NVIDIA L40S 48GB + 2 x") == 3
+
+
 def test_why_a_way_cannot_be(command: Command) -> None:
     found = command("prefill", "llama_3_70b", "h100_sxm", "--prompt", 30000, "--ranks", "4,6")
     text = " ".join(found.out.split())
@@ -53,6 +71,12 @@ def test_why_a_way_cannot_be(command: Command) -> None:
         ((*PREFILL, "--ranks", "5000"), "ranks must be whole numbers from 1 to 1,024, got 5000"),
         ((*PREFILL, "--prompt", "2", "--ranks", "4"), "a prompt of 2 tokens has no token for each of 4 ranks"),
         (("prefill", "llama_3_8b"), "Missing argument 'HARDWARE'"),
+        ((*PREFILL, "--chain", ""), "'--chain': '' is no stage of a chain; write for example b200=2,h100_sxm=4"),
+        ((*PREFILL, "--chain", "l40s,h100=2"), "'l40s' is no stage of a chain"),
+        ((*PREFILL, "--chain", "l40s=0"), "'--chain': 0 is not in the range x>=1"),
+        ((*PREFILL, "--chain", "l400s=2"), "unknown hardware 'l400s'; did you mean"),
+        ((*PREFILL, "--chain", "l40s=2,v100_sxm2_32=2"), "V100 SXM2 32GB has no peak for bf16"),
+        ((*PREFILL, "--chain", "l40s=2,h100=2", "--price", "3"), "--price 3 is a price of one kind of hardware"),
     ],
 )
 def test_what_cannot_be_asked(refused: Command, words: tuple[str, ...], message: str) -> None:

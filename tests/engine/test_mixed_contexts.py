@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
-from inference_econ.engine import Pins, Plans, Setup, evaluate, mean_context
+from inference_econ.answers.frontier import decode_frontier
+from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, mean_context
 from inference_econ.engine.operators.mixture import Contexts, fullest_tokens
 from inference_econ.errors import InputError
+from inference_econ.inputs import Traffic
 from tests.reading import scalar
 
 #: Llama 3 8B: keys and values of a token in 32 layers [B].
@@ -117,3 +119,50 @@ def test_a_mix_says_the_batch() -> None:
     none = Setup.of("llama_3_8b", "h100_sxm", changes=["assumptions.attention.cache=recomputed"])
     with pytest.raises(InputError, match="where none is kept, give one context"):
         explain(none, Pins(), contexts=MIX)
+
+
+def test_a_frontier_of_a_mix_is_that_of_its_mean_where_attention_is_linear() -> None:
+    """One in 4 of 4,096 tokens beside others of none are 1,024 on average, in each group of attention ranks."""
+    linear = ["assumptions.attention.scores={}"]
+    setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="deployable", changes=linear)
+    space = Space(max_accelerators=4)
+    mixed, mean = (
+        decode_frontier(setup, Traffic(**lengths), space)
+        for lengths in ({"contexts": [(0, 30), (4096, 10)]}, {"context": 1024})
+    )
+    assert mixed.setup.contexts == ((0.0, 0.75), (4096.0, 0.25))
+    assert mixed.dollars == pytest.approx(mean.dollars, rel=1e-9)
+    assert mixed.tokens_per_second == pytest.approx(mean.tokens_per_second, rel=1e-9)
+
+
+def test_a_batch_of_two_contexts_between_batches_of_each() -> None:
+    """Footnote 11 of the study: where arithmetic hides reads the mix is cheaper than both apart, elsewhere not."""
+    setup = Setup.of("paper/llama_3_70b", "paper/h100", weights="int8", assumptions="paper")
+    space = Space(grid="paper", pipeline=False)
+    short, long, mixed = (
+        decode_frontier(setup, Traffic(**lengths), space)
+        for lengths in ({"context": 0}, {"context": 1e5}, {"contexts": [(0, 299), (1e5, 1)]})
+    )
+    for speed, cheaper in ((10.0, True), (60.0, False)):
+        alone, slow, together = (
+            float(front.dollars[front.tokens_per_second >= speed].min()) for front in (short, long, mixed)
+        )
+        apart = (299 * alone + slow) / 300
+        assert (together < apart) is cheaper
+        # No more is hidden than the arithmetic of the short ones, or their whole cost.
+        assert together > max(alone, apart - alone)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ({"contexts": [(0, 1)], "context": 5}, "give either context or contexts, not both"),
+        ({"contexts": [(0, 1)], "isl": 5}, "give either contexts, or isl and osl, not both"),
+        ({"contexts": []}, "at least 1 item"),
+        ({"contexts": [(500, 0)]}, "must be > 0, got 0"),
+        ({"contexts": [(-1, 2)]}, "must be >= 0, got -1"),
+    ],
+)
+def test_traffic_that_cannot_be(lengths: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Traffic.build(lengths, origin="a test")

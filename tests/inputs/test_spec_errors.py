@@ -524,7 +524,7 @@ def test_every_name_of_flat_assumptions_is_known() -> None:
         ({"context": float("inf")}, "traffic: context: Input should be a finite number, got inf"),
         ({"context": float("nan")}, "traffic: context must be >= 0, got nan"),
         ({"context": True}, "traffic: context: Input should be a valid"),
-        ({"contxt": 3}, "traffic: unknown key 'contxt'; did you mean 'context'?"),
+        ({"contxt": 3}, "traffic: unknown key 'contxt'; did you mean 'context' or 'contexts'?"),
         ({"context": 3, "max_tokens_per_second": 0}, "traffic: max_tokens_per_second must be > 0, got 0"),
     ],
 )
@@ -606,7 +606,7 @@ _NARROW = {"kind": "dense", "intermediate_size": -1}
     [
         (Traffic, {"isl": -1, "osl": 5}, {"Traffic: isl must be >= 0, got -1"}),
         (Traffic, {"isl": 2000}, {"Traffic: give context, or both isl and osl"}),
-        (Traffic, {"contxt": 3}, {"Traffic: unknown key 'contxt'; did you mean 'context'?"}),
+        (Traffic, {"contxt": 3}, {"Traffic: unknown key 'contxt'; did you mean 'context' or 'contexts'?"}),
         (
             Source,
             {"ref": "r", "where": "there", "kind": "sure"},
@@ -655,7 +655,8 @@ def test_specs_survive_copies_and_pickling(tmp_path: Path) -> None:
 
 def test_signatures_say_fields_with_plain_types() -> None:
     number = "int | float | None = None"
-    wanted = f"(*, isl: {number}, osl: {number}, context: {number}, max_tokens_per_second: {number})"
+    mix = "tuple[tuple[int | float, int | float], ...] | None = None"
+    wanted = f"(*, isl: {number}, osl: {number}, context: {number}, contexts: {mix}, max_tokens_per_second: {number})"
     assert str(inspect.signature(ie.Traffic)) == wanted
     ie.Traffic(isl=1, osl=2)  # which makes pydantic build the class
     assert str(inspect.signature(ie.Traffic)) == wanted

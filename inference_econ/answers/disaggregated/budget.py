@@ -11,7 +11,8 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.fleets import per_request
 from inference_econ.answers.disaggregated.load import Fleet, bill, decoder, rented, under_load
-from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.disaggregated.pool import Pool
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, check_instances
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.means import Means

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated import lazily
 from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, together
-from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.disaggregated.pool import Pool
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, Readers, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.promises import Targets

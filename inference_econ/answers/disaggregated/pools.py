@@ -12,132 +12,17 @@ import numpy.typing as npt
 
 from inference_econ import _work
 from inference_econ._types import Array
+from inference_econ.answers.disaggregated.chains import with_chains
+from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.offer import offer
-from inference_econ.engine import (
-    Instances,
-    Setup,
-    Space,
-    Speculation,
-    layout_keys,
-    own_tokens,
-    prompt_cache_bytes,
-    prompts_of_a_step,
-    prompts_together,
-    shared_steps,
-)
+from inference_econ.engine import Setup, Space, Speculation, own_tokens, prompt_cache_bytes, prompts_together
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import collectives, money
+from inference_econ.formulas import collectives
 from inference_econ.inputs import Free, Length, Requests
-from inference_econ.serving import Services, Steady
+from inference_econ.serving import Services
 
-#: Numbers of prompts on an instance that are looked at [1].
-_SHARED = 12
 #: What a layout takes of the search for pairs, which looks at few of them: 4 to 20 ms [s]; and arrays over pairs [B].
 _SECONDS, _BYTES = 20e-3, 15 * 8.0
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Layouts that one pool can be made of.
-
-    Attributes
-    ----------
-    services : Services
-        The layouts, arrays of shape (n,); those whose groups cannot all hold a sequence are left out.
-    """
-
-    services: Services
-
-    @property
-    def setup(self) -> Setup:
-        """What, on what, how."""
-        return self.services.setup
-
-    @property
-    def accelerators(self) -> Array:
-        """Chips of an instance [1], shape (n,)."""
-        return self.services.plans.accelerators
-
-    @property
-    def cache_chips(self) -> Array:
-        """Chips that hold the cache of one sequence: those of an attention group, on all stages [1], shape (n,)."""
-        return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
-
-    @cached_property
-    def engines(self) -> list[tuple[str, ...]]:
-        """The engines that can start each layout, by name; none where any layout is offered."""
-        return self.setup.engines_of(self.services.plans)
-
-    @cached_property
-    def dollars_per_second(self) -> Array:
-        """Of an instance [USD/s], shape (n,)."""
-        return money.dollars_per_second(self.accelerators, self.setup.dollars_per_accelerator_hour)
-
-    @property
-    def prefill_seconds(self) -> Array:
-        """One prompt by itself, its cache handed over [s], shape (n,)."""
-        return np.asarray(self.services.states.prefill.seconds[:, 0] + self.setup.assumptions.host.handover)
-
-    @cached_property
-    def waiting_prompts(self) -> Array:
-        """Prompts of an instance, from one per stage to full steps of all groups, or all slots, shape (n, k) [1]."""
-        services = self.services
-        most = prompts_of_a_step(services.setup, services.requests.new_tokens)
-        together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
-        stages = np.broadcast_to(services.plans.pp, services.slots.shape)[:, None]
-        full = np.maximum(np.minimum(together * most, services.slots)[:, None], stages)
-        return np.asarray(stages * (full / stages) ** np.linspace(0.0, 1.0, _SHARED))
-
-    @cached_property
-    def shared_prefill_seconds(self) -> Array:
-        """What each of :attr:`waiting_prompts` takes of an instance's time, its cache handed over, shape (n, k) [s]."""
-        services, prompts = self.services, self.waiting_prompts
-        requests, plans = services.requests, services.plans.column(prompts)
-        share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
-        return np.asarray(services.states.prefill.busy_seconds[:, :1] * share + self.setup.assumptions.host.handover)
-
-    @property
-    def prefill_busy_seconds(self) -> Array:
-        """What one prompt takes of an instance's time where steps are full of prompts [s], shape (n,)."""
-        return np.asarray(self.shared_prefill_seconds.min(axis=1))
-
-    @cached_property
-    def full(self) -> Steady:
-        """The steady state of a full instance, prompts that are being read among its requests; shape (n, 1)."""
-        services, states = self.services, self.services.states
-        rows = zip(services.running, states.concurrency, states.batch, strict=True)
-        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch))) for limit, flight, batch in rows]
-        return services.states_at(np.array(batch)[:, None])
-
-    @cached_property
-    def states(self) -> Steady:
-        """The steady states by batch, that of the full instance last; shape (n, k + 1)."""
-        return self.services.states.joined(self.full)
-
-    @property
-    def batch(self) -> Array:
-        """Batches, shape (n, k + 1) [1]."""
-        return self.states.batch
-
-    def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
-        """Some instances of the pool, by the positions of their layouts and the requests that each serves [1]."""
-        requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
-        layouts = [self.layouts[index] for index in shown]
-        speculates = self.services.speculation is not None
-        return Instances(
-            self.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label, layouts=layouts,
-            speculates=speculates,
-        )  # fmt: skip
-
-    @cached_property
-    def layouts(self) -> list[str]:
-        """Every layout by name, see :func:`inference_econ.engine.layout_key`."""
-        return layout_keys(self.services.plans, self.setup.assumptions.layout)
-
-    @property
-    def step_seconds(self) -> Array:
-        """A decode step that no prompt delays, shape (n, k + 1) [s]."""
-        return self.states.decode_seconds
 
 
 @dataclass(frozen=True)
@@ -229,6 +114,7 @@ def pools(
     layer_by_layer: bool = True,
     speculation: Speculation | None = None,
     offered: tuple[Services, Services] | None = None,
+    chains: Sequence[int] = (),
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
@@ -249,6 +135,9 @@ def pools(
     offered : tuple of Services, optional
         The layouts that read prompts, as services of answers of one token, and those that decode, where no others
         are compared; by default those of the space.
+    chains : sequence of int
+        Processes of chains that may read prompts in place of single instances, see
+        :func:`inference_econ.answers.disaggregated.chains.with_chains` [1].
 
     Returns
     -------
@@ -273,6 +162,8 @@ def pools(
         return Pools(reading, writing, (writing,), layer_by_layer)
     together = _usable(offer(setup, requests, space, speculation))
     reading = _usable(offer(alone, prompts, space, speculation))
+    if chains:
+        reading = with_chains(reading, chains, (space and space.max_accelerators) or math.inf)
     if decode is None or decode.hardware == setup.hardware:
         return Pools(reading, _apart(together, setup, requests, space, speculation), (together,), layer_by_layer)
     decoding = _usable(offer(decode, requests, space, speculation))
@@ -345,7 +236,8 @@ def _transfer(pools: Pools) -> Transfer:
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
         seconds = np.where((path > 0.0) & together, size / path, np.inf)
-        sending = size / (reading.accelerators[:, None] * from_chip)
+        # All groups send in turn; of a chain the last process.
+        sending = size / (reading.services.plans.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any():
         chips_alone = [side.hardware for side in (sender, receiver)]

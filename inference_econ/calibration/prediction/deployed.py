@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from inference_econ.answers.disaggregated import pools as disaggregated
+from inference_econ.answers.disaggregated import pool as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import Measurement, Pool, is_number
 from inference_econ.calibration.prediction.speculating import speculation_of

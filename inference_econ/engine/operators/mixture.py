@@ -13,8 +13,8 @@ from inference_econ._types import Array
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 
-#: Tokens that a sequence has in the cache, and how many sequences have as many.
-Contexts = tuple[tuple[float, int], ...]
+#: Tokens that a sequence has in the cache, and how many sequences have as many, or which share of a batch of any size.
+Contexts = tuple[tuple[float, float], ...]
 
 
 def mean_context(contexts: Contexts) -> float:
@@ -35,7 +35,7 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
     ----------
     works : sequence of Work
         The same step if all sequences had each of the contexts.
-    contexts : tuple of (float, int)
+    contexts : tuple of (float, float)
         Of the sequences [tokens], [1].
     groups : int
         Groups of attention ranks that the sequences are dealt out to [1].
@@ -57,11 +57,11 @@ def fullest_tokens(contexts: Contexts, groups: int) -> float:
     """Cached tokens of a sequence in the group that has most of them, over the mean of all sequences [1].
 
     Sequences are dealt out from the longest on, each to the group with the fewest tokens; that group's tokens count as
-    if it had as many sequences as the one with most.
+    if it had as many sequences as the one with most. Of shares of a batch, which add up to 1, each group has the same.
     """
-    if groups == 1:
+    if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0
-    lengths = sorted((length for length, count in contexts for _ in range(count)), reverse=True)
+    lengths = sorted((length for length, count in contexts for _ in range(round(count))), reverse=True)
     held = [0.0] * groups
     for length in lengths:
         heapq.heapreplace(held, held[0] + length)
