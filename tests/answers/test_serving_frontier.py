@@ -171,7 +171,7 @@ def test_the_public_name_asks_the_same() -> None:
     np.testing.assert_array_equal(front.dollars, again.dollars)
     reused = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 900}, origin="test")
     cached = ie.frontier(setup, reused, SPACE, slots=8)
-    assert cached.dollars[0] > 0 and cached.concurrency.max() <= 8 * (1 + 1e-4)
+    assert cached.dollars[0] > 0 and cached.concurrency.max() <= 8 * (1 + 1e-3)
     with pytest.raises(InputError, match=r"a context is that of decode steps alone \(decode_frontier\)"):
         ie.frontier(setup, ie.Traffic(context=1000), SPACE)
     with pytest.raises(InputError, match=r"max_tokens_per_second is a demand for decode steps alone"):
