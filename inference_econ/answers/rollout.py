@@ -1,0 +1,454 @@
+"""Rollouts and batch generation: samples of prompts that all begin at once, and wait for the longest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._types import Array, Indices, Progress
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.recommend import as_candidates
+from inference_econ.answers.record import RecordedRows
+from inference_econ.answers.service_record import layout_of
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Requests
+from inference_econ.serving import Loop, Server, Service, Services, Trace
+from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.arrivals import Counts
+
+#: Layouts of a chip that are played [1].
+_PLAYED = 3
+#: Batches that are played where some carry on what others began, and those of them that are measured [1].
+_BATCHES, _MEASURED = 8, 4
+#: Points of a curve over the time of a batch [1].
+_POINTS = 200
+#: More slots than mean contexts have room for, so that blocks, which samples of a prompt share, decide [1].
+_SLOTS = 4
+#: What a request takes that is played with its blocks [s].
+_SECONDS = 1.5e-4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of prompts that are generated together.
+
+    Attributes
+    ----------
+    requests : Requests
+        Lengths of prompts and answers; the samples of a prompt share it, and answers do not know of each other.
+    prompts, samples : int
+        Prompts of a batch, and samples of each [1].
+    concurrency : int or None
+        Trajectories in flight at most, on all instances; all of them at once if None [1].
+    finished : float
+        Share of the trajectories with which a batch ends; the others are carried on in the next one [1].
+    max_tokens : int or None
+        Longest answer, where it is cut [tokens].
+    """
+
+    requests: Requests
+    prompts: int
+    samples: int
+    concurrency: int | None = None
+    finished: float = 1.0
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no batch."""
+        for name in ("prompts", "samples", "concurrency", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, got {value}", option=name)
+        if not 0.0 < self.finished <= 1.0:
+            raise InputError(
+                f"finished must be a share of the trajectories above 0, and 1 at most, got {self.finished:g}",
+                option="finished",
+            )
+
+    @property
+    def trajectories(self) -> int:
+        """That are under way in a batch [1]."""
+        return self.prompts * self.samples
+
+    def check(self, setup: Setup) -> None:
+        """Refuse trajectories that are longer than the model was made for.
+
+        Raises
+        ------
+        InputError
+            With a length that is possible.
+        """
+        most, isl, osl = setup.model.max_context, int(self.drawn.prompt.max()), int(self.drawn.left.max())
+        if most is not None and isl + osl > most:
+            cut = f"cut them with --max-tokens {most - isl}" if most > isl else "give shorter prompts"
+            raise InputError(
+                f"trajectories grow to {isl + osl:,} tokens (prompts to {isl:,}, answers to {osl:,}), and "
+                f"{setup.model.name} was made for {most:,} at most; {cut}",
+                option="max_tokens",
+            )
+
+    @cached_property
+    def drawn(self) -> Trajectories:
+        """Those of the first batch."""
+        return self.draw(self.prompts, 0)
+
+    def draw(self, prompts: int, seed: int) -> Trajectories:
+        """Samples of new prompts, lengths as often as they occur, one prompt after the other."""
+        first, second = (np.random.default_rng([seed, stream]) for stream in (11, 12))
+        isl = play.law(self.requests.isl)(prompts, first)
+        osl = play.law(self.requests.osl)(prompts * self.samples, second)
+        if self.max_tokens is not None:
+            osl = np.minimum(osl, self.max_tokens)
+        names = seed * self.prompts + np.repeat(np.arange(prompts), self.samples)
+        return Trajectories(names, np.repeat(isl, self.samples), np.zeros_like(osl), osl)
+
+
+class Trajectories(NamedTuple):
+    """Trajectories, arrays of shape (n,)."""
+
+    name: Counts
+    """Of the prompt, the same for its samples."""
+    prompt: Counts
+    """[tokens]"""
+    written: Counts
+    """What former batches have written, which is read again [tokens]."""
+    left: Counts
+    """What is still to be written [tokens]."""
+
+    def take(self, order: Indices) -> Trajectories:
+        """Some of them."""
+        return Trajectories(*(values[order] for values in self))
+
+    def dealt(self, instances: int) -> Trajectories:
+        """In an order in which instances that get one after the other get all samples of a prompt."""
+        _, group = np.unique(self.name, return_inverse=True)
+        together = np.argsort(group, kind="stable")
+        sample = np.empty_like(group)
+        sample[together] = np.arange(group.size) - np.searchsorted(group[together], group[together])
+        return self.take(np.lexsort((group % instances, sample, group // instances)))
+
+
+class Curve(NamedTuple):
+    """A batch over time, arrays of shape (n,): means over equal parts of it."""
+
+    seconds: Array
+    """The middle of each part [s]."""
+    in_flight: Array
+    """Trajectories that are read or written [1]."""
+    tokens_per_second: Array
+    """That are written [tokens/s]."""
+
+    @classmethod
+    def of(cls, trace: Trace) -> Curve:
+        """Of a run in which everything began at once."""
+        end = trace.arrival + trace.e2e
+        edges = np.linspace(0.0, float(end.max()), _POINTS + 1)
+        begin, first = trace.arrival + trace.wait, trace.arrival + trace.ttft
+        writes = np.maximum(end - first, np.finfo(float).tiny)
+        part = edges[1]
+        in_flight = _held(begin, end, np.ones_like(end), edges) / part
+        tokens = _held(first, end, np.maximum(trace.written - 1, 0) / writes, edges) / part
+        return cls(edges[1:] - part / 2.0, in_flight, tokens)
+
+    @property
+    def tail_share(self) -> float:
+        """Share of the time after the last in which at least half of the most were in flight [1]."""
+        many = np.flatnonzero(self.in_flight >= 0.5 * self.in_flight.max())
+        return 1.0 - float(many[-1] + 1) / self.in_flight.size
+
+    @property
+    def busy_share(self) -> float:
+        """Tokens per second on average, over the most [1]."""
+        return float(self.tokens_per_second.mean() / self.tokens_per_second.max())
+
+
+def _held(begin: Array, end: Array, weight: Array, edges: Array) -> Array:
+    """Integral of what lasts from begin to end, between edges."""
+    until = [float(np.sum(weight * np.clip(edge - begin, 0.0, end - begin))) for edge in edges]
+    return np.diff(until)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A batch as it was played; means over several where trajectories are carried on.
+
+    Attributes
+    ----------
+    seconds : float
+        Until it ends [s].
+    trajectories : float
+        That end in it [1].
+    prompt_tokens, answer_tokens : float
+        Of these [tokens].
+    written_tokens : float
+        What is written in it, of any trajectory [tokens].
+    curve : Curve
+        Of the last that was played.
+    """
+
+    seconds: float
+    trajectories: float
+    prompt_tokens: float
+    answer_tokens: float
+    written_tokens: float
+    curve: Curve
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A deployment that generates batches.
+
+    Attributes
+    ----------
+    service : Service
+        One instance.
+    instances : int
+        That generate [1].
+    generation : Generation
+        A batch.
+    accelerators : int
+        That are paid for [1].
+    """
+
+    service: Service
+    instances: int
+    generation: Generation
+    accelerators: int
+
+    @property
+    def hours(self) -> float:
+        """Of 1,000 trajectories [h]."""
+        return self.generation.seconds / self.generation.trajectories / 3.6
+
+    @property
+    def dollars(self) -> float:
+        """Of 1,000 trajectories [USD]."""
+        return self.hours * float(self.service.setup.dollars_per_hour(1, self.accelerators))
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        made = self.generation
+        return {
+            "hardware": self.service.setup.hardware.name,
+            "layout": layout_of(self.service),
+            "replicas": self.instances,
+            "accelerators": self.accelerators,
+            "generation_gpus": self.instances * self.service.accelerators,
+            "generation_seconds": made.seconds,
+            "trajectories": made.trajectories,
+            "output_tokens_per_second": made.written_tokens / made.seconds,
+            "tail_share": made.curve.tail_share,
+            "busy_share": made.curve.busy_share,
+            "hours_per_1000_trajectories": self.hours,
+            "dollars_per_1000_trajectories": self.dollars,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rollout(RecordedRows):
+    """Deployments that generate batches, the cheapest trajectories first.
+
+    Attributes
+    ----------
+    runs : tuple of Run
+        Ascending in dollars per trajectory.
+    batch : Batch
+        What is generated.
+    """
+
+    page = "report.rollout:RolloutPage"
+
+    runs: tuple[Run, ...]
+    batch: Batch
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        batch, curve = self.batch, self.runs[0].generation.curve
+        return {
+            "prompts": batch.prompts,
+            "samples": batch.samples,
+            "isl": batch.requests.isl.mean,
+            "osl": float(batch.drawn.left.mean()),
+            "longest_answer": int(batch.drawn.left.max()),
+            "concurrency": batch.concurrency,
+            "finished_share": batch.finished,
+            "runs": self.records(),
+            "curve": [dict(zip(Curve._fields, map(float, row), strict=True)) for row in zip(*curve, strict=True)],
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [run.record() for run in self.runs]
+
+
+def rollout(
+    offers: Sequence[Candidate | Services],
+    gpus: int,
+    prompts: int,
+    samples: int = 1,
+    *,
+    concurrency: int | None = None,
+    finished: float = 1.0,
+    max_tokens: int | None = None,
+    most: int = 5,
+    progress: Progress | None = None,
+) -> Rollout:
+    """What 1,000 trajectories of a model cost, and how long they take: rollouts of training, or a batch job.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`), for prompts and
+        answers of the lengths in question; pools that prefill and decode apart do not.
+    gpus : int
+        Chips that there are [1].
+    prompts, samples : int
+        Prompts of a batch, and samples of each, which share its cache [1].
+    concurrency : int, optional
+        Trajectories in flight at most [1]; all at once by default.
+    finished : float
+        Share of the trajectories with which a batch ends; the others are carried on in the next one, after what they
+        have is read again, as weights have changed [1].
+    max_tokens : int, optional
+        Longest answer, where it is cut [tokens].
+    most : int
+        Deployments wanted [1].
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Rollout
+        Every batch is played request by request: when all have begun, fewer and fewer are left, and the longest run
+        by themselves.
+
+    Raises
+    ------
+    InputError
+        If a number is impossible, or trajectories are longer than the model was made for.
+    NothingFitsError
+        If no instance has as few chips.
+    TooMuchError
+        If there are too many trajectories to be played.
+
+    Examples
+    --------
+    >>> from inference_econ import Pins, Requests, Setup, Space, offer
+    >>> layouts = offer(Setup.of("llama_3_8b", "h100_sxm"), Requests(200, 100), Space(Pins(tp=1)))
+    >>> made = rollout([layouts], 2, prompts=8, samples=4).runs[0].generation
+    >>> made.trajectories, made.answer_tokens
+    (32.0, 3200.0)
+    """
+    both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
+    batch = Batch(both[0].requests, prompts, samples, concurrency, finished, max_tokens)
+    if gpus < 1:
+        raise InputError(f"gpus must be at least 1, got {gpus}", option="gpus")
+    for layouts in both:
+        batch.check(layouts.setup)
+    shortlist = _short(both, batch, gpus)
+    batches = _BATCHES if finished < 1.0 else 1
+    number = len(shortlist) * batches * batch.trajectories
+    _work.check(f"{number:,} trajectories", seconds=number * _SECONDS, smaller="prompts")
+    runs = []
+    for index, (layouts, row) in enumerate(shortlist):
+        if progress is not None:
+            progress(index / len(shortlist), layouts.setup.hardware.name)
+        service = layouts.service(row)
+        instances = gpus // service.accelerators
+        runs.append(Run(service, instances, _Instances(service, batch).generate(instances), gpus))
+    return Rollout(tuple(sorted(runs, key=lambda run: run.dollars)[:most]), batch)
+
+
+def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:
+    """Layouts of each chip that generate a batch soonest by closed forms, one of each size of instance.
+
+    As long as all of it takes at the rate with so many in flight, or the longest answer by itself.
+
+    Raises
+    ------
+    NothingFitsError
+        If no instance has as few chips.
+    """
+    bounds: list[tuple[float, int, int]] = []
+    for which, layouts in enumerate(offers):
+        instances = np.floor(gpus / layouts.plans.accelerators)
+        together = min(batch.concurrency or batch.trajectories, batch.trajectories) / np.maximum(instances, 1.0)
+        known = zip(together, layouts.states.concurrency, layouts.states.requests_per_second, strict=True)
+        rates = np.array([np.interp(*row) for row in known])
+        alone = float(batch.drawn.left.max()) * layouts.decoding()[1][:, 0]
+        seconds = np.maximum(batch.trajectories / np.maximum(instances, 1.0) / rates, alone)
+        bounds += [(float(seconds[row]), which, row) for row in np.flatnonzero(instances).tolist()]
+    if not bounds:
+        least = min(int(layouts.plans.accelerators.min()) for layouts in offers)
+        raise NothingFitsError(
+            f"no instance of {offers[0].setup.model.name} has room on {gpus} GPUs; the smallest has {least}: give "
+            f"--gpus {least} or more"
+        )
+    best: dict[str, dict[float, tuple[Services, int]]] = {}
+    for _, which, row in sorted(bounds):
+        of_chip = best.setdefault(offers[which].setup.hardware.name, {})
+        if len(of_chip) < _PLAYED:
+            of_chip.setdefault(float(offers[which].plans.accelerators[row]), (offers[which], row))
+    return [chosen for sizes in best.values() for chosen in sizes.values()]
+
+
+@dataclass(frozen=True)
+class _Instances:
+    """Instances of a layout that generate batches."""
+
+    service: Service
+    batch: Batch
+
+    @cached_property
+    def _server(self) -> Server:
+        isl, osl = int(self.batch.drawn.prompt.max()), int(self.batch.drawn.left.max())
+        longest = isl if self.batch.finished == 1.0 else isl + osl
+        server = play.server(self.service, np.array([1, longest]), slots=_SLOTS * self.service.slots)
+        return server if server.cache is not None else replace(server, slots=self.service.slots)
+
+    def generate(self, instances: int) -> Generation:
+        """A batch in the long run."""
+        batch = self.batch
+        if batch.finished == 1.0:
+            return self._played(batch.drawn, instances)[0]
+        left, made = batch.draw(0, 0), list[Generation]()
+        for number in range(_BATCHES):
+            new = batch.draw((batch.trajectories - left.name.size) // batch.samples, number)
+            begun = Trajectories(*(np.concatenate(parts) for parts in zip(left, new, strict=True)))
+            generation, left = self._played(begun, instances)
+            made.append(generation)
+        names = ("seconds", "trajectories", "prompt_tokens", "answer_tokens", "written_tokens")
+        means: dict[str, Any] = {
+            name: float(np.mean([getattr(run, name) for run in made[-_MEASURED:]])) for name in names
+        }
+        return replace(made[-1], **means)
+
+    def _played(self, begun: Trajectories, instances: int) -> tuple[Generation, Trajectories]:
+        """A batch, and what it leaves."""
+        dealt, size = begun.dealt(instances), 1 if self._server.cache is None else self._server.cache.block_tokens
+        isl, count = dealt.prompt + dealt.written, dealt.name.size
+        named = zip(dealt.name.tolist(), (dealt.prompt // size).tolist(), strict=True)
+        loop = Loop(min(self.batch.concurrency or count, count), isl, dealt.left, parts=[(part,) for part in named])
+        stop = None if self.batch.finished == 1.0 else int(np.ceil(self.batch.finished * count))
+        trace = play.play(
+            self.service, self._server, loop, warm_up=0.0, cool_down=0.0, instances=instances, router="prefix_aware",
+            stop_after=stop,
+        )  # fmt: skip
+        curve = Curve.of(trace)
+        written = np.zeros(count, dtype=np.int64)
+        written[: trace.written.size] = trace.written
+        done = written == dealt.left
+        seconds = float(np.max(trace.arrival + trace.e2e))
+        answers = dealt.written + dealt.left
+        generation = Generation(
+            seconds, float(done.sum()), float(dealt.prompt[done].sum()), float(answers[done].sum()),
+            float(written.sum()), curve,
+        )  # fmt: skip
+        rest = dealt._replace(written=dealt.written + written, left=dealt.left - written).take(np.flatnonzero(~done))
+        return generation, rest
