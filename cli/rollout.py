@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import COUNT, PROBABILITY, Name
@@ -16,6 +18,7 @@ from .parameters import COUNT, PROBABILITY, Name
     epilog=example(
         "inference-econ rollout llama_3_8b h100_sxm --gpus 8 --prompts 512 --samples 8 --osl lognormal:2000:1",
         "inference-econ rollout llama_3_8b h100_sxm --gpus 8 --prompts 512 --samples 8 --finished 0.8",
+        "inference-econ rollout llama_3_8b h100_sxm --gpus 16 --prompts 64 --samples 32 --learner",
     ),
 )
 @options.subject
@@ -36,6 +39,8 @@ from .parameters import COUNT, PROBABILITY, Name
     show_default=True,
     help="Share of the trajectories that ends a batch; the others are carried on in the next one.",
 )
+@click.option("--learner", is_flag=True, help="A learner on the same chips: in turns, or on some of them.")
+@click.option("--mfu", type=PROBABILITY, help="Share of the 16-bit peak that the learner computes with [0.12].")
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
 @options.options("token_budget", "usable_memory")
 @options.rent
@@ -48,10 +53,16 @@ def rollout(further: tuple[str, ...], output: options.Output, **choices: Any) ->
     """RL rollouts and batches: dollars and hours per 1,000 trajectories, and the tail of the longest.
 
     N prompts x G samples begin at once and are played request by request: fewer and fewer are left, and the longest run
-    by themselves. MODEL and HARDWARE as in 'frontier'.
+    by themselves. With --learner training beside it, in turns or split. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.rollout import rollout
+    from inference_econ.inputs import catalog
 
+    if choices["mfu"] is not None and not choices["learner"]:
+        raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")
+    learner = catalog.learning() if choices["learner"] else None
+    if learner is not None and choices["mfu"] is not None:
+        learner = learner.replace(mfu=choices["mfu"])
     requests = options.requests(choices, isl=choices["isl"], osl=choices["osl"])
     # What a traffic says of arrivals and of its cache is not that of a batch.
     requests = type(requests)(requests.isl, requests.osl)
@@ -60,5 +71,6 @@ def rollout(further: tuple[str, ...], output: options.Output, **choices: Any) ->
     named = ("prompts", "samples", "concurrency", "finished", "max_tokens")
     with show.progress_bar(quiet=output.quiet) as progress:
         offers = market.of_chips({**choices, "together": True}, requests, chips)
-        made = rollout(offers, choices["gpus"], **{name: choices[name] for name in named}, progress=progress)
+        asked = {name: choices[name] for name in named}
+        made = rollout(offers, choices["gpus"], **asked, learner=learner, progress=progress)
     show.answer(made, output)

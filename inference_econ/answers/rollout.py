@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cache, cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,15 +19,19 @@ from inference_econ.answers.record import RecordedRows
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests
+from inference_econ.inputs import Learning, Requests
 from inference_econ.serving import Loop, Server, Service, Services, Trace
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.arrivals import Counts
 
+#: How generation and learning share chips, see :class:`Run`.
+Way = Literal["generation", "synchronous", "one_step_off", "asynchronous"]
 #: Layouts of a chip that are played [1].
 _PLAYED = 3
 #: Batches that are played where some carry on what others began, and those of them that are measured [1].
 _BATCHES, _MEASURED = 8, 4
+#: Batches of a stream that are played: the first and the last but one are not measured [1].
+_STREAMED = 4
 #: Points of a curve over the time of a batch [1].
 _POINTS = 200
 #: More slots than mean contexts have room for, so that blocks, which samples of a prompt share, decide [1].
@@ -202,7 +208,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A deployment that generates batches.
+    """A deployment that generates batches, and how a learner takes turns with it.
 
     Attributes
     ----------
@@ -214,17 +220,38 @@ class Run:
         A batch.
     accelerators : int
         That are paid for [1].
+    way : str
+        ``generation`` alone; ``synchronous``: all chips generate, then all learn; ``one_step_off``: some learn from a
+        batch while the others generate the next one; ``asynchronous``: a trajectory begins when another ends.
+    learner_gpus : int
+        Chips that learn [1].
+    learning_seconds : float
+        Of a batch on these [s].
     """
 
     service: Service
     instances: int
     generation: Generation
     accelerators: int
+    way: Way = "generation"
+    learner_gpus: int = 0
+    learning_seconds: float = 0.0
+
+    @property
+    def chip(self) -> str:
+        """What it runs on."""
+        return self.service.setup.hardware.name
+
+    @property
+    def seconds(self) -> float:
+        """From one batch to the next [s]."""
+        both = self.generation.seconds, self.learning_seconds
+        return sum(both) if self.way == "synchronous" else max(both)
 
     @property
     def hours(self) -> float:
         """Of 1,000 trajectories [h]."""
-        return self.generation.seconds / self.generation.trajectories / 3.6
+        return self.seconds / self.generation.trajectories / 3.6
 
     @property
     def dollars(self) -> float:
@@ -233,14 +260,18 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return it as plain data."""
-        made = self.generation
+        made, learns = self.generation, self.way != "generation"
         return {
-            "hardware": self.service.setup.hardware.name,
+            "hardware": self.chip,
+            "way": self.way,
             "layout": layout_of(self.service),
             "replicas": self.instances,
             "accelerators": self.accelerators,
             "generation_gpus": self.instances * self.service.accelerators,
+            "learner_gpus": self.learner_gpus if learns else None,
             "generation_seconds": made.seconds,
+            "learning_seconds": self.learning_seconds if learns else None,
+            "batch_seconds": self.seconds,
             "trajectories": made.trajectories,
             "output_tokens_per_second": made.written_tokens / made.seconds,
             "tail_share": made.curve.tail_share,
@@ -260,12 +291,15 @@ class Rollout(RecordedRows):
         Ascending in dollars per trajectory.
     batch : Batch
         What is generated.
+    learner : Learner or None
+        What learns from it.
     """
 
     page = "report.rollout:RolloutPage"
 
     runs: tuple[Run, ...]
     batch: Batch
+    learner: Learner | None = None
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -278,6 +312,7 @@ class Rollout(RecordedRows):
             "longest_answer": int(batch.drawn.left.max()),
             "concurrency": batch.concurrency,
             "finished_share": batch.finished,
+            "learner": None if self.learner is None else self.learner.record(),
             "runs": self.records(),
             "curve": [dict(zip(Curve._fields, map(float, row), strict=True)) for row in zip(*curve, strict=True)],
         }
@@ -296,6 +331,7 @@ def rollout(
     concurrency: int | None = None,
     finished: float = 1.0,
     max_tokens: int | None = None,
+    learner: Learning | None = None,
     most: int = 5,
     progress: Progress | None = None,
 ) -> Rollout:
@@ -317,6 +353,9 @@ def rollout(
         have is read again, as weights have changed [1].
     max_tokens : int, optional
         Longest answer, where it is cut [tokens].
+    learner : Learning, optional
+        What learns from every batch, on the same chips or on some of them (``scenarios/assumptions/learning``); nobody
+        by default.
     most : int
         Deployments wanted [1].
     progress : callable, optional
@@ -326,14 +365,15 @@ def rollout(
     -------
     Rollout
         Every batch is played request by request: when all have begun, fewer and fewer are left, and the longest run
-        by themselves.
+        by themselves. With a learner, the layout of each chip that generates soonest: with all chips generating and
+        learning in turns, and split so that neither side waits, as far as instances can be divided.
 
     Raises
     ------
     InputError
         If a number is impossible, or trajectories are longer than the model was made for.
     NothingFitsError
-        If no instance has as few chips.
+        If no instance has as few chips, or the state of the learner has no room on them.
     TooMuchError
         If there are too many trajectories to be played.
 
@@ -352,17 +392,118 @@ def rollout(
     for layouts in both:
         batch.check(layouts.setup)
     shortlist = _short(both, batch, gpus)
-    batches = _BATCHES if finished < 1.0 else 1
+    batches = (_BATCHES if finished < 1.0 else 1) + (0 if learner is None else _STREAMED)
     number = len(shortlist) * batches * batch.trajectories
     _work.check(f"{number:,} trajectories", seconds=number * _SECONDS, smaller="prompts")
-    runs = []
+    runs = list[Run]()
     for index, (layouts, row) in enumerate(shortlist):
         if progress is not None:
             progress(index / len(shortlist), layouts.setup.hardware.name)
         service = layouts.service(row)
         instances = gpus // service.accelerators
         runs.append(Run(service, instances, _Instances(service, batch).generate(instances), gpus))
-    return Rollout(tuple(sorted(runs, key=lambda run: run.dollars)[:most]), batch)
+    runs.sort(key=lambda run: run.dollars)
+    if learner is None:
+        return Rollout(tuple(runs[:most]), batch)
+    learners = {run.service.setup.hardware.name: Learner.of(run.service.setup, learner, gpus) for run in runs[::-1]}
+    ways = [
+        way
+        for chip, learns in learners.items()
+        for way in _ways([run for run in runs if run.chip == chip], learns, batch)
+    ]
+    ways.sort(key=lambda run: run.dollars)
+    return Rollout(tuple(ways), batch, learners[ways[0].chip])
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """What learns from batches on some kind of chip.
+
+    Attributes
+    ----------
+    terms : Learning
+        How efficient it is.
+    flops_per_token : float
+        [FLOP]
+    flops_per_second : float
+        Of a chip, as far as they are reached [FLOP/s].
+    fewest : int
+        Chips that hold its state [1].
+    """
+
+    terms: Learning
+    flops_per_token: float
+    flops_per_second: float
+    fewest: int
+
+    @classmethod
+    def of(cls, setup: Setup, terms: Learning, gpus: int) -> Learner:
+        """Of a model on a kind of chip.
+
+        Raises
+        ------
+        NothingFitsError
+            If its state has no room on so many.
+        """
+        model, chip = setup.model, setup.hardware
+        state = terms.state_bytes_per_parameter * model.total_parameters
+        fewest = math.ceil(state / chip.hbm_bytes)
+        if fewest > gpus:
+            raise NothingFitsError(
+                f"the learner of {model.name} has no room: {terms.state_bytes_per_parameter:g} B per parameter are "
+                f"{state / 1e9:,.0f} GB, at least {fewest} x {chip.name}; give --gpus {fewest} or more"
+            )
+        flops = terms.flop_per_parameter_and_token * model.active_parameters
+        return cls(terms, flops, terms.mfu * setup.peaks[setup.unit("bf16")], fewest)
+
+    def seconds(self, made: Generation, gpus: int) -> float:
+        """To learn from all tokens of what ends in a batch [s]."""
+        return (made.prompt_tokens + made.answer_tokens) * self.flops_per_token / (gpus * self.flops_per_second)
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"mfu": self.terms.mfu, "flop_per_token": self.flops_per_token, "fewest_gpus": self.fewest}
+
+
+def _ways(runs: Sequence[Run], learner: Learner, batch: Batch) -> list[Run]:
+    """How generation and learning share the chips: in turns on all of them, and on some each, if there are enough."""
+    first, gpus = runs[0], runs[0].accelerators
+    seconds = learner.seconds(first.generation, gpus)
+    ways = [replace(first, way="synchronous", learner_gpus=gpus, learning_seconds=seconds)]
+    apart = next((run for run in runs if run.service.accelerators <= gpus - learner.fewest), None)
+    if apart is None:
+        return ways
+    played = _Instances(apart.service, batch)
+    return [
+        *ways,
+        _split("one_step_off", apart, played.generate, learner),
+        _split("asynchronous", apart, played.stream, learner),
+    ]
+
+
+def _split(way: Way, run: Run, generate: Callable[[int], Generation], learner: Learner) -> Run:
+    """As many instances as are quickest beside a learner: more of them generate sooner, and leave it fewer chips."""
+
+    @cache
+    def with_instances(number: int) -> Run:
+        made, rest = generate(number), run.accelerators - number * run.service.accelerators
+        return replace(
+            run, instances=number, generation=made, way=way, learner_gpus=rest,
+            learning_seconds=learner.seconds(made, rest),
+        )  # fmt: skip
+
+    most = (run.accelerators - learner.fewest) // run.service.accelerators
+    numbers = range(1, most + 1)
+    enough = bisect_left(numbers, True, key=lambda number: _learns_longer(with_instances(number)))
+    return min((with_instances(numbers[place]) for place in {max(enough - 1, 0), min(enough, most - 1)}), key=_batch)
+
+
+def _learns_longer(run: Run) -> bool:
+    return run.learning_seconds >= run.generation.seconds
+
+
+def _batch(run: Run) -> float:
+    return run.hours
 
 
 def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:
@@ -429,18 +570,32 @@ class _Instances:
         }
         return replace(made[-1], **means)
 
+    def stream(self, instances: int) -> Generation:
+        """A batch of a stream in which a trajectory begins when another ends, as many in flight as a batch has."""
+        whole, batch = self.batch.trajectories, self.batch
+        drawn = batch.draw(_STREAMED * batch.prompts, 0)
+        trace = self._trace(drawn.dealt(instances), instances, batch.concurrency or whole, (_STREAMED - 1) * whole)
+        ended = np.sort((trace.arrival + trace.e2e)[trace.written == trace.output_tokens])
+        seconds = float(ended[(_STREAMED - 1) * whole - 1] - ended[whole - 1]) / (_STREAMED - 2)
+        prompts, answers = (float(values.sum()) / _STREAMED for values in (drawn.prompt, drawn.left))
+        return Generation(seconds, float(whole), prompts, answers, answers, Curve.of(trace))
+
+    def _trace(self, begun: Trajectories, instances: int, clients: int, stop_after: int | None) -> Trace:
+        """Play some trajectories in their order."""
+        size = 1 if self._server.cache is None else self._server.cache.block_tokens
+        named = zip(begun.name.tolist(), (begun.prompt // size).tolist(), strict=True)
+        isl, count = begun.prompt + begun.written, begun.name.size
+        loop = Loop(min(clients, count), isl, begun.left, parts=[(part,) for part in named])
+        return play.play(
+            self.service, self._server, loop, warm_up=0.0, cool_down=0.0, instances=instances, router="prefix_aware",
+            stop_after=stop_after,
+        )  # fmt: skip
+
     def _played(self, begun: Trajectories, instances: int) -> tuple[Generation, Trajectories]:
         """A batch, and what it leaves."""
-        dealt, size = begun.dealt(instances), 1 if self._server.cache is None else self._server.cache.block_tokens
-        isl, count = dealt.prompt + dealt.written, dealt.name.size
-        named = zip(dealt.name.tolist(), (dealt.prompt // size).tolist(), strict=True)
-        loop = Loop(min(self.batch.concurrency or count, count), isl, dealt.left, parts=[(part,) for part in named])
-        stop = None if self.batch.finished == 1.0 else int(np.ceil(self.batch.finished * count))
-        trace = play.play(
-            self.service, self._server, loop, warm_up=0.0, cool_down=0.0, instances=instances, router="prefix_aware",
-            stop_after=stop,
-        )  # fmt: skip
-        curve = Curve.of(trace)
+        dealt, count = begun.dealt(instances), begun.name.size
+        stop = None if self.batch.finished == 1.0 else math.ceil(self.batch.finished * count)
+        trace = self._trace(dealt, instances, self.batch.concurrency or count, stop)
         written = np.zeros(count, dtype=np.int64)
         written[: trace.written.size] = trace.written
         done = written == dealt.left
@@ -448,7 +603,7 @@ class _Instances:
         answers = dealt.written + dealt.left
         generation = Generation(
             seconds, float(done.sum()), float(dealt.prompt[done].sum()), float(answers[done].sum()),
-            float(written.sum()), curve,
+            float(written.sum()), Curve.of(trace),
         )  # fmt: skip
         rest = dealt._replace(written=dealt.written + written, left=dealt.left - written).take(np.flatnonzero(~done))
         return generation, rest

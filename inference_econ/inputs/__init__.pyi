@@ -137,6 +137,7 @@ from .layers.grouped_query import GroupedQueryAttention as GroupedQueryAttention
 from .layers.latent import LatentAttention as LatentAttention
 from .layers.mixer import NoAttention as NoAttention
 from .layers.recurrent import RecurrentMixer as RecurrentMixer
+from .learning import Learning as Learning
 from .length import Length as Length
 from .measured_levels import LEVELS_FORM as LEVELS_FORM
 from .measured_levels import LevelSpreads as LevelSpreads

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.elasticity import Elasticity
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
+    from inference_econ.inputs.learning import Learning
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.ownership import Ownership
@@ -133,6 +134,15 @@ def elasticity() -> Elasticity:
     from inference_econ.inputs.elasticity import Elasticity
 
     return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
+
+
+@cache
+def learning() -> Learning:
+    """What a learner of rollouts computes and holds, where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.learning import Learning
+
+    return Learning.from_document(_yaml.read(folder("assumptions") / "learning" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:

@@ -15,6 +15,7 @@ Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines", "tra
 Part = Literal[
     "collectives",
     "elasticity",
+    "learning",
     "generations",
     "kernels",
     "levels",

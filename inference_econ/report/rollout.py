@@ -13,7 +13,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.service import fleet_label, fleet_name
+from inference_econ.report.service import fleet_label
 from inference_econ.report.startable import cannot_start, startable_notes, with_engines, with_recipes
 from inference_econ.report.table import Table, amount, assumptions_label, dollars
 
@@ -29,8 +29,10 @@ class RolloutPage(RowsPage[Rollout]):
         runs, setups = self.answer.runs, self.setups()
         columns = (
             *(("hardware",) if len({setup.hardware.name for setup in setups}) > 1 else ()),
-            "replicas", "layout", "generation_seconds", "output_tokens_per_second", "busy_share", "tail_share",
-            "hours_per_1000_trajectories", "dollars_per_1000_trajectories",
+            *(("way",) if self.answer.learner else ()), "replicas", "layout",
+            *(("learner_gpus", "generation_seconds", "learning_seconds") if self.answer.learner else ()),
+            "batch_seconds", "output_tokens_per_second", "busy_share", "tail_share", "hours_per_1000_trajectories",
+            "dollars_per_1000_trajectories",
         )  # fmt: skip
         subjects = [_instances(run) for run in runs]
         table = view(
@@ -46,7 +48,13 @@ class RolloutPage(RowsPage[Rollout]):
                 *startable_notes(setups),
                 *caveats.remarks(subjects, ("tpot",)),
             ),
-            least=("replicas", "output_tokens_per_second", "hours_per_1000_trajectories"),
+            least=(
+                "generation_seconds",
+                "learning_seconds",
+                "replicas",
+                "output_tokens_per_second",
+                "hours_per_1000_trajectories",
+            ),
         )
         table = with_engines(table, [layout_of(run.service) for run in runs], setups)
         return (with_recipes(table, [practice_of(run.service.setup, run.service.speculation) for run in runs]),)
@@ -71,13 +79,25 @@ class RolloutPage(RowsPage[Rollout]):
                 f"A batch ends when {100 * batch.finished:g} % of its trajectories have; the others are read again "
                 "and carried on in the next one."
             )
+        learner = self.answer.learner
+        if learner is not None:
+            notes.append(
+                f"Learning: {learner.terms.flop_per_parameter_and_token:g} FLOP per active parameter and token at "
+                f"{100 * learner.terms.mfu:g} % of the 16-bit peak. one_step_off learns from a batch while the next is "
+                "generated; asynchronous begins a trajectory when another ends."
+            )
+            if len(self.answer.runs) == len({run.chip for run in self.answer.runs}):
+                notes.append(
+                    f"No learner GPUs are left beside an instance: the learner needs {learner.fewest} of its own; give "
+                    "more --gpus, or smaller instances (--tp)."
+                )
         if any(run.service.speculation for run in self.answer.runs):
             notes.append("A model in training leaves its proposer behind: fewer proposals are accepted than here.")
         return notes
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Trajectories in flight, and tokens that are written, over the time of a batch."""
-        shown = {fleet_label(run.service, run.instances): run.generation.curve for run in self.answer.runs[:_DRAWN]}
+        shown = {_label(run): run.generation.curve for run in self.answer.runs[:_DRAWN]}
         plots = []
         for title, unit, of in (
             ("In flight", "trajectories", "in_flight"),
@@ -95,14 +115,21 @@ class RolloutPage(RowsPage[Rollout]):
     def conclusion(self) -> Pieces:
         """The cheapest."""
         best = self.answer.runs[0]
+        beside = "" if best.learner_gpus in (0, best.accelerators) else f" beside {best.learner_gpus} that learn"
         return (
-            f"{fleet_name(best.service, best.instances)}: $", dollars(best.dollars), f" and {amount(best.hours)} h per "
-            f"1,000 trajectories; {100 * best.generation.curve.tail_share:.0f} % of the time is the tail.",
+            f"{_label(best)}{beside}: $", dollars(best.dollars), f" and {amount(best.hours)} h per 1,000 trajectories; "
+            f"{100 * best.generation.curve.tail_share:.0f} % of the time of generation is the tail.",
         )  # fmt: skip
 
     def setups(self) -> Sequence[Setup]:
         """Those of all deployments."""
         return [run.service.setup for run in self.answer.runs]
+
+
+def _label(run: Run) -> str:
+    """A deployment in words."""
+    way = "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
+    return f"{way}{fleet_label(run.service, run.instances)}"
 
 
 def _instances(run: Run) -> Instances:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from inference_econ.answers import rollout as rollouts
+from inference_econ.answers.offer import offer
 from inference_econ.answers.rollout import Batch, Trajectories, rollout
+from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests
+from inference_econ.inputs import Requests, catalog
 from tests.offered import ONE_CHIP, offer_of, service_of
 
 
@@ -83,6 +85,77 @@ def test_samples_of_a_prompt_are_read_once_and_stay_together() -> None:
 def test_a_traffic_of_one_trajectory() -> None:
     one = Trajectories(*(np.array([value]) for value in (0, 10, 0, 5)))
     assert one.dealt(4) == one
+
+
+def test_a_learner_computes_six_flop_for_each_active_parameter_and_token() -> None:
+    layouts = offer_of(isl="200", osl="lognormal:300:1", pins=ONE_CHIP)
+    model, terms = layouts.setup.model, catalog.learning().replace(mfu=0.4)
+    answer = rollout([layouts], 8, 64, 4, learner=terms)
+    ways = {run.way: run for run in answer.runs}
+    assert set(ways) == {"synchronous", "one_step_off", "asynchronous"}
+    assert [run.dollars for run in answer.runs] == sorted(run.dollars for run in answer.runs)
+    turns, apart, stream = (ways[name] for name in ("synchronous", "one_step_off", "asynchronous"))
+    tokens = turns.generation.prompt_tokens + turns.generation.answer_tokens
+    assert tokens == answer.batch.drawn.prompt.sum() + answer.batch.drawn.left.sum()
+    seconds = 6.0 * model.active_parameters * tokens / (8 * 0.4 * 989.4e12)
+    assert turns.learning_seconds == pytest.approx(seconds, rel=1e-3)
+    assert turns.seconds == turns.generation.seconds + turns.learning_seconds
+    for run in (apart, stream):
+        assert run.instances + run.learner_gpus == 8
+        assert run.seconds == max(run.generation.seconds, run.learning_seconds)
+        # 16 bytes of 8.03e9 parameters are 128 GB.
+        assert run.learner_gpus >= 2
+    # Trajectories that begin when others end have no tail.
+    assert stream.generation.curve.tail_share < 0.3 < apart.generation.curve.tail_share
+    assert stream.dollars < apart.dollars
+    record = answer.to_dict()
+    assert record["learner"] == {"mfu": 0.4, "flop_per_token": 6.0 * model.active_parameters, "fewest_gpus": 2}
+
+
+def test_a_split_is_as_good_as_any() -> None:
+    """Every number of instances, one by one."""
+    layouts = offer_of(isl="200", osl="lognormal:300:1", pins=ONE_CHIP)
+    terms = catalog.learning().replace(mfu=0.05)
+    answer = rollout([layouts], 8, 32, 4, learner=terms)
+    (found,) = (run for run in answer.runs if run.way == "one_step_off")
+    learner, played = answer.learner, rollouts._Instances(layouts.service(0), answer.batch)
+    assert learner is not None
+    tried = []
+    for number in range(1, 7):
+        made = played.generate(number)
+        tried.append(max(made.seconds, learner.seconds(made, 8 - number)))
+    assert found.seconds == pytest.approx(min(tried))
+
+
+def test_a_learner_without_room() -> None:
+    layouts, terms = offer_of("llama_3_70b", pins=(("tp", 8), ("dp", 1), ("pp", 1))), catalog.learning()
+    with pytest.raises(
+        NothingFitsError, match=r"no room: 16 B per parameter .* at least 14 x .* give --gpus 14 or more"
+    ):
+        rollout([layouts], 8, 4, learner=terms)
+    (turns,) = rollout([layouts], 16, 4, learner=terms).runs
+    assert (turns.way, turns.learner_gpus, turns.instances) == ("synchronous", 16, 2)
+
+
+#: Steps of GRPO on H100 that NVIDIA published with NeMo RL v0.4: model, GPUs, ranks of an instance, mean answer and its
+#: variation, way, seconds of a step. 64 prompts x 32 samples of at most 4,096 tokens; prompts of OpenMathInstruct-2 are
+#: short, and how answers vary is not published: so that the mean of those that are cut is as published.
+PUBLISHED = (
+    ("llama_3_8b", 16, 1, "lognormal:930:0.7", "synchronous", 97.7),
+    ("llama_3_8b", 16, 1, "lognormal:1000:0.7", "one_step_off", 74.6),
+    ("qwen3_32b", 32, 4, "lognormal:3400:0.5", "synchronous", 393.0),
+    ("qwen3_32b", 64, 4, "lognormal:3400:0.5", "one_step_off", 215.0),
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("model", "gpus", "tp", "osl", "way", "seconds"), PUBLISHED)
+def test_published_steps_of_training(model: str, gpus: int, tp: int, osl: str, way: str, seconds: float) -> None:
+    """Of the first and third the share of the peak is derived that all but the generation reaches; others are told."""
+    layouts = offer(Setup.of(model, "h100_sxm", engine="vllm"), Requests(130, osl), Space(Pins(tp=tp, dp=1, pp=1)))
+    answer = rollout([layouts], gpus, 64, 32, max_tokens=3966, learner=catalog.learning())
+    (run,) = (run for run in answer.runs if run.way == way)
+    assert run.seconds == pytest.approx(seconds, rel=0.15)
 
 
 @pytest.mark.parametrize(
