@@ -184,6 +184,7 @@ from .serving_engines import engines_for as engines_for
 from .serving_engines import known_engines as known_engines
 from .serving_engines import lacks as lacks
 from .serving_engines import run_on as run_on
+from .serving_engines import serving_adapters as serving_adapters
 from .sessions import SessionSpec as SessionSpec
 from .sessions import Step as Step
 from .source import Source as Source

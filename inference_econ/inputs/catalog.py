@@ -442,8 +442,10 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             if levelled:
                 _graft_levels(document, name)
         return _validated(cls, kind, document)
+    # Adapters are what is served, no constant that was fitted.
+    fitted = kind == "assumptions" and all(change.startswith("adapters.") for change in changes)
     with of_option("set"):
-        if kind == "assumptions":
+        if kind == "assumptions" and not fitted:
             _forget_calibration(document)
             document.data["extends"] = name
         for change in changes:
@@ -452,6 +454,8 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             _apply(document, change, _SINGULAR[kind])
         if kind == "assumptions":
             _graft_files(document)
+        if fitted and levelled:
+            _graft_levels(document, name)
         return _validated(cls, kind, document)
 
 
