@@ -15,9 +15,9 @@ Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines", "tra
 Part = Literal[
     "collectives",
     "elasticity",
-    "learning",
     "generations",
     "kernels",
+    "learning",
     "levels",
     "ownership",
     "power",
