@@ -11,7 +11,7 @@ from inference_econ.answers import rollout as rollouts
 from inference_econ.answers.offer import offer
 from inference_econ.answers.rollout import Batch, Trajectories, rollout
 from inference_econ.engine import Pins, Setup, Space
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.inputs import Requests, catalog
 from tests.offered import ONE_CHIP, offer_of, service_of
 
@@ -82,7 +82,9 @@ def test_samples_of_a_prompt_are_read_once_and_stay_together() -> None:
     assert shared < 0.4 * apart
 
 
-def test_a_traffic_of_one_trajectory() -> None:
+def test_a_batch_of_one_trajectory() -> None:
+    (run,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1, prompts=1, finished=0.5).runs
+    assert run.record()["busy_share"] == 1.0
     one = Trajectories(*(np.array([value]) for value in (0, 10, 0, 5)))
     assert one.dealt(4) == one
 
@@ -181,5 +183,9 @@ def test_trajectories_beyond_the_model_and_instances_beyond_the_chips() -> None:
     ):
         rollout([offer_of(osl="lognormal:60000:2", pins=ONE_CHIP)], 1, prompts=100)
     eight = offer_of(pins=(("tp", 8), ("dp", 1), ("pp", 1)))
+    with pytest.raises(TooMuchError, match="100,000,000 trajectories"):
+        rollout([eight], 8, prompts=1_000_000, samples=100)
+    with pytest.raises(InputError, match="instances that read prompts and decode; offer some"):
+        rollout([], 4, prompts=1)
     with pytest.raises(NothingFitsError, match="has room on 4 GPUs; the smallest has 8: give --gpus 8 or more"):
         rollout([eight], 4, prompts=1)
