@@ -36,8 +36,8 @@ _STREAMED = 4
 _POINTS = 200
 #: More slots than mean contexts have room for, so that blocks, which samples of a prompt share, decide [1].
 _SLOTS = 4
-#: What a request takes that is played with its blocks [s], and what is kept of it [B].
-_SECONDS, _BYTES = 1.5e-4, 400.0
+#: What a request takes that is played with its blocks, and for each instance to choose from [s]; what is kept [B].
+_SECONDS, _EACH, _BYTES = 1.5e-4, 2.5e-6, 400.0
 
 
 @dataclass(frozen=True)
@@ -404,7 +404,8 @@ def rollout(
     # Splits are looked for by halves.
     splits = 0 if learner is None else (_STREAMED + batches) * (2 + int(math.log2(gpus)))
     number = (len(shortlist) * batches + splits) * count
-    _work.check(f"{number:,} trajectories", seconds=number * _SECONDS, smaller="prompts")
+    seconds = _SECONDS + _EACH * min(gpus, count)
+    _work.check(f"{number:,} trajectories", seconds=number * seconds, smaller="prompts")
     runs = list[Run]()
     for index, (layouts, row) in enumerate(shortlist):
         if progress is not None:
@@ -594,6 +595,8 @@ class _Instances:
         size = 1 if self._server.cache is None else self._server.cache.block_tokens
         named = zip(begun.name.tolist(), (begun.prompt // size).tolist(), strict=True)
         isl, count = begun.prompt + begun.written, begun.name.size
+        # More instances than trajectories have nothing to do.
+        instances = min(instances, count)
         loop = Loop(min(clients, count), isl, begun.left, parts=[(part,) for part in named])
         return play.play(
             self.service, self._server, loop, warm_up=0.0, cool_down=0.0, instances=instances, router="prefix_aware",

@@ -85,6 +85,10 @@ def test_samples_of_a_prompt_are_read_once_and_stay_together() -> None:
 def test_a_batch_of_one_trajectory() -> None:
     (run,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1, prompts=1, finished=0.5).runs
     assert run.record()["busy_share"] == 1.0
+    # Chips that have nothing to do cost as much.
+    (idle,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1_000_000_000, prompts=1).runs
+    assert idle.generation.seconds == run.generation.seconds
+    assert idle.dollars == pytest.approx(1e9 * run.dollars)
     one = Trajectories(*(np.array([value]) for value in (0, 10, 0, 5)))
     assert one.dealt(4) == one
 
