@@ -240,8 +240,8 @@ class OperatorTable:
 
         ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
         elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
-        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them. Each of them
-        is as many as ``adapters`` of a layer are trained for, side by side.
+        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them. Each stands
+        for as many as ``adapters`` say that are trained apart, as queries, keys and values are; 0: none has adapters.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
