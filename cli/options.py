@@ -64,7 +64,19 @@ deployment = apply(
 )
 
 #: How it is served: formats, price, assumptions and what-ifs.
-manner = options("weights", "activations", "kv", "price", "engine", "any_layout", "assumptions", "changes", "power_cap")
+manner = options(
+    "weights",
+    "activations",
+    "kv",
+    "price",
+    "engine",
+    "any_layout",
+    "assumptions",
+    "changes",
+    "loras",
+    "lora_rank",
+    "power_cap",
+)
 
 #: What is served, on what, how; see :func:`setup`.
 subject = apply(
@@ -131,9 +143,11 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If both change the same.
+        If both change the same, or a rank is given without adapters.
     """
     changes = tuple(choices["changes"])
+    if choices.get("lora_rank") is not None and choices.get("loras") is None:
+        raise InputError("--lora-rank is that of --loras; give --loras N, too", option="lora_rank")
     for name, key in WHAT_IFS.items():
         value = choices.get(name)
         if value is None:

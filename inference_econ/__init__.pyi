@@ -40,6 +40,8 @@ from .answers.price import price as price
 from .answers.promises import Targets as Targets
 from .answers.recommend import Recommendation as Recommendation
 from .answers.recommend import recommend as recommend
+from .answers.rollout import Rollout as Rollout
+from .answers.rollout import rollout as rollout
 from .answers.serving_frontier import ServiceFrontier as ServiceFrontier
 from .answers.serving_frontier import ServicePoint as ServicePoint
 from .answers.serving_frontier import frontier as frontier

@@ -12,10 +12,9 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.likely import Likely, chance_below, of_throughput
 from inference_econ.answers.lots import Lot, Way, lots
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import as_candidates
+from inference_econ.answers.recommend import as_candidates, natural_rate
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.subjects import under_load
-from inference_econ.answers.together import natural_rate
 from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, Requests
 from inference_econ.serving import Services

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
@@ -19,12 +21,12 @@ from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.power import fleet_power, power_record, together_watts
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.record import HEAD, RecordedRows, facts, targets_record
 from inference_econ.answers.service_record import bounded_load, layout_of, service_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice as Choice
-from inference_econ.answers.together import cheapest, natural_rate
+from inference_econ.answers.together import cheapest
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
 
@@ -174,7 +176,7 @@ def recommend(
         :func:`inference_econ.answers.offer.offer`).
     requests_per_second : float or None
         The whole traffic [1/s]; None for what fills one instance, or group of pools, of the cheapest layout
-        (:func:`inference_econ.answers.together.natural_rate`).
+        (:func:`natural_rate`).
     targets : Targets
         What is promised.
     arrival_scv : float
@@ -221,6 +223,38 @@ def recommend(
         raise failure
     ranked = some_of_each_chip(sorted(choices, key=_rank), most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
+
+
+def natural_rate(candidates: Sequence[Candidate], targets: Targets) -> float:
+    """What fills an instance, or the smallest group of pools, whose requests are the cheapest, as planned [1/s].
+
+    Pools have to be cheaper by 5 %. Where nothing keeps the promises, it is said of any rate.
+    """
+    usual = [_naturally_filled(candidate, targets) for candidate in candidates]
+    rate, per_dollar = max(usual, key=lambda filled: filled[1])
+    return rate if per_dollar > 0.0 else FILLED
+
+
+def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, float]:
+    """What is planned for the layout whose requests are the cheapest within promises, and that over its price.
+
+    In requests per second [1/s], and [1/s per USD/h]; 0 if no layout keeps them. Pools keep them as a mean.
+    """
+    layouts, handicap = candidate.services, 1.0
+    if candidate.pools is None:
+        rates, chips = FILLED * promised_rates(layouts, targets), layouts.plans.accelerators
+    else:
+        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.seen, 1.0 + NOTICED
+        if not kept.any():
+            return 0.0, 0.0
+        rates, chips = FILLED * seen.requests_per_second[kept], seen.accelerators[kept]
+    per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
+    index = int(np.argmax(per_dollar))
+    rate = float(rates[index])
+    if candidate.pools is None:
+        # What states promise is a bound: crowds at the slots take a little of it.
+        rate = min(rate, FILLED * layouts.service(index).most_requests_per_second)
+    return rate, float(per_dollar[index])
 
 
 def some_of_each_chip(ranked: Sequence[ChoiceT], most: int) -> list[ChoiceT]:

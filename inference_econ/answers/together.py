@@ -11,9 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.disaggregated.compare import NOTICED
-from inference_econ.answers.promises import FILLED, Targets, promised_rates
+from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
@@ -172,38 +170,6 @@ def cheapest(
         ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=_rank)[:most_each]
         listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
     return sorted(listed, key=_rank)
-
-
-def natural_rate(candidates: Sequence[Candidate], targets: Targets) -> float:
-    """What fills an instance, or the smallest group of pools, whose requests are the cheapest, as planned [1/s].
-
-    Pools have to be cheaper by 5 %. Where nothing keeps the promises, it is said of any rate.
-    """
-    usual = [_naturally_filled(candidate, targets) for candidate in candidates]
-    rate, per_dollar = max(usual, key=lambda filled: filled[1])
-    return rate if per_dollar > 0.0 else FILLED
-
-
-def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, float]:
-    """What is planned for the layout whose requests are the cheapest within promises, and that over its price.
-
-    In requests per second [1/s], and [1/s per USD/h]; 0 if no layout keeps them. Pools keep them as a mean.
-    """
-    layouts, handicap = candidate.services, 1.0
-    if candidate.pools is None:
-        rates, chips = FILLED * promised_rates(layouts, targets), layouts.plans.accelerators
-    else:
-        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.seen, 1.0 + NOTICED
-        if not kept.any():
-            return 0.0, 0.0
-        rates, chips = FILLED * seen.requests_per_second[kept], seen.accelerators[kept]
-    per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
-    index = int(np.argmax(per_dollar))
-    rate = float(rates[index])
-    if candidate.pools is None:
-        # What states promise is a bound: crowds at the slots take a little of it.
-        rate = min(rate, FILLED * layouts.service(index).most_requests_per_second)
-    return rate, float(per_dollar[index])
 
 
 def _rank(choice: Choice) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from inference_econ.engine.layouts.plans import (
     fullest_group,
 )
 from inference_econ.engine.layouts.stages import fullest_over_mean
+from inference_econ.engine.operators.work import adapter_bytes
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
@@ -48,7 +49,7 @@ FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
 #: Reasons that no memory mends.
 LAYOUT = (NETWORK, DIVIDE, ENGINE)
 #: Groups of weights that are no layers of the language model: they stay with the chips, and no stage has more of them.
-_BESIDE_LAYERS = ("embeddings", "vision")
+_BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,10 @@ def _all_weights(
         groups["embeddings"] = groups["embeddings"] * copies
         groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
-    return {name: held if name in _BESIDE_LAYERS else held * fullest for name, held in groups.items()}
+    held = {name: size if name in _BESIDE_LAYERS else size * fullest for name, size in groups.items()}
+    if assumptions.adapters.loras:
+        held["adapters"] = adapter_bytes(model, precision, plans, assumptions)
+    return held
 
 
 def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array | float:

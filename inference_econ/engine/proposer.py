@@ -68,12 +68,9 @@ class Proposer:
         elif speculation.weights is not None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)
-        # The host schedules a round once; a proposer is small enough to lie with the chips.
-        assumed = target.assumptions.changed(
-            dict.fromkeys(
-                ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache"), 0.0
-            )
-        )
+        # The host schedules a round once; a proposer is small enough to lie with the chips, and has no adapters.
+        none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
+        assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0})
         seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
         helper = Setup(model, target.hardware, precision, target.context, assumed, **seen)  # type: ignore[arg-type]
         helper = replace(helper, levels=target.levels)

@@ -51,6 +51,7 @@ from inference_econ.inputs import (
     math_unit,
     math_units,
     profiles,
+    serving_adapters,
     split_changes,
     with_engine,
 )
@@ -283,6 +284,9 @@ class Setup:
             engines = engines_for(served, chip, precision, asked)
         else:
             engines, left_out = able_of(served, chip, precision, asked)
+        if opinions.adapters.loras and engines:
+            engines, without = serving_adapters(engines, served, chip)
+            left_out += without
         if own is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
         version = str(engine or "").partition("@")[2] or None

@@ -137,6 +137,7 @@ from .layers.grouped_query import GroupedQueryAttention as GroupedQueryAttention
 from .layers.latent import LatentAttention as LatentAttention
 from .layers.mixer import NoAttention as NoAttention
 from .layers.recurrent import RecurrentMixer as RecurrentMixer
+from .learning import Learning as Learning
 from .length import Length as Length
 from .measured_levels import LEVELS_FORM as LEVELS_FORM
 from .measured_levels import LevelSpreads as LevelSpreads
@@ -183,6 +184,7 @@ from .serving_engines import engines_for as engines_for
 from .serving_engines import known_engines as known_engines
 from .serving_engines import lacks as lacks
 from .serving_engines import run_on as run_on
+from .serving_engines import serving_adapters as serving_adapters
 from .sessions import SessionSpec as SessionSpec
 from .sessions import Step as Step
 from .source import Source as Source

@@ -378,6 +378,15 @@ class ServingAssumptions(Spec):
     published of the proposer and the model [1]."""
 
 
+class AdapterAssumptions(Spec):
+    """Adapters of low rank (LoRA) that one model is served with, each request with one of them."""
+
+    loras: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Adapters that have room beside the model, and that requests ask for evenly; 0: none are served [1]."""
+    rank: Annotated[int, Field(ge=1, le=4096)] = 16
+    """Rank of all of them: the largest, for which engines keep room [1]."""
+
+
 #: The groups of :class:`Assumptions`, by the name of their field.
 GROUPS: Mapping[str, type[Spec]] = {
     "chip": ChipAssumptions,
@@ -388,6 +397,7 @@ GROUPS: Mapping[str, type[Spec]] = {
     "attention": AttentionAssumptions,
     "capacity": CapacityAssumptions,
     "serving": ServingAssumptions,
+    "adapters": AdapterAssumptions,
 }
 
 
@@ -475,6 +485,8 @@ class Assumptions(SourcedSpec):
     """What must fit."""
     serving: ServingAssumptions
     """How steps make up a service."""
+    adapters: AdapterAssumptions = AdapterAssumptions()
+    """Adapters beside the model."""
     per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
     """Exceptions by :attr:`HardwareSpec.family`: any field of any group."""
     calibration: Calibration | None = None

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.elasticity import Elasticity
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
+    from inference_econ.inputs.learning import Learning
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.ownership import Ownership
@@ -133,6 +134,15 @@ def elasticity() -> Elasticity:
     from inference_econ.inputs.elasticity import Elasticity
 
     return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
+
+
+@cache
+def learning() -> Learning:
+    """What a learner of rollouts computes and holds, where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.learning import Learning
+
+    return Learning.from_document(_yaml.read(folder("assumptions") / "learning" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:
@@ -432,8 +442,10 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             if levelled:
                 _graft_levels(document, name)
         return _validated(cls, kind, document)
+    # Adapters are what is served, no constant that was fitted.
+    fitted = kind == "assumptions" and all(change.startswith("adapters.") for change in changes)
     with of_option("set"):
-        if kind == "assumptions":
+        if kind == "assumptions" and not fitted:
             _forget_calibration(document)
             document.data["extends"] = name
         for change in changes:
@@ -442,6 +454,8 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             _apply(document, change, _SINGULAR[kind])
         if kind == "assumptions":
             _graft_files(document)
+        if fitted and levelled:
+            _graft_levels(document, name)
         return _validated(cls, kind, document)
 
 

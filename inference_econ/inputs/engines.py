@@ -39,7 +39,7 @@ KernelPart = Literal[
     "queries", "latent down", "latent up", "latent attention", "indexer", "index scan", "mixer", "recurrent state",
     "router", "expert tokens in", "experts in", "expert activation", "experts out", "expert tokens out",
     "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
-    "ff out", "output embedding", "sampling",
+    "ff out", "output embedding", "sampling", "adapters",
 ]  # fmt: skip
 #: Generations of chips that engines pick kernels by, and kernels of routed experts: compiled by Triton; CUTLASS's
 #: grouped products; DeepGEMM's; those that TensorRT-LLM generates, which FlashInfer hands to others; Marlin's, which

@@ -17,6 +17,7 @@ Part = Literal[
     "elasticity",
     "generations",
     "kernels",
+    "learning",
     "levels",
     "ownership",
     "power",

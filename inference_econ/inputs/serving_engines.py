@@ -114,6 +114,25 @@ def able_of(
     return able, absent
 
 
+def serving_adapters(
+    engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
+) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
+    """Those of some engines that serve adapters of low rank beside a model, and why others do not.
+
+    Raises
+    ------
+    InputError
+        If none of them does.
+    """
+    supports = [engine.facts.support(model.architecture, hardware.generation) for engine in engines]
+    able = tuple(engine for engine, known in zip(engines, supports, strict=True) if known is not None and known.lora)
+    absent = [engine.label for engine in engines if engine not in able]
+    reasons = tuple(f"{label} is not known to serve adapters beside {model.name}" for label in absent)
+    if not able:
+        raise InputError(f"--loras: {'; '.join(reasons)}; leave --loras out, or take another engine", option="loras")
+    return able, reasons
+
+
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
     """What an engine is not known to have of a model, a chip and formats, in words; None if it has all of them."""
     facts, generation = engine.facts, hardware.generation

@@ -299,6 +299,7 @@ _HELD_NAMES = {
     "experts": "routed experts",
     "embeddings": "embeddings",
     "vision": "vision tower",
+    "adapters": "adapters (LoRA)",
     "kv_cache": "KV cache",
     "shared_prefix": "KV cache of the shared prefix",
     "state": "states of recurrent layers",
@@ -312,7 +313,7 @@ _HELD_NAMES = {
 def memory_table(explanation: Explanation) -> Table:
     """What takes the memory of each accelerator."""
     held, total = explanation.held, sum(explanation.held.values())
-    parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held[name]]
+    parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
     return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)

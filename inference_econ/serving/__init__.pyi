@@ -19,6 +19,7 @@ from .services import layouts as layouts
 from .simulation.arrivals import Arrivals as Arrivals
 from .simulation.arrivals import Changing as Changing
 from .simulation.arrivals import Gamma as Gamma
+from .simulation.arrivals import Loop as Loop
 from .simulation.arrivals import Recorded as Recorded
 from .simulation.arrivals import arrivals_of as arrivals_of
 from .simulation.arrivals import calmest as calmest

@@ -372,7 +372,10 @@ def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | 
         return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
     largest = plans.at((np.array([plans.accelerators.size - 1]),))
     weights, cache, available = needed_memory(setup, largest, speculation).of_one_plan()
-    proposer = "" if speculation is None else f", those of the {PROPOSERS[speculation.proposer]} included"
+    included = [] if speculation is None else [f"those of the {PROPOSERS[speculation.proposer]}"]
+    served = setup.assumptions.adapters
+    included += [f"{served.loras} adapters of rank {served.rank}"] if served.loras else []
+    proposer = f", {' and '.join(included)} included" if included else ""
     enough = _enough(grid, weights + cache, available)
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "

@@ -19,8 +19,7 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import price
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import recommend
-from inference_econ.answers.together import natural_rate
+from inference_econ.answers.recommend import natural_rate, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving import Services

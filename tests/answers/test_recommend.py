@@ -21,8 +21,8 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Choice, PooledChoice, recommend
-from inference_econ.answers.together import _first, natural_rate
+from inference_econ.answers.recommend import Choice, PooledChoice, natural_rate, recommend
+from inference_econ.answers.together import _first
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Gamma, Services, loaded, served

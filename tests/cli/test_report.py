@@ -35,6 +35,7 @@ QUESTIONS = {
     "fits": "fits llama_3_8b h100_sxm --tp 1",
     "buy": "buy llama_3_8b h100_sxm --tp 1",
     "fleet": "fleet llama_3_8b h100_sxm --tp 1 --rates 5,40 --ttft 500 --target 0.8",
+    "rollout": "rollout llama_3_8b h100_sxm --tp 1 --gpus 2 --prompts 8 --samples 2",
     "disaggregate": "disaggregate llama_3_8b h100_sxm --request-rate 5 --max-instance-gpus 1",
     "run": "run examples/opening_question",
     "scenario": "paper/table_4",

@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[object, ...]] = {
     "fits": ("fits", *SMALL),
     "buy": ("buy", *SMALL),
     "fleet": ("fleet", *SMALL, "--rates", "5,40", "--ttft", 500, "--target", 0.8),
+    "rollout": ("rollout", *SMALL, "--gpus", 2, "--prompts", 8, "--samples", 2),
     "speculate": ("speculate", "llama_3_8b", "h100_sxm", "--eagle"),
     "cache": ("cache", "llama_3_8b", "h100_sxm", "--turns", 6),
     "assess": ("assess", "llama_3_8b", "h100_sxm", "--tokens-per-second", 50, "--batch", 32, "--gpus", 1),

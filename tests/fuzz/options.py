@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fits": ("llama_3_8b", "h100_sxm"),
     "buy": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
     "fleet": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--rates", "5,30"),
+    "rollout": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--gpus", "2", "--prompts", "2"),
     "hour-cost": ("h100_sxm", "--purchase", "30000"),
     "fields": (), "hardware": (), "models": (), "scenarios": (), "assumptions": (), "engines": (), "traffic": (),
     "schema": ("traffic",),

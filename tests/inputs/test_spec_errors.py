@@ -455,7 +455,7 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
         ("per_family: 3", "mine.yaml:2: per_family: Input should be a valid dictionary, got 3"),
         (
             "per_family: {tpu: {hop: 1 us}}",
-            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: attention, capacity, chip, experts, host",
+            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: adapters, attention, capacity, chip, experts",
         ),
         ("network: {collectives: 5}", "mine.yaml:2: network.collectives: Input should be a valid dictionary"),
         (

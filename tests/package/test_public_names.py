@@ -61,6 +61,7 @@ cheapest: int = chosen[0].accelerators
 fitting: ie.Fits = ie.fits(setup, lengths, space)
 bought: ie.Purchase = ie.buy(offered, {"someone": {"input": 0.3, "output": 0.9}}, targets)
 day: ie.DayOfFleet = ie.fleet(offered, [1.0, 2.0], targets, stock={"h100_sxm": 8}, target=0.8)
+batches: ie.Rollout = ie.rollout(offered, 8, prompts=64, samples=8, finished=0.9)
 most: ie.MostTraffic = ie.most_traffic([layouts], ie.Means(8), targets)
 carried: float = most[0].load.requests_per_second
 agents: ie.Agents = ie.Agents.of("coding_agent")

@@ -54,6 +54,7 @@ ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
     "fits": (lambda: ie.fits(setup(), LENGTHS, SPACE), False),
     "buy": (lambda: ie.buy([layouts()], {"someone": {"input": 0.3, "output": 0.9}}, TARGETS), True),
     "fleet": (lambda: ie.fleet([layouts()], [5.0, 30.0, 80.0], TARGETS, target=0.8), True),
+    "rollout": (lambda: ie.rollout([layouts()], 2, prompts=8, samples=2), True),
     "hour_cost": (lambda: ie.hour_cost(ie.hardware("h100_sxm")), False),
     "what_if": (lambda: ie.what_if("llama_3_8b", "h100_sxm", inputs=["price"], max_instance_gpus=1), True),
     "implied_hour_price": (lambda: ie.implied_hour_price(ie.frontier(setup(), TRAFFIC, SPACE), 0.4, 40.0), False),

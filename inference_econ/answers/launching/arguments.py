@@ -65,8 +65,8 @@ def written(
         arguments |= _TURNS[engine.name](engine, role)
     options, keys = holding.told(engine, holding.priced(service, role), degrees.pp, service.speculation)
     arguments, file = arguments | options, file | keys
-    options, keys = _kernels(engine, service)
-    arguments, file = arguments | options, file | keys
+    for options, keys in (_kernels(engine, service), _adapters(engine, service.setup)):
+        arguments, file = arguments | options, file | keys
     return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
 
 
@@ -87,6 +87,30 @@ def _kernels(engine: Engine, service: Service) -> Written:
         else:
             arguments[name] = value
     return arguments, file
+
+
+def _adapters(engine: Engine, setup: Setup) -> Written:
+    """Room for adapters of low rank, of the least rank that the engine has room for which holds them.
+
+    Raises
+    ------
+    InputError
+        If it has no room for such a rank.
+    """
+    wanted = setup.assumptions.adapters
+    if not wanted.loras:
+        return {}, {}
+    slots = engine.first("--max-loras", "--max-loras-per-batch")
+    ranks = engine.options.option(engine.launch.command, "--max-lora-rank").choices or (wanted.rank,)
+    rank = min((int(rank) for rank in ranks if int(rank) >= wanted.rank), default=None)
+    if slots is None or rank is None:
+        raise InputError(
+            f"{engine.label} has no room for adapters of rank {wanted.rank}; its --max-lora-rank is one of "
+            f"{', '.join(map(str, ranks))}",
+            option="lora_rank",
+        )
+    targets = {"--lora-target-modules": "all"} if engine.name == "sglang" else {}
+    return {"--enable-lora": True, slots: wanted.loras, "--max-lora-rank": rank, **targets}, {}
 
 
 def _takes_turns(engine: Engine, service: Service, limits: Limits, role: Role) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inference_econ._types import Array
-from inference_econ.engine.operators.table import Operator, OperatorTable
+from inference_econ.engine.operators.table import Adapted, Operator, OperatorTable
 from inference_econ.inputs import BYTES_PER_ELEMENT, DenseFeedForward, ExpertFeedForward
 
 
@@ -35,6 +35,9 @@ def both_sides(
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
         moved = matrices * table.moved_elements(table.hidden, width, ranks)
+        inputs, outputs = matrices * (table.hidden if side == "in" else width), matrices * output
+        # An adapter is cut like its matrix, and only on the side that is cut.
+        shrunk, expanded = (inputs, outputs / ranks) if side == "in" else (inputs / ranks, outputs)
         yield Operator(
             f"{name} {side}",
             dtype,
@@ -43,6 +46,7 @@ def both_sides(
             activation_bytes_per_token=moved * (table.activation_width / table.stage),
             collectives=table.all_reduces(summing, table.stage, output * matrices, only_2d=side == "in"),
             grouped=grouped,
+            adapted=Adapted(shrunk, expanded, ranks / table.stage),
         )
 
 

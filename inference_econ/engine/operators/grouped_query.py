@@ -19,7 +19,7 @@ def rows(table: OperatorTable, spec: GroupedQueryAttention, summed: float) -> It
     name, attended, read = _reach(table, spec)
     limited = spec.chunk is not None or spec.window is not None or spec.index_top_k is not None
     shared = 0.0 if limited else table.read_once
-    yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True)
+    yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True, adapters=3)
     if table.assumptions.chip.pointwise == "counted" and spec.qk_norm != "none":
         yield _head_norms(table, over_ranks=spec.qk_norm == "full")
     if spec.index_heads is not None and spec.index_head_dim is not None:

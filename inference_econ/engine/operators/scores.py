@@ -102,7 +102,7 @@ def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, e
     if assumed.indexer != "scan":
         # Queries, keys with the weights of heads, rotation and format of the queries, norm and write of the keys.
         shapes = spec.parameters(table.hidden).indexer
-        yield table.projection("indexer", shapes, launches=4.0, whole=whole)
+        yield table.projection("indexer", shapes, launches=4.0, whole=whole, adapters=0)
     width = spec.index_head_dim * table.kv_width
     if assumed.index_keys == "eight_bit":
         width = formulas.eight_bit_key_bytes(spec.index_head_dim)

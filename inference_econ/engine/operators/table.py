@@ -81,6 +81,23 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapted:
+    """Matrices that adapters of low rank go beside, on one accelerator: widths that they read and write.
+
+    Attributes
+    ----------
+    shrunk, expanded : ndarray or float
+        Widths that come in, once for each matrix, and that go out: weights of an adapter of rank 1 [1].
+    share : ndarray or float
+        Share of the tokens of a micro-batch that it works on [1].
+    """
+
+    shrunk: Array | float
+    expanded: Array | float
+    share: Array | float
+
+
+@dataclass(frozen=True, slots=True)
 class Operator:
     """One kind of operator; amounts are per occurrence and per accelerator that works on it.
 
@@ -123,6 +140,8 @@ class Operator:
         The kind of attention that the operator is a part of, whose kernels assumptions may give another fixed time.
     parts : float
         Parts of a layer that one occurrence stands for: norms of a layer are one row [1].
+    adapted : Adapted or None
+        Its matrices, if adapters may go beside them.
     """
 
     name: str
@@ -145,6 +164,7 @@ class Operator:
     mixer: str = ""
     attention: str = ""
     parts: float = 1.0
+    adapted: Adapted | None = None
 
     @property
     def part(self) -> str:
@@ -214,12 +234,14 @@ class OperatorTable:
         launches: float = 1.0,
         output: bool = False,
         whole: bool = False,
+        adapters: int = 1,
     ) -> Operator:
         """A weight matrix, or several side by side, on the attention ranks.
 
         ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
         elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
-        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them.
+        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them. Each stands
+        for as many as ``adapters`` say that are trained apart, as queries, keys and values are; 0: none has adapters.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
@@ -229,6 +251,9 @@ class OperatorTable:
         for rows, columns in read:
             traffic = traffic + self.moved_elements(rows, columns, ranks)
         owners = ranks * self.groups
+        inputs, outputs = adapters * math.fsum(columns for _, columns in read), math.fsum(rows for rows, _ in read)
+        # An adapter is cut like its matrix, and only on the side that is cut.
+        shrunk, expanded = (inputs / ranks, outputs) if output else (inputs, outputs / ranks)
         return Operator(
             name,
             dtype,
@@ -239,6 +264,7 @@ class OperatorTable:
             on_attention_ranks=True,
             launches=launches,
             grouped=True,
+            adapted=Adapted(shrunk, expanded, 1.0 / self.groups) if adapters else None,
         )
 
     def moved_elements(self, rows: float, columns: float, ranks: Array) -> Array:

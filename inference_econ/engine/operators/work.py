@@ -15,6 +15,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, fullest_group
 from inference_econ.engine.layouts.stages import fullest_over_mean
+from inference_econ.engine.operators.adapters import adapters, held_bytes
 from inference_econ.engine.operators.kinds import feed_forward, mixer
 from inference_econ.engine.operators.pointwise import pointwise
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
@@ -130,9 +131,9 @@ def decode_work(
         context = spread = shared_prefix = 0.0
     table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread, shared_prefix)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
-    layers = (row for b in model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace)))
+    layers = rows_of_layers(table, pace)
     embedding, *sampling = after_layers(table)
-    operators = [*layers, embedding, _pipeline(table)]
+    operators = [*layers, *adapters(table, layers), embedding, _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
         operators += pointwise(table, pace)
     operators += sampling
@@ -145,6 +146,17 @@ def decode_work(
     sequences, waited = plans.micro_batch, model.layers * pace
     summed = (table.ranks == table.stage) & (table.stage > 1)
     return Work(tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens, summed)
+
+
+def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
+    """Rows of all layers, without what is pointwise."""
+    return [row for b in table.model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace))]
+
+
+def adapter_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | float:
+    """Room of adapters of low rank in the memory of an instance [B], shape (...)."""
+    table = OperatorTable(model, precision, plans, 0.0, 1, assumptions)
+    return held_bytes(table, rows_of_layers(table, fullest_over_mean(model.layers, plans, assumptions.layout)))
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:

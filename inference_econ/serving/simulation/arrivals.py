@@ -205,12 +205,15 @@ class Loop:
     pause_seconds : float
         From the last token of a request until the server has the client's next one, and from the beginning of the run
         until it has the first ones [s].
+    parts : sequence of Parts, optional
+        See :class:`Stream`.
     """
 
     clients: int
     isl: Counts
     osl: Counts
     pause_seconds: float = 0.0
+    parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no closed loop."""

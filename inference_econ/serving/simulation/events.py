@@ -194,6 +194,7 @@ def simulate(
     cool_down: float = 0.05,
     instances: int = 1,
     router: Router = "least_busy",
+    stop_after: int | None = None,
 ) -> Trace:
     """Play requests through a server, or through several that share them.
 
@@ -212,6 +213,8 @@ def simulate(
         Which of them a request goes to: ``round_robin``; ``least_busy``, that with the fewest requests; or
         ``prefix_aware``, that which has most of its prompt, the least busy of equals, unless it is far busier than
         others (the rule of SGLang's router, and its limits); inside of a server the group of which that is so.
+    stop_after : int, optional
+        Ended requests with which the run stops, whatever is under way [1].
 
     Returns
     -------
@@ -244,10 +247,10 @@ def simulate(
     # Most runs whose prompts repeat nothing never fill the memory, and are faster without counting blocks.
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
     fleet = _Fleet(replace(server, cache=None) if apart else server, requests, instances, router)
-    fleet.play()
+    fleet.play(stop_after)
     if apart and server.cache is not None and fleet.engines[0].may_run_out(server.cache):
         fleet = _Fleet(server, requests, instances, router)
-        fleet.play()
+        fleet.play(stop_after)
     log, everything = fleet.log, slice(fleet.log.count)
     sent, isl, osl, started, first_token, finished = (
         np.array(values[everything])
@@ -264,6 +267,7 @@ def simulate(
         found_tokens=dict(zip(places, found, strict=True)),
         tokens_read=log.tokens_read,
         sessions=np.array(log.session[everything][measured]),
+        written=np.array(log.written[everything][measured]),
     )
 
 
@@ -294,8 +298,11 @@ class _Log:
         self.blocks_before, self.own = [0] * count, [-1] * count
         #: Tokens that need not be read, and of the first time those that each memory had.
         self.reused, self.found = [0] * count, [(0,) * places] * count
-        #: Requests that servers have got; tokens of prompts that were read by all servers [tokens].
-        self.count, self.tokens_read = 0, 0
+        #: Of each answer, the tokens that are there when the run ends.
+        self.written = [0] * count
+        #: Requests that servers have got, and those that have ended; tokens of prompts that were read by all servers
+        #: [tokens].
+        self.count, self.ended, self.tokens_read = 0, 0, 0
 
     def add(self, sent: float, request: Request) -> int:
         """Note a request that a server gets, and return its number."""
@@ -303,7 +310,7 @@ class _Log:
         self.count += 1
         self.sent[number] = sent
         self.prompts[number] = self.isl[number] = request.isl
-        self.answers[number] = self.osl[number] = request.osl
+        self.answers[number] = self.osl[number] = self.written[number] = request.osl
         if request.before or request.own >= 0:
             self.before[number], self.own[number], self.session[number] = request.before, request.own, request.session
             self.blocks_before[number] = sum(blocks for _, blocks in request.before)
@@ -333,8 +340,8 @@ class _Fleet:
         heapq.heappush(self.coming, (at, self.numbered, what))
         self.numbered += 1
 
-    def play(self) -> None:
-        """Until nothing is left to come: what comes first, an arrival or the end of a step."""
+    def play(self, stop_after: int | None = None) -> None:
+        """Until nothing is left to come, or some have ended: what comes first, an arrival or the end of a step."""
         engines, only = self.engines, self.engines[0]
         several = len(engines) > 1
         while True:
@@ -343,6 +350,10 @@ class _Fleet:
                 if engine.now == math.inf:
                     break
                 engine.end()
+                if stop_after is not None and self.log.ended >= stop_after:
+                    for other in engines:
+                        other.stop(engine.now)
+                    return
                 # Clients that do not pause send again what the next step can read.
                 while self._received(engine.now):
                     pass
@@ -359,6 +370,7 @@ class _Fleet:
 
     def ended(self, request: int, now: float) -> None:
         """Let be sent what waits for a request."""
+        self.log.ended += 1
         for sent in self.feed.ended(self.sent[request], now):
             self.later(sent.at, sent)
 
@@ -481,6 +493,19 @@ class _Engine:
                 self._answer(request)
             self._look()
 
+    def stop(self, time: float) -> None:
+        """Take the decode steps that have begun by then, and note what requests under way have written."""
+        if self.planned:
+            start, first, growth = self.plan
+            steps, self.planned = min(_steps_begun(first, growth, time - start), self.planned), 0
+            self._advance(steps)
+        for request in self.group_of:
+            if self.finished[request] < 0.0:
+                self.log.written[request] = self._written(request)
+                for times in (self.let_in, self.started, self.first_token, self.finished):
+                    if times[request] < 0.0:
+                        times[request] = time
+
     def receive(self, request: int, time: float) -> None:
         """Put a request into a queue, before those are gone that the step under way ends."""
         group = 0
@@ -541,11 +566,13 @@ class _Engine:
 
     def may_run_out(self, cache: Cache) -> bool:
         """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
-        held = cache.held(np.array(self.isl) + np.array(self.osl))
+        everything = slice(self.log.count)
+        held = cache.held(np.array(self.isl[everything]) + np.array(self.osl[everything]))
         group = np.array([self.group_of[request] for request in range(held.size)])
         if held.max() * self.slots_each <= cache.blocks:
             return False
-        times, changes = np.concatenate((self.let_in, self.finished)), np.concatenate((held, -held))
+        times = np.concatenate((self.let_in[everything], self.finished[everything]))
+        changes = np.concatenate((held, -held))
         order = np.lexsort((changes, times))
         for which in range(self.server.groups):
             chosen = np.where(np.tile(group == which, 2), changes, 0)[order]

@@ -98,6 +98,7 @@ class LoopFeed:
         self.count = loop.isl.size
         self._lengths = list(zip(loop.isl.tolist(), loop.osl.tolist(), strict=True))
         self._pause, self._sent = loop.pause_seconds, min(loop.clients, self.count)
+        self._parts = loop.parts
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
         """One of each client."""
@@ -107,7 +108,7 @@ class LoopFeed:
     def request(self, sent: Sent) -> Request:
         """The one of a number."""
         assert isinstance(sent.item, int)
-        return Request(*self._lengths[sent.item])
+        return Request(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
         """The next one, if any is left."""

@@ -440,6 +440,7 @@ def play(
     cool_down: float = 0.05,
     instances: int = 1,
     router: Router = "least_busy",
+    stop_after: int | None = None,
 ) -> Trace:
     """Play requests through a service.
 
@@ -454,7 +455,7 @@ def play(
         loop, and sessions, pause for what the host takes per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
-    instances, router
+    instances, router, stop_after
         See there.
 
     Returns
@@ -469,7 +470,10 @@ def play(
         stream = replace(stream, pause_seconds=stream.pause_seconds + overhead)
     else:
         apart += overhead
-    seen = simulate(simulated, stream, warm_up=warm_up, cool_down=cool_down, instances=instances, router=router)
+    seen = simulate(
+        simulated, stream, warm_up=warm_up, cool_down=cool_down, instances=instances, router=router,
+        stop_after=stop_after,
+    )  # fmt: skip
     return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
 
 

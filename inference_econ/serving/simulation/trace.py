@@ -73,6 +73,9 @@ class Trace:
         Tokens of all prompts of the run that were read, those that were read again included [tokens].
     sessions : ndarray of int, shape (n,)
         Number of the session of each request; -1 of those that belong to none.
+    written : ndarray of int, shape (n,)
+        Tokens of each answer that were there when the run ended: fewer than ``output_tokens`` where it was stopped
+        before, at which time such requests count as ended [tokens].
     """
 
     arrival: Array
@@ -94,6 +97,7 @@ class Trace:
     found_tokens: Mapping[str, Counts] = field(default_factory=dict)
     tokens_read: int = 0
     sessions: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    written: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def hit_rates(self) -> dict[str, float]:

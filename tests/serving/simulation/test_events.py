@@ -634,3 +634,27 @@ def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take()
     assert played.wait.min() >= 0.0
     assert (played.e2e > played.ttft).all()
     assert played.tokens_read >= played.prompt_tokens.sum() == 46
+
+
+def test_a_run_that_stops_counts_what_is_written_by_then() -> None:
+    """Answers of 3, 5 and 9 tokens, of which the first comes with the prompt: a step a second, all together."""
+    loop = Loop(3, np.array([1, 1, 1]), np.array([3, 5, 9]))
+    seen = simulate(decode_only(1.0, 3), loop, warm_up=0.0, cool_down=0.0, stop_after=2)
+    assert seen.written.tolist() == [3, 5, 5]
+    assert seen.output_tokens.tolist() == [3.0, 5.0, 9.0]
+    assert seen.e2e.tolist() == [2.0, 4.0, 4.0]
+    # Of several servers the steps that have begun by then are taken; who was not let in has written nothing.
+    shared = simulate(
+        decode_only(1.0, 1), loop, warm_up=0.0, cool_down=0.0, instances=2, router="round_robin", stop_after=1
+    )
+    assert shared.written.tolist() == [3, 3, 0]
+    whole = simulate(decode_only(1.0, 3), loop, warm_up=0.0, cool_down=0.0)
+    assert whole.written.tolist() == [3, 5, 9]
+
+
+def test_a_loop_whose_prompts_begin_alike_reads_them_once() -> None:
+    parts = [((0, 6),), ((0, 6),), ((1, 6),)]
+    loop = Loop(1, np.array([100, 100, 100]), np.array([2, 2, 2]), parts=parts)
+    server = replace(decode_only(1.0, 3), cache=Cache(100, 16))
+    seen = simulate(server, loop, warm_up=0.0, cool_down=0.0)
+    assert seen.found_tokens["HBM"].tolist() == [0, 96, 0]

@@ -1,0 +1,59 @@
+"""LoRA adapters as a user asks for them: memory and time, the flags of engines, bad input."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+STEP = ("explain", "llama_3_8b", "h100_sxm", "--tp", 1, "--batch", 8, "--engine", "vllm")
+START = ("launch", "llama_3_8b", "h100_sxm", "--tp", 1, "--request-rate", 5)
+
+
+def test_adapters_are_rows_of_a_step_and_a_part_of_the_memory(command: Command) -> None:
+    words = (*STEP, "--loras", 8, "--lora-rank", 32)
+    out = command(*words, "--operators").out
+    assert "adapters (qkv)" in out
+    assert "adapters (LoRA)" in out
+    answer = record(command, *words)
+    assert answer["bytes_per_accelerator"]["adapters"] == 8 * 32 * 32 * 81_920 * 2
+    assert "adapters" not in record(command, *STEP)["bytes_per_accelerator"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "flags"),
+    [
+        ("vllm", ("--enable-lora", "--max-loras 12", "--max-lora-rank 32")),
+        ("sglang", ("--enable-lora", "--max-loras-per-batch 12", "--max-lora-rank 20", "--lora-target-modules all")),
+    ],
+)
+def test_engines_are_told_the_room(command: Command, engine: str, flags: tuple[str, ...]) -> None:
+    out = command(*START, "--engine", engine, "--loras", 12, "--lora-rank", 20).out
+    assert all(flag in out for flag in flags)
+    assert "lora" not in command(*START, "--engine", engine).out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((*STEP, "--loras", 2, "--lora-rank", 0), r"'--lora-rank': 0 is not in the range"),
+        ((*STEP, "--loras", 0), r"'--loras': 0 is not in the range"),
+        ((*STEP, "--lora-rank", 8), "--lora-rank is that of --loras; give --loras N, too"),
+        ((*STEP, "--loras", 2, "--set", "assumptions.adapters.loras=3"), "give either --loras or --set"),
+        ((*START, "--engine", "trtllm", "--loras", 2), "is not known to serve adapters beside Llama 3.1 8B"),
+        (
+            (*START, "--engine", "vllm", "--loras", 1, "--lora-rank", 1024),
+            r"no room for adapters of rank 1024; its --max-lora-rank is one of 1, 8, .*, 512",
+        ),
+        (
+            ("fits", "llama_3_8b", "h100_sxm", "--tp", 1, "--loras", 2000, "--lora-rank", 64),
+            "2000 adapters of rank 64 included",
+        ),
+    ],
+)
+def test_what_cannot_be_asked(command: Command, words: tuple[object, ...], problem: str) -> None:
+    outcome = command(*words)
+    assert outcome.code in (1, 2)
+    assert re.search(problem, outcome.err), outcome.err

@@ -1,0 +1,61 @@
+"""Rollouts as a user asks for them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+SMALL = ("rollout", "llama_3_8b", "h100_sxm", "--tp", 1, "--gpus", 2, "--no-speculation", "--prompts", 16)
+
+
+def test_a_table_of_deployments(command: Command) -> None:
+    words = (*SMALL, "--samples", 4, "--isl", 300, "--osl", "lognormal:300:1", "--finished", 0.8)
+    out = command(*words).out
+    assert "16 prompts x 4 on 2 GPUs" in out
+    assert "A batch ends when 80 % of its trajectories have" in out
+    answer = record(command, *words)
+    assert (answer["prompts"], answer["samples"], answer["finished_share"]) == (16, 4, 0.8)
+    assert len(answer["curve"]) == 200
+    assert answer["runs"][0]["layout"]["tp"] == 1
+
+
+def test_a_learner_in_turns_and_beside(command: Command) -> None:
+    words = ("rollout", "llama_3_8b", "h100_sxm", "--tp", 1, "--gpus", 4, "--prompts", 16, "--no-speculation")
+    out = command(*words, "--learner").out
+    assert "6 FLOP per active parameter and token at 12 % of the 16-bit peak" in out
+    assert all(way in out for way in ("synchronous", "one_step_off", "asynchronous"))
+    assert record(command, *words, "--learner", "--mfu", 0.3)["learner"]["mfu"] == 0.3
+    alone = command(*words[:6], 2, *words[7:], "--learner").out
+    assert "No learner GPUs are left beside an instance: the learner needs 2 of its own" in alone
+
+
+def test_lengths_of_a_traffic(command: Command) -> None:
+    answer = record(command, *SMALL, "--traffic", "azure_code")
+    assert answer["isl"] > 1000 > answer["osl"]
+
+
+def test_proposers_that_a_model_in_training_leaves_behind(command: Command) -> None:
+    words = [word for word in SMALL if word != "--no-speculation"]
+    assert "fewer proposals are accepted than here" in command(*words, "--ngram").out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--samples", 0), r"'--samples': 0 is not in the range"),
+        (("--finished", 0), "finished must be a share of the trajectories above 0"),
+        (("--finished", 2), "'--finished': 2"),
+        (("--mfu", 0.3), "--mfu is that of a --learner; give both, or neither"),
+        (("--learner", "--mfu", 0), "mfu"),
+        (("--traffic", "batch"), "the lengths of its requests follow from its sessions"),
+        (("--traffic", "azure_code", "--osl", 9), "give either --traffic or --osl, not both"),
+        (("--isl", 200_000), "give shorter prompts"),
+    ],
+)
+def test_what_cannot_be_asked(command: Command, words: tuple[object, ...], problem: str) -> None:
+    outcome = command(*SMALL, *words)
+    assert outcome.code == 2
+    assert re.search(problem, outcome.err), outcome.err
