@@ -44,6 +44,9 @@ def _beside_prediction(assessment: Assessment) -> str:
     if predicted is None or assessment.expected is None:
         most = "" if assessment.shortage is None else f": {assessment.shortage.most:,} sequences do"
         return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit{most}."
+    if measured.mfu > 1.0:
+        speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
+        return f"IMPOSSIBLE: {_beyond(measured)} If {speed} are of all requests together, give them as --throughput."
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
     said = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
     if likely is None:
@@ -134,13 +137,17 @@ def _certain(assessment: Assessment) -> list[str]:
     return [f"The profile itself is uncertain by more than that: {around}."]
 
 
+def _beyond(measured: OperatingPoint) -> str:
+    return (
+        f"{100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} can do; the "
+        "speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
+    )
+
+
 def _impossible(assessment: Assessment) -> list[str]:
     said, shortage, measured = [], assessment.shortage, assessment.measured
     if measured.mfu > 1.0:
-        said.append(
-            f"That is {100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} "
-            "can do: the speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
-        )
+        said.append(f"That is impossible: {_beyond(measured)}")
     chips, precision = chips_label(measured.instance_accelerators), assessment.setup.precision
     if shortage is not None and assessment.requests is not None:
         said.append(

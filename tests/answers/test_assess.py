@@ -149,7 +149,7 @@ def test_more_arithmetic_than_the_chips_can_do_is_a_finding() -> None:
     assert found.measured.mfu > 1
     assert (found.ideal.faster, found.ideal.speed_factor, found.ideal.speed_lost) == (None, None, None)
     said = " ".join(findings(found))
-    assert "That is 248 % of what the arithmetic units of 8 GPUs can do" in said
+    assert "That is impossible: 248 % of what the arithmetic units of 8 GPUs can do" in said
 
 
 def test_a_batch_that_does_not_fit_is_a_finding() -> None:

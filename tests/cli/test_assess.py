@@ -288,3 +288,10 @@ def test_a_server_of_which_nothing_is_known(
     outcome = command(*_MEASURED, *words)
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
+
+
+def test_a_speed_that_is_of_all_requests_is_impossible_for_one(command: Command) -> None:
+    words = ("--tokens-per-second", 1843, "--batch", 75, "--gpus", 8, "--tp", 8, "--isl", 3000, "--osl", 500)
+    told = " ".join(command("assess", "llama_3_70b", "h100_sxm", *words).out.split())
+    assert told.startswith("IMPOSSIBLE: 763 % of what the arithmetic units of 8 GPUs can do;")
+    assert "If 1843 tokens/s are of all requests together, give them as --throughput." in told
