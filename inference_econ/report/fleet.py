@@ -79,7 +79,11 @@ class FleetPage(RowsPage[DayOfFleet]):
     def _title(self) -> str:
         services = [lot.service for lot in self.answer.lots]
         first = {service.setup.hardware.name: service for service in services}
-        return service_title("The cheapest fleet of a day", list(first.values()), promises=self.answer.targets)
+        return service_title(f"The cheapest fleet of {self._span()}", list(first.values()), promises=self.answer.targets)
+
+    def _span(self) -> str:
+        hours = len(self.answer.rates)
+        return "a day" if hours == _DAY else f"{hours} hours"
 
     def _subjects(self) -> tuple[Instances, ...]:
         return under_load((lot.service, lot.load) for lot in self.answer.lots)
@@ -141,7 +145,8 @@ class FleetPage(RowsPage[DayOfFleet]):
     def question(self) -> str:
         """Which fleet carries the day for the least money."""
         model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
-        return f"Which fleet carries a day of {model}{f' with {promise}' if promise else ''} for the least money?"
+        promised = f" with {promise}" if promise else ""
+        return f"Which fleet carries {self._span()} of {model}{promised} for the least money?"
 
     def conclusion(self) -> Pieces:
         """What the autoscaled fleet costs, and what knowing would save."""
@@ -161,6 +166,8 @@ def lot_prices(lots: Iterable[Lot]) -> list[str]:
     return [f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour, {lot.price.terms}." for lot in lots]
 
 
+#: Hours of a day [1].
+_DAY = 24
 #: The fleets of a day, as the legend has them.
 _RUNS = ("planned", "autoscaled", "constant")
 
