@@ -61,12 +61,12 @@ def test_a_chip_under_another_name_and_family_is_served_as_its_generation_is(
 
 
 def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(tmp_path: Path) -> None:
-    setup = ie.Setup.of("llama_3_8b", renamed(tmp_path, "h200_sxm", generation="rubin"))
+    setup = ie.Setup.of("llama_3_8b", renamed(tmp_path, "h200_sxm", generation="feynman"))
     assert (setup.assumptions.name, setup.engines) == (catalog.assumptions("deployable").name, ())
     line = (
-        "My chip: no profile is fitted to the generation rubin, so deployable stands in for one, and no engine is "
+        "My chip: no profile is fitted to the generation feynman, so deployable stands in for one, and no engine is "
         "known to start on it. A chip like another generation can say so in its file: ada, ampere, ampere_workstation, "
-        "blackwell, blackwell_geforce, cdna3, cdna4, hopper, volta."
+        "blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
     )
     assert line in caveats.warnings([Instances(setup)])
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
@@ -77,4 +77,4 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
 
 def test_engines_run_on_generations() -> None:
     assert [engine.name for engine in serving_engines.run_on("hopper")] == ["sglang", "trtllm", "vllm"]
-    assert serving_engines.run_on("rubin") == ()
+    assert serving_engines.run_on("feynman") == ()
