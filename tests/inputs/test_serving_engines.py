@@ -45,9 +45,15 @@ def test_formats_depend_on_the_chip() -> None:
             "h100_sxm",
             "vlm",
             {},
-            "known: sglang, trtllm, vllm; did you mean vllm?",
+            "known: llama_cpp, mlx, sglang, trtllm, vllm; did you mean vllm?",
         ),
-        ("llama_3_70b", "h100_sxm", "dynamo", {}, "there is no engine 'dynamo'; known: sglang, trtllm, vllm"),
+        (
+            "llama_3_70b",
+            "h100_sxm",
+            "dynamo",
+            {},
+            "there is no engine 'dynamo'; known: llama_cpp, mlx, sglang, trtllm, vllm",
+        ),
         ("llama_3_70b", "h100_sxm", "vllm@0.9", {}, "vLLM 0.9: nothing is known of versions before 0.10.0"),
         ("llama_3_70b", "h100_sxm", "vllm@latest", {}, "vLLM: 'latest' is no version"),
         (
