@@ -50,9 +50,9 @@ EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 #:   are 0.8 % of its bytes.
 #: - int4_g32: a 16-bit scale per 32 elements, symmetric (Kimi K2 Thinking).
 #: - fp4: bare, for studies that count four bits and no scales; so does int4_channel.
-#: - q2_k to q8_0: GGUF files of llama.cpp, whose mixtures hold some tensors wider: mean bits of Llama 3.1 8B, embeddings
-#:   included (its tools/quantize/README.md; 4.887 and 4.912 of Q4_K_M at 70B and 405B). Q6_K and Q8_0 are blocks of 256
-#:   and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
+#: - q2_k to q8_0: GGUF files of llama.cpp, whose mixtures hold some tensors wider: mean bits of Llama 3.1 8B,
+#:   embeddings included (its tools/quantize/README.md; 4.887 and 4.912 of Q4_K_M at 70B and 405B). Q6_K and Q8_0 are
+#:   blocks of 256 and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
 #: - mlx_4bit, mlx_8bit: a 16-bit scale and a bias per 64 elements (mlx_lm 0.32.2, quantize_model: affine).
 BYTES_PER_ELEMENT: Mapping[str, float] = {
     "fp32": 4.0,
@@ -94,8 +94,9 @@ UNSCALED: Mapping[str, str] = {
 
 _SIXTEEN_BIT = ("bf16", "fp16")
 #: Maths units that can run a format, the narrowest first. A 16-bit format has one choice only. 8-bit integers
-#: in groups, and files, are widened by every server (products of 8-bit integers in llama.cpp's CUDA are not counted); 4-bit ones have kernels for 8-bit activations too, and whether a
-#: server uses those is an assumption (``math_unit_follows``).
+#: in groups, and files, are widened by every server (llama.cpp's products of 8-bit integers are not counted);
+#: 4-bit ones have kernels for 8-bit activations too, and whether a server uses those is an assumption
+#: (``math_unit_follows``).
 _UNITS: Mapping[str, tuple[str, ...]] = {
     "fp32": ("fp32",),
     "bf16": ("bf16",),

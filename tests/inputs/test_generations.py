@@ -65,8 +65,8 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
     assert (setup.assumptions.name, setup.engines) == (catalog.assumptions("deployable").name, ())
     line = (
         "My chip: no profile is fitted to the generation feynman, so deployable stands in for one, and known to "
-        "start on it: no engine. A chip like another generation can say so in its file: ada, ampere, ampere_workstation, "
-        "blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
+        "start on it: no engine. A chip like another generation can say so in its file: ada, ampere, "
+        "ampere_workstation, blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
     )
     assert line in caveats.warnings([Instances(setup)])
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")

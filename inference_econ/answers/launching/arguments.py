@@ -370,8 +370,8 @@ def _llama_cpp(
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
         raise InputError(
-            f"{engine.label} has no {degrees.text}: it cuts layers or tensors, not both; ask again with --tp 1 or --pp 1, "
-            "and --ep 1",
+            f"{engine.label} has no {degrees.text}: it cuts layers or tensors, not both; ask again with --tp 1 or "
+            "--pp 1, and --ep 1",
             option="tp",
         )
     file, room, cache = model.endswith(".gguf"), limits.room, _cache(engine, service)

@@ -283,11 +283,11 @@ def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: tuple[int, i
     setup = _card() if engine == "llama_cpp" else _card("mlx", "m4_max", "mlx_4bit")
     with pytest.raises(InputError, match=message):
         _written(engine, _service(setup, tp, 1, pp=pp, slots=4), own_weights=True)
+    speculating = replace(_service(setup, 1, 1, slots=4), speculation=Speculation.of("ngram", 0.5))
     with pytest.raises(InputError, match="is started without speculation and --dcp here; ask again with --no-spec"):
-        speculating = replace(_service(setup, 1, 1, slots=4), speculation=Speculation.of("ngram", 0.5))
         _written(engine, speculating, own_weights=True)
     service = _service(setup, 1, 1, slots=4)
     runner = plan.engine(engine)
+    limits = Limits.of(service, runner, "prefill")
     with pytest.raises(InputError, match="no servers of this engine that only prefill; ask again with --together"):
-        limits = Limits.of(service, runner, "prefill")
         written(runner, service, limits, "m/x", "prefill", own_weights=True)
