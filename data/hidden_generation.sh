@@ -1,7 +1,7 @@
 #!/bin/sh
 # How far off chips are whose generation nobody has measured: profiles/servers fitted without a generation, held against
-# its rows. sh data/hidden_generation.sh FOLDER; about ten minutes for both on one core. Their numbers stand in
-# docs/evidence/validation/hidden.md.
+# its rows. sh data/hidden_generation.sh FOLDER; half an hour for each on a busy core. Numbers of the first stand in
+# docs/evidence/hidden.md.
 set -eu
 folder=$1
 cd "$(dirname "$0")/.."
