@@ -24,8 +24,9 @@ from .parameters import PLACE
 def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.
 
-    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. ORGANISATION/NAME is
-    read from the Hugging Face cache of this machine. What is not understood is refused by name.
+    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too, and the index and the
+    headers of safetensors files are held against the count. ORGANISATION/NAME is read from the Hugging Face cache of
+    this machine. What is not understood is refused by name.
     """
     from inference_econ.inputs import huggingface, spec_text
     from inference_econ.report.files import write_text
@@ -39,7 +40,8 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     model = huggingface.import_config(config)
     if target is not None:
         write_text(target, spec_text(model))
-    show.emit(ImportedModelPage(model), options.Output(form, quiet=quiet))
+    checkpoint = huggingface.checkpoint_beside(huggingface.find_config(config), model.layers)
+    show.emit(ImportedModelPage(model, checkpoint), options.Output(form, quiet=quiet))
     if target is not None:
         show.remark(f"wrote {target}", quiet=quiet)
 

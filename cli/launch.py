@@ -42,7 +42,9 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 @click.argument("answer", metavar="ANSWER.json|MODEL")
 @click.argument("hardware", type=Name("hardware"), required=False)
 @click.option(
-    "--to", type=click.Choice(["vllm", "sglang", "trtllm"]), help="Engine; by default the one of the deployment."
+    "--to",
+    type=click.Choice(["vllm", "sglang", "trtllm", "llama_cpp", "mlx"]),
+    help="Engine; by default the one of the deployment.",
 )
 @click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")

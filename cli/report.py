@@ -47,7 +47,7 @@ class Report(Place):
 @click.option("-o", "--output", type=Report(), required=True, help="The file to write, ending in .html.")
 @click.option(
     "--to",
-    type=click.Choice(["vllm", "sglang", "trtllm"]),
+    type=click.Choice(["vllm", "sglang", "trtllm", "llama_cpp", "mlx"]),
     help="Engine of the command that starts it; by default one that can.",
 )
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")

@@ -198,7 +198,8 @@ def _arranged(
     layouts = _usual(practised, requests, space, apart=False)
     if False in ways:
         yield Candidate(layouts if slots is None else with_slots(layouts, slots))
-    if True not in ways or space.pins.given() or slots is not None:
+    whole = any(engine.facts.keeps_caches for engine in practised.setup.engines)
+    if True not in ways or space.pins.given() or slots is not None or whole:
         return
     try:
         prompts = requests.replace(osl=Length(values=(1.0,)))

@@ -35,8 +35,10 @@ def hour_price(chip: HardwareSpec, asked: float | str | None) -> HourPrice | Non
 
 def no_price(chip: HardwareSpec) -> InputError:
     """That the file of a chip lists no price at all."""
+    owned = "" if chip.purchase is None else ", or --price owned, as it lists what one costs to buy"
     return InputError(
-        f"{chip.name} lists no price; give one, for example --price 2.50 (USD per accelerator and hour)", option="price"
+        f"{chip.name} lists no price; give one, for example --price 2.50 (USD per accelerator and hour){owned}",
+        option="price",
     )
 
 

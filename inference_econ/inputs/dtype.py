@@ -22,6 +22,14 @@ Dtype = Literal[
     "int4",
     "int4_g32",
     "int4_channel",
+    "q2_k",
+    "q3_k_m",
+    "q4_k_m",
+    "q5_k_m",
+    "q6_k",
+    "q8_0",
+    "mlx_4bit",
+    "mlx_8bit",
 ]
 
 #: What people call formats: AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) have 4 bits in groups of 128 by default.
@@ -42,6 +50,10 @@ EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 #:   are 0.8 % of its bytes.
 #: - int4_g32: a 16-bit scale per 32 elements, symmetric (Kimi K2 Thinking).
 #: - fp4: bare, for studies that count four bits and no scales; so does int4_channel.
+#: - q2_k to q8_0: GGUF files of llama.cpp, whose mixtures hold some tensors wider: mean bits of Llama 3.1 8B,
+#:   embeddings included (its tools/quantize/README.md; 4.887 and 4.912 of Q4_K_M at 70B and 405B). Q6_K and Q8_0 are
+#:   blocks of 256 and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
+#: - mlx_4bit, mlx_8bit: a 16-bit scale and a bias per 64 elements (mlx_lm 0.32.2, quantize_model: affine).
 BYTES_PER_ELEMENT: Mapping[str, float] = {
     "fp32": 4.0,
     "bf16": 2.0,
@@ -57,7 +69,18 @@ BYTES_PER_ELEMENT: Mapping[str, float] = {
     "int4": 0.5 + 2 / 128,
     "int4_g32": 0.5 + 2 / 32,
     "int4_channel": 0.5,
+    "q2_k": 3.1593 / 8,
+    "q3_k_m": 3.9960 / 8,
+    "q4_k_m": 4.8944 / 8,
+    "q5_k_m": 5.7036 / 8,
+    "q6_k": 210 / 256,
+    "q8_0": 34 / 32,
+    "mlx_4bit": 0.5 + 4 / 64,
+    "mlx_8bit": 1.0 + 4 / 64,
 }
+
+#: Formats of whole files: embeddings have them too, and no cache does.
+OF_FILES = frozenset({"q2_k", "q3_k_m", "q4_k_m", "q5_k_m", "q6_k", "q8_0", "mlx_4bit", "mlx_8bit"})
 
 #: The bare format of the same width, where scales are more than a hundredth of a format's bytes.
 UNSCALED: Mapping[str, str] = {
@@ -71,8 +94,9 @@ UNSCALED: Mapping[str, str] = {
 
 _SIXTEEN_BIT = ("bf16", "fp16")
 #: Maths units that can run a format, the narrowest first. A 16-bit format has one choice only. 8-bit integers
-#: in groups are widened by every server; 4-bit ones have kernels for 8-bit activations too, and whether a
-#: server uses those is an assumption (``math_unit_follows``).
+#: in groups, and files, are widened by every server (llama.cpp's products of 8-bit integers are not counted);
+#: 4-bit ones have kernels for 8-bit activations too, and whether a server uses those is an assumption
+#: (``math_unit_follows``).
 _UNITS: Mapping[str, tuple[str, ...]] = {
     "fp32": ("fp32",),
     "bf16": ("bf16",),
@@ -88,6 +112,7 @@ _UNITS: Mapping[str, tuple[str, ...]] = {
     "int4": ("int4", "int8", *_SIXTEEN_BIT),
     "int4_g32": ("int4", "int8", *_SIXTEEN_BIT),
     "int4_channel": ("int4", "int8", *_SIXTEEN_BIT),
+    **dict.fromkeys(sorted(OF_FILES), _SIXTEEN_BIT),
 }
 
 
@@ -184,10 +209,9 @@ def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str
     if _holds(check_dtype(dtype, "kv"), peaks):
         return dtype
     held = ", ".join(name for name in BYTES_PER_ELEMENT if _holds(name, peaks))
-    raise InputError(
-        f"{hardware_name} cannot hold a KV cache of {dtype}: it has no {_UNITS[dtype][0]} units; kv can be {held}"
-    )
+    why = "it is of files" if dtype in OF_FILES else f"it has no {_UNITS[dtype][0]} units"
+    raise InputError(f"{hardware_name} cannot hold a KV cache of {dtype}: {why}; kv can be {held}")
 
 
 def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
-    return dtype.startswith("int") or dtype == "fp32" or _UNITS[dtype][0] in peaks
+    return dtype.startswith("int") or dtype == "fp32" or (dtype not in OF_FILES and _UNITS[dtype][0] in peaks)

@@ -15,8 +15,8 @@ class EngineLaunch(SourcedSpec):
     """The command among :attr:`EngineOptions.commands`."""
     program: tuple[str, ...] = Field(min_length=1, strict=False)
     """Words that come before its options."""
-    image: str = Field(min_length=1)
-    """Container image, with ``{version}`` where the version goes."""
+    image: str | None = Field(default=None, min_length=1)
+    """Container image, with ``{version}`` where the version goes; absent where none is started by its command."""
     port: Count
     """Where it listens if nothing else is said [1]."""
     health: str = Field(pattern="^/")

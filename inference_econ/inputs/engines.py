@@ -235,6 +235,11 @@ class EngineFacts(Spec):
     """Decode steps for which it can be told to hold a prompt back at most, until each group of attention ranks has one;
     of the option that turns this on if it is given no number, absent where there is no such option [1]."""
 
+    @property
+    def keeps_caches(self) -> bool:
+        """Whether it is known to hand no cache to another server, so that its pools cannot be apart."""
+        return "connectors" in self.model_fields_set and not self.connectors
+
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
         """What it can do with a model on a generation of chips; None if it has no such model there."""
         for entry in reversed(self.models):

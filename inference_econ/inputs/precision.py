@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.inputs.dtype import BLOCKS, BYTES_PER_ELEMENT, EmbeddingFormat, check_dtype
+from inference_econ.inputs.dtype import BLOCKS, BYTES_PER_ELEMENT, OF_FILES, EmbeddingFormat, check_dtype
 from inference_econ.inputs.model import ModelSpec
 
 
@@ -98,7 +98,7 @@ def _embeddings(model: ModelSpec, weights: str | None, flowing: str) -> str:
     """
     if weights is None:
         return model.embedding_weights or model.weights
-    if _wide(weights):
+    if _wide(weights) or weights in OF_FILES:
         return weights
     return model.embedding_weights or (flowing if _wide(model.weights) else weights)
 

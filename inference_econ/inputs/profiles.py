@@ -68,6 +68,17 @@ def generations_fitted() -> list[str]:
     return sorted({name for entry in generations.usual().profiles for name in entry.generations})
 
 
+def is_fitted_to(engine: str) -> bool:
+    """Return whether some profile was fitted to servers of an engine.
+
+    Examples
+    --------
+    >>> is_fitted_to("vllm"), is_fitted_to("llama_cpp")
+    (True, False)
+    """
+    return any(entry.engine == engine for entry in generations.usual().profiles)
+
+
 def for_hardware(
     hardware: HardwareSpec | Name, engine: str | None = None, *, changes: Iterable[str] = ()
 ) -> Assumptions:

@@ -46,7 +46,7 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
 def recorded() -> tuple[str, ...]:
     """Engines and load generators whose options are recorded."""
     files = (catalog.folder("engines") / "options").glob("*.yaml")
-    return tuple(sorted({path.stem.partition("_")[0] for path in files}))
+    return tuple(sorted({path.stem.rpartition("_")[0] for path in files}))
 
 
 @cache

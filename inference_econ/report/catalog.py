@@ -63,7 +63,7 @@ _SHOWN = 12
 #: Columns of listings that a narrow terminal does without.
 _LEAST = (
     *("domain", "link GB/s", "layers", "published in", "pipeline", "overlap", "redundant experts", "inside", "date"),
-    *("exchange of wide groups", "8-bit TFLOP/s", "KV elements per token"),
+    *("exchange of wide groups", "8-bit TFLOP/s", "KV elements per token", "kind", "source"),
 )
 
 
@@ -124,6 +124,9 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpe
             "link GB/s": None if link is None else link / 1e9,
             "domain": spec.link_domain,
             "$/h": None if price is None else price.dollars,
+            "seen": None if price is None else price.date,
+            "kind": None if price is None else " ".join(filter(None, (price.kind, price.seller))),
+            "source": None if price is None else price.ref,
         }
     if isinstance(spec, ModelSpec):
         return {
@@ -133,6 +136,7 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpe
             "KV elements per token": spec.kv_elements_per_token,
             "layers": spec.layers,
             "published in": ", experts ".join(filter(None, (spec.weights, spec.expert_weights))),
+            "source": next((source.ref for source in spec.sources.values()), None),
         }
     if isinstance(spec, EngineSpec):
         return _engine_summary(spec)

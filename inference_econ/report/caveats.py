@@ -176,20 +176,31 @@ def _factor(instances: Instances) -> float:
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Return what chips lack whose generation no profile was fitted to: a line per generation, with what to do."""
+    """Return what chips lack whose generation no profile was fitted to: a line per generation, with what to do.
+
+    And engines without a profile: a line each.
+    """
     chips: dict[str, list[str]] = {}
+    setups = list(setups)
     for setup in setups:
         if profiles.is_bound(setup.assumptions.name, setup.hardware.generation):
             names = chips.setdefault(setup.hardware.generation, [])
             names += [setup.hardware.name] if setup.hardware.name not in names else []
-    return [_lacking(", ".join(names), generation) for generation, names in chips.items()]
+    unfitted = {
+        f"{engine.name}: no server of it was measured, so {setup.assumptions.name} stands in for a profile of its own."
+        for setup in setups
+        for engine in setup.engines
+        if not profiles.is_fitted_to(engine.name)
+        and setup.assumptions.name == profiles.name_for(setup.hardware.generation, engine.name)
+    }
+    return [*(_lacking(", ".join(names), generation) for generation, names in chips.items()), *sorted(unfitted)]
 
 
 def _lacking(chips: str, generation: str) -> str:
     engines = ", ".join(engine.name for engine in run_on(generation)) or "no engine"
     return (
         f"{chips}: no profile is fitted to the generation {generation}, so {profiles.name_for(generation)} stands in "
-        f"for one, and {engines} is known to start on it. A chip like another generation can say so in its file: "
+        f"for one, and known to start on it: {engines}. A chip like another generation can say so in its file: "
         f"{', '.join(profiles.generations_fitted())}."
     )
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.inputs import Block, ModelSpec
+from inference_econ.engine.memory import weight_bytes
+from inference_econ.inputs import Block, ModelSpec, Precision
+from inference_econ.inputs.huggingface import OUTSIDE, Checkpoint
 from inference_econ.report.caveats import LEFT_OUT
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
+
+#: Names of tensors that may be why counts differ [1].
+_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -16,14 +21,20 @@ class ImportedModelPage(Page):
     """A model, ready to be shown."""
 
     model: ModelSpec
+    checkpoint: Checkpoint | None = None
+    """What lies beside its configuration."""
 
     def tables(self) -> Sequence[Table]:
-        """What is counted, then what is cached, then in which formats."""
-        return (model_table(self.model),)
+        """What is counted, then what is cached, then in which formats; and what the checkpoint holds."""
+        table = model_table(self.model)
+        return (table,) if self.checkpoint is None else (table, stored_table(self.model, self.checkpoint))
 
     def record(self) -> object:
         """The summary; the keys are the names of fields and properties."""
-        return model_record(self.model)
+        record = model_record(self.model)
+        return (
+            record if self.checkpoint is None else record | {"checkpoint": stored_record(self.model, self.checkpoint)}
+        )
 
 
 def model_record(model: ModelSpec) -> dict[str, object]:
@@ -60,6 +71,64 @@ def _formats(model: ModelSpec) -> dict[str, str]:
     groups = ("expert_weights", "shared_expert_weights", "attention_weights", "attention_output_weights")
     fields = ("weights", *groups, "embedding_weights", "kv")
     return {field: value for field in fields if (value := getattr(model, field)) is not None}
+
+
+def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
+    """What a checkpoint holds beside what is counted, as plain data."""
+    uncounted = _uncounted(model, checkpoint)
+    return {
+        "bytes": checkpoint.size,
+        "counted_bytes": weight_bytes(model, Precision.of(model)),
+        "parameters": checkpoint.parameters,
+        "packed_tensors": checkpoint.packed,
+        "uncounted_parameters": uncounted,
+        "most_further_reads": None if uncounted is None else max(uncounted, 0) / model.active_parameters,
+    }
+
+
+def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
+    """Parameters of the text that are stored and not counted; None if shapes do not say."""
+    if checkpoint.packed or not checkpoint.elements:
+        return None
+    return sum(count for part, count in checkpoint.parameters.items() if part not in OUTSIDE) - model.total_parameters
+
+
+def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
+    """What a checkpoint holds beside what is counted: all of it, its parts, and names where they differ."""
+    uncounted, parts, notes = _uncounted(model, checkpoint), checkpoint.parameters, []
+    counted = {part: round(count) for part, count in model.parameter_parts().items()}
+    held = weight_bytes(model, Precision.of(model))
+    rows = [] if checkpoint.size is None else [("bytes of all tensors", f"{checkpoint.size:,.0f}", f"{held:,.0f}")]
+    rows += [
+        (f"parameters: {part.replace('_', ' ')}", f"{parts.get(part, 0):,}", f"{counted.get(part, 0):,}")
+        for part in (dict.fromkeys([*counted, *parts]) if parts and not checkpoint.packed else ())
+    ]
+    if uncounted is None:
+        why = (
+            "tensors hold several parameters in an element" if checkpoint.packed else "no file with shapes is beside it"
+        )
+        notes.append(f"Parameters are not compared: {why}.")
+    elif not uncounted:
+        notes.append("The checkpoint holds what is counted.")
+    else:
+        notes += _difference(model, checkpoint, uncounted)
+    return Table("The checkpoint", ("what", "stored", "counted"), tuple(rows), tuple(notes))
+
+
+def _difference(model: ModelSpec, checkpoint: Checkpoint, uncounted: int) -> list[str]:
+    """By how many parameters a checkpoint differs, which of its tensors may be why, and what time they take."""
+    counted = model.parameter_parts()
+    off = {part for part, count in checkpoint.parameters.items() if count != round(counted.get(part, 0))} - OUTSIDE
+    names = [(count, name) for (part, name), count in checkpoint.elements.items() if part in off]
+    listed = ", ".join(f"{name} {count:,}" for count, name in sorted(names, reverse=True)[:_NAMED])
+    lacking = "not counted" if uncounted > 0 else "not stored"
+    notes = [f"{abs(uncounted):,} parameters are {lacking}; of these parts: {listed}."]
+    if uncounted > 0:
+        notes.append(
+            "A step may read none of them, or each once: up to "
+            f"{uncounted / model.active_parameters:.1%} more than the weights of a token."
+        )
+    return notes
 
 
 def model_table(model: ModelSpec) -> Table:

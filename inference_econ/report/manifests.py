@@ -260,8 +260,9 @@ def _image(instance: Instance) -> str:
         If nobody named one for chips that the usual one is not for.
     """
     engine, chip = instance.engine, instance.service.setup.hardware
-    if chip.vendor != "NVIDIA" and engine.named_image is None:
-        raise InputError(f"{engine.image} is for NVIDIA; name an image for {chip.name} with --image", option="image")
+    if engine.named_image is None and (chip.vendor != "NVIDIA" or not engine.image):
+        what = f"{engine.image} is for NVIDIA" if engine.image else f"no image of {engine.label} is started so"
+        raise InputError(f"{what}; name an image for {chip.name} with --image", option="image")
     return engine.image
 
 

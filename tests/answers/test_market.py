@@ -12,7 +12,7 @@ from inference_econ.answers.market import asked, market
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import MACHINE
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests, known_engines, practices
+from inference_econ.inputs import Requests, ServingEngine, engines_for, practices
 from inference_econ.report.serving_frontier import service_frontier_table
 
 SMALL = ("llama_3_8b", "h100_sxm")
@@ -31,6 +31,12 @@ def labels(*names: str, **settings: Any) -> list[str]:
     return [candidate.label for candidate in candidates(*names, **settings)]
 
 
+def able() -> tuple[ServingEngine, ...]:
+    """The engines that have the small model on its chip, in 16 bits."""
+    setup = ie.Setup.of(*SMALL)
+    return engines_for(setup.model, setup.hardware, setup.precision)
+
+
 def engines(found: tuple[Candidate, ...]) -> set[str]:
     return {candidate.engine for candidate in found}
 
@@ -39,7 +45,7 @@ def test_every_practice_of_every_engine_competes_together_and_apart() -> None:
     """Second calculation: the practices of each engine by themselves, whose cache is in 16 bits where none is said."""
     setup = ie.Setup.of(*SMALL)
     expected = []
-    for engine in known_engines():
+    for engine in able():
         for practice in practices(engine.name, setup.model, setup.hardware):
             proposes = "" if practice.proposer is None else f", {practice.proposer.upper()} {practice.draft_length}"
             recipe = f"{engine.label} ({practice.kv or 'bf16'} cache{proposes}"
@@ -53,7 +59,7 @@ def test_nobody_serves_as_the_mean_of_all_engines() -> None:
     found = candidates()
     assert ie.Setup.of(*SMALL).assumptions.name == "profiles/hopper"
     profiles = {candidate.engine: candidate.setup.assumptions.name for candidate in found}
-    assert profiles == {engine.label: f"profiles/{engine.name}_hopper" for engine in known_engines()}
+    assert profiles == {engine.label: f"profiles/{engine.name}_hopper" for engine in able()}
     assert all(len(candidate.setup.engines) == 1 for candidate in found)
 
 
@@ -128,6 +134,11 @@ def test_where_all_fail_one_message_says_why() -> None:
         candidates("llama_3_70b", space=ie.Space(max_accelerators=1))
 
 
+def test_an_engine_that_hands_no_cache_on_serves_together_only() -> None:
+    found = candidates("llama_3_8b", "rtx_3090", weights="q4_k_m")
+    assert [candidate.label for candidate in found] == ["llama_cpp 2026-10 (bf16 cache)"]
+
+
 def test_chips_without_engines_are_served_by_no_engine() -> None:
     found = candidates("llama_3_8b", "tpu_v5e", arrangement="together")
     assert engines(found) == {""}
@@ -137,7 +148,7 @@ def test_chips_without_engines_are_served_by_no_engine() -> None:
 def test_any_layout_is_tried_under_every_profile() -> None:
     found = candidates(engine="any", arrangement="together", speculation=None)
     assert [candidate.label for candidate in found] == [
-        f"profiles/{engine.name}_hopper (bf16 cache)" for engine in known_engines()
+        f"profiles/{engine.name}_hopper (bf16 cache)" for engine in able()
     ]
 
 
@@ -149,7 +160,7 @@ def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
         candidates(changes=[f"assumptions.chip.product_efficiency={share}"], arrangement="together")
         for share in (0.4, 0.8)
     )
-    assert {candidate.engine for candidate in half} == {engine.label for engine in known_engines()}
+    assert {candidate.engine for candidate in half} == {engine.label for engine in able()}
     assert {candidate.setup.assumptions.chip.product_efficiency for candidate in half} == {0.4}
     # Steps of one request read the weights, and take longer.
     for slow, quick in zip(half, usual, strict=True):
@@ -181,7 +192,7 @@ def test_a_proposer_that_is_given_is_that_of_all() -> None:
     usual = list(asked(ie.Setup.of(*SMALL)))
     assert {practised.speculation is None for practised in usual} == {True, False}
     # Recipes that differ by their proposer alone are one candidate then.
-    assert len(list(asked(ie.Setup.of(*SMALL), None))) == len(known_engines()) < len(usual)
+    assert len(list(asked(ie.Setup.of(*SMALL), None))) == len(able()) < len(usual)
 
 
 def test_only_those_of_some_labels() -> None:

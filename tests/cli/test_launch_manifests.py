@@ -244,6 +244,21 @@ def test_an_autoscaler_needs_a_day(refused: Command, day: Path) -> None:
             "is for NVIDIA; name an image for AMD Instinct MI300X 192GB with",
         ),
         (
+            (
+                "llama_3_8b",
+                "rtx_3090",
+                "--weights",
+                "q4_k_m",
+                "--to",
+                "llama_cpp",
+                "--model-id",
+                "m",
+                "--as",
+                "kubernetes",
+            ),
+            "no image of llama.cpp 2026-10 is started so; name an image for NVIDIA GeForce RTX 3090 24GB with --image",
+        ),
+        (
             (*AMD, "--to", "vllm", "--as", "compose"),
             "docker compose reserves NVIDIA devices only; take --as kubernetes",
         ),

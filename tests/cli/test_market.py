@@ -58,8 +58,11 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
         (("--together", "--apart"), "give either --together or --apart; without them the better of the two answers"),
         (("--apart", "--tp", 1), "--apart contradicts --tp 1, which is said of instances that read prompts and decode"),
         (("--no-speculation", "--ngram", "--acceptance", 0.5), "--no-speculation contradicts --ngram; leave one"),
-        (("--engine", "nonsense"), "there is no engine 'nonsense'; known: sglang, trtllm, vllm"),
-        (("--engine", "vllm", "--engine", "sglan"), "there is no engine 'sglan'; known: sglang, trtllm, vllm; did you"),
+        (("--engine", "nonsense"), "there is no engine 'nonsense'; known: llama_cpp, mlx, sglang, trtllm, vllm"),
+        (
+            ("--engine", "vllm", "--engine", "sglan"),
+            "there is no engine 'sglan'; known: llama_cpp, mlx, sglang, trtllm, vllm; did you",
+        ),
         (("--engine", "vllm", "--any-layout"), "give either --engine or --any-layout, not both"),
     ],
 )

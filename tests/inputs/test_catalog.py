@@ -42,7 +42,7 @@ def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
         ("hardware", "H100-SMX", "unknown hardware 'H100-SMX'; did you mean h100_sxm"),
         ("hardware", "h10", "unknown hardware 'h10'; did you mean h100_nvl, h100_pcie, h100_sxm"),
         ("hardware", "paper/h10", "unknown hardware 'paper/h10'; did you mean paper/h100"),
-        ("hardware", "zzz", "unknown hardware 'zzz'; known: a100_pcie_40, a100_pcie_80"),
+        ("hardware", "zzz", "unknown hardware 'zzz'; known: a10, a100_pcie_40, a100_pcie_80"),
         ("hardware", "\0", "unknown hardware '\\x00'; known: "),
         ("hardware", "x" * 5000, "unknown hardware 'xxx"),
         ("models", "lama3_70b", "unknown model 'lama3_70b'; did you mean llama_3_70b"),

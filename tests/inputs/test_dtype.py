@@ -12,7 +12,7 @@ from inference_econ.engine import Setup
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import InputError
 from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, Dtype, Precision, catalog, check_cache_dtype, math_unit
-from inference_econ.inputs.dtype import check_dtype
+from inference_econ.inputs.dtype import OF_FILES, check_dtype
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,30 @@ def test_stored_bytes_count_block_scales() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("dtype", "gibibytes"),
+    [("q2_k", 2.95), ("q3_k_m", 3.74), ("q4_k_m", 4.58), ("q5_k_m", 5.33), ("q6_k", 6.14), ("q8_0", 7.95)],
+)
+def test_files_of_llama_cpp_have_their_published_size(dtype: str, gibibytes: float) -> None:
+    # tools/quantize/README.md of llama.cpp, Llama 3.1 8B; embeddings are in the file's format too.
+    model = catalog.model("llama_3_8b")
+    assert weight_bytes(model, Precision.of(model, dtype)) / 2**30 == pytest.approx(gibibytes, abs=0.006)
+
+
+def test_files_of_larger_models_are_met_within_a_hundredth() -> None:
+    # The same README: Q4_K_M of Llama 3.1 70B and 405B.
+    for name, gigabytes in (("llama_3_70b", 43.1), ("llama_3_405b", 249.1)):
+        model = catalog.model(name)
+        assert weight_bytes(model, Precision.of(model, "q4_k_m")) == pytest.approx(gigabytes * 1e9, rel=0.01)
+
+
+def test_no_cache_is_in_the_format_of_a_file() -> None:
+    with pytest.raises(
+        InputError, match=r"cannot hold a KV cache of q4_k_m: it is of files; kv can be .*int4_channel$"
+    ):
+        check_cache_dtype("q4_k_m", {"bf16": 312e12, "int8": 624e12}, "A100")
+
+
 def test_every_list_of_formats_is_the_same() -> None:
     parameters = importlib.import_module("inference_econ_cli.parameters")
     assert set(parameters.Format().choices) - set(ALIASES) == set(BYTES_PER_ELEMENT) == set(typing.get_args(Dtype))
@@ -137,7 +161,9 @@ def test_a_chip_holds_a_cache_of_integers_and_of_floats_that_it_computes_with(
         assert f" {dtype}," not in str(found.value).partition("kv can be")[2]
 
 
-@pytest.mark.parametrize("weights", [name for name, width in BYTES_PER_ELEMENT.items() if width < 1.5])
+@pytest.mark.parametrize(
+    "weights", sorted({name for name, width in BYTES_PER_ELEMENT.items() if width < 1.5} - OF_FILES)
+)
 def test_narrow_weights_leave_embeddings_in_sixteen_bits(weights: str) -> None:
     assert Precision.of(catalog.model("llama_3_70b"), weights).embeddings == "bf16"
     assert Precision.of(catalog.model("gemma_2_9b"), weights).embeddings == "bf16"  # published in 32 bits

@@ -99,5 +99,7 @@ def test_keys_of_a_file_are_known() -> None:
 def test_unknown_engines_and_versions_name_the_nearest() -> None:
     with pytest.raises(InputError, match=r"no options of vllm 0\.33\.1 are recorded; nearest: 0\.33\.0; recorded: 0"):
         starting.options("vllm", "0.33.1")
-    with pytest.raises(InputError, match="no options of 'ollama' are recorded; known: aiperf, guidellm, sglang"):
+    with pytest.raises(
+        InputError, match="no options of 'ollama' are recorded; known: aiperf, guidellm, llama_cpp, mlx, sglang"
+    ):
         starting.options("ollama")

@@ -61,12 +61,12 @@ def test_a_chip_under_another_name_and_family_is_served_as_its_generation_is(
 
 
 def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(tmp_path: Path) -> None:
-    setup = ie.Setup.of("llama_3_8b", renamed(tmp_path, "h200_sxm", generation="rubin"))
+    setup = ie.Setup.of("llama_3_8b", renamed(tmp_path, "h200_sxm", generation="feynman"))
     assert (setup.assumptions.name, setup.engines) == (catalog.assumptions("deployable").name, ())
     line = (
-        "My chip: no profile is fitted to the generation rubin, so deployable stands in for one, and no engine is "
-        "known to start on it. A chip like another generation can say so in its file: ada, ampere, ampere_workstation, "
-        "blackwell, blackwell_geforce, cdna3, cdna4, hopper, volta."
+        "My chip: no profile is fitted to the generation feynman, so deployable stands in for one, and known to "
+        "start on it: no engine. A chip like another generation can say so in its file: ada, ampere, "
+        "ampere_workstation, blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
     )
     assert line in caveats.warnings([Instances(setup)])
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
@@ -75,6 +75,15 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
     assert caveats.generation_remarks([ie.Setup.of("llama_3_8b", "tpu_v6e", assumptions="ideal")]) == []
 
 
+def test_an_engine_of_which_no_server_was_measured_is_said_to_have_no_profile() -> None:
+    setup = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m")
+    line = "llama_cpp: no server of it was measured, so profiles/servers stands in for a profile of its own."
+    assert caveats.generation_remarks([setup]) == [line]
+    named = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m", assumptions="ideal")
+    assert caveats.generation_remarks([named]) == []
+
+
 def test_engines_run_on_generations() -> None:
-    assert [engine.name for engine in serving_engines.run_on("hopper")] == ["sglang", "trtllm", "vllm"]
-    assert serving_engines.run_on("rubin") == ()
+    assert [engine.name for engine in serving_engines.run_on("hopper")] == ["llama_cpp", "sglang", "trtllm", "vllm"]
+    assert [engine.name for engine in serving_engines.run_on("apple")] == ["llama_cpp", "mlx"]
+    assert serving_engines.run_on("feynman") == ()

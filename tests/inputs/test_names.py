@@ -83,7 +83,7 @@ def test_what_is_not_plain_comes_with_a_remark(kind: catalog.Kind, text: str, na
         ("hardware", "A100 80GB", "'A100 80GB' could be a100_pcie_80 (NVIDIA A100 PCIe 80GB) or a100_sxm_80"),
         ("hardware", "gh200", "'gh200' could be gh200_144 (NVIDIA GH200 144GB) or gh200_96"),
         ("hardware", "rtx 6000", "unknown hardware 'rtx 6000'; did you mean rtx_pro_6000"),
-        ("hardware", "l40", "unknown hardware 'l40'; did you mean l40s"),
+        ("hardware", "l40x", "unknown hardware 'l40x'; did you mean l40, l40s, l4"),
         ("hardware", "blackwell", "unknown hardware 'blackwell'"),
         ("models", "gpt-oss", "'gpt-oss' could be gpt_oss_120b (gpt-oss 120b) or gpt_oss_20b (gpt-oss 20b); name one"),
         ("models", "llama-70b", "'llama-70b' could be llama_2_70b (Llama 2 70B) or llama_3_70b (Llama 3.1 70B)"),

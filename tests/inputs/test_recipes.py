@@ -35,7 +35,9 @@ def _texts(engine: str, model: str, chip: str, weights: str | None = None) -> li
 
 
 def test_every_engine_that_can_be_started_has_recipes() -> None:
-    assert [path.stem for path in FILES] == [path.stem for path in sorted(FILES[0].parents[1].glob("launch/*.yaml"))]
+    started = {path.stem for path in FILES[0].parents[1].glob("launch/*.yaml")}
+    # Nobody publishes recipes of what runs on desks.
+    assert started - {path.stem for path in FILES} == {"llama_cpp", "mlx"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

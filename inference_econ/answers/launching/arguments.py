@@ -362,6 +362,64 @@ _TRTLLM_DECODING = {
 }
 
 
+def _llama_cpp(
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+) -> Written:
+    """llama-server: layers or tensors of a GGUF file over accelerators, one cache for all requests."""
+    del weights  # it quantises nothing while it loads
+    _check_plain(engine, service, degrees)
+    if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
+        raise InputError(
+            f"{engine.label} has no {degrees.text}: it cuts layers or tensors, not both; ask again with --tp 1 or "
+            "--pp 1, and --ep 1",
+            option="tp",
+        )
+    file, room, cache = model.endswith(".gguf"), limits.room, _cache(engine, service)
+    held = math.floor(room.cache / room.request * limits.tokens)
+    chosen: dict[str | None, Any] = {
+        "--model" if file else "--hf-repo": model if file else f"{model}:{service.setup.precision.weights.upper()}",
+        "--n-gpu-layers": "all",
+        "--split-mode": None if degrees.stage * degrees.pp == 1 else "tensor" if degrees.tp > 1 else "layer",
+        "--ctx-size": min(held, limits.tokens * limits.sequences),
+        "--kv-unified": True,
+        "--parallel": limits.sequences,
+        "--batch-size": limits.step_tokens,
+        "--cache-type-k": cache,
+        "--cache-type-v": cache,
+    }
+    return _given(chosen), {}
+
+
+def _mlx(
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+) -> Written:
+    """mlx_lm.server: one Mac, whose caches grow as they are needed."""
+    del weights  # it quantises nothing while it loads
+    _check_plain(engine, service, degrees)
+    if service.accelerators > 1:
+        raise InputError(f"{engine.label} is started on one Mac here, got {degrees.text}", option="tp")
+    return {
+        "--model": model,
+        "--decode-concurrency": limits.sequences,
+        "--prefill-step-size": limits.step_tokens,
+    }, {}
+
+
+def _check_plain(engine: Engine, service: Service, degrees: Degrees) -> None:
+    """Refuse speculation and cut caches, which some engines are not started with here."""
+    if service.speculation is not None or degrees.dcp > 1:
+        raise InputError(
+            f"{engine.label} is started without speculation and --dcp here; ask again with --no-speculation",
+            option="speculation",
+        )
+
+
+def _no_role(role: Role, limits: Limits) -> dict[str, Any]:
+    """No engine of a desk hands a cache to another server."""
+    del limits
+    raise InputError(f"there are no servers of this engine that only {role}; ask again with --together")
+
+
 def _draft(engine: Engine, service: Service, speculation: Speculation) -> str:
     """Where the weights of the draft model, or of the head, are.
 
@@ -404,6 +462,8 @@ _ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
     "vllm": _vllm_role,
     "sglang": _sglang_role,
     "trtllm": _trtllm_role,
+    "llama_cpp": _no_role,
+    "mlx": _no_role,
 }
 #: What lets two halves of a batch take turns; TensorRT-LLM has nothing of it.
 _TURNS: Mapping[str, Callable[[Engine, Role], dict[str, Any]]] = {"vllm": _vllm_turns, "sglang": _sglang_turns}
@@ -411,4 +471,6 @@ _TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, str, str | Non
     "vllm": _vllm,
     "sglang": _sglang,
     "trtllm": _trtllm,
+    "llama_cpp": _llama_cpp,
+    "mlx": _mlx,
 }

@@ -39,7 +39,7 @@ class Engine:
     Attributes
     ----------
     name : str
-        ``vllm``, ``sglang`` or ``trtllm``.
+        ``vllm``, ``sglang``, ``trtllm``, ``llama_cpp`` or ``mlx``.
     options : EngineOptions
         What its commands understand.
     launch : EngineLaunch
@@ -60,8 +60,8 @@ class Engine:
 
     @property
     def image(self) -> str:
-        """The container image that was named, or that of the version."""
-        return self.named_image or self.launch.image.format(version=self.options.version)
+        """The container image that was named, or that of the version; empty where it has none."""
+        return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
         """The first of some options that the version has."""

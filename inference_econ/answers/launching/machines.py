@@ -44,9 +44,10 @@ def machines(instance: Instance, size: int) -> int:
             f"an instance of {instance.accelerators} accelerators does not fill machines of {size} (--gpus-per-node)",
             option="gpus_per_node",
         )
-    if instance.engine.name == "trtllm":
+    if instance.engine.name not in ("vllm", "sglang"):
+        how = " by MPI" if instance.engine.name == "trtllm" else ""
         raise InputError(
-            f"{instance.engine.label} starts instances over several machines by MPI, which is not written here; take "
+            f"{instance.engine.label} starts instances over several machines{how}, which is not written here; take "
             f"an instance of at most {size} accelerators"
         )
     instance.engine.options.parse(

@@ -17,7 +17,7 @@ from inference_econ.inputs import REPOSITORY_LETTERS, is_repository, starting
 from inference_econ.serving import Service
 
 #: Engines that are started, the most usual first.
-ENGINES = ("vllm", "sglang", "trtllm")
+ENGINES = ("vllm", "sglang", "trtllm", "llama_cpp", "mlx")
 
 
 @dataclass(frozen=True, slots=True)

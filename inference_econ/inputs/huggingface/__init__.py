@@ -16,6 +16,7 @@ from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba, _mixtures, _relatives
 from inference_econ.inputs.huggingface._cache import cached_config, is_identity
+from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
 from inference_econ.inputs.huggingface._file import find_config, parsed_json, quantisation_beside, read_json
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
@@ -25,7 +26,18 @@ from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
-__all__ = ["FAMILIES", "cached_config", "document_of", "find_config", "import_config", "import_document", "is_identity"]
+__all__ = [
+    "FAMILIES",
+    "OUTSIDE",
+    "Checkpoint",
+    "cached_config",
+    "checkpoint_beside",
+    "document_of",
+    "find_config",
+    "import_config",
+    "import_document",
+    "is_identity",
+]
 
 #: The function that reads each ``model_type``.
 FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {

@@ -242,3 +242,52 @@ def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
     bare = replace(runner, options=options)
     arguments, _ = written(bare, service, Limits.of(service, runner, "both"), "m/x", own_weights=False)
     assert "--attention-backend" not in arguments
+
+
+def _card(engine: str = "llama_cpp", chip: str = "rtx_3090", weights: str = "q4_k_m") -> Setup:
+    return Setup.of("llama_3_8b", chip, engine=engine, weights=weights, price=1.0)
+
+
+def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> None:
+    one = _written("llama_cpp", _service(_card(), 1, 1, slots=16), "bartowski/Llama-GGUF", own_weights=True)
+    # 16 requests of 2,000 and 500 tokens, and 5 % more; the format is the tag of the repository.
+    assert one["--hf-repo"] == "bartowski/Llama-GGUF:Q4_K_M"
+    assert (one["--ctx-size"], one["--parallel"], one["--kv-unified"]) == (2625 * 16, 16, True)
+    assert (one["--n-gpu-layers"], one["--cache-type-k"], "--split-mode" in one) == ("all", "bf16", False)
+    # Of 64 the cache holds fewer tokens than all of them could have.
+    full = _service(_card(), 1, 1)
+    told = _written("llama_cpp", full, "files/llama.gguf", own_weights=True)
+    assert 64 * 2000 < told["--ctx-size"] < 64 * 2625
+    stages = _written("llama_cpp", _service(_card(), 1, 1, pp=2), "files/llama.gguf", own_weights=True)
+    assert (stages["--model"], stages["--split-mode"]) == ("files/llama.gguf", "layer")
+    ranks = _written("llama_cpp", _service(_card(), 2, 1), "files/llama.gguf", own_weights=True)
+    assert ranks["--split-mode"] == "tensor"
+
+
+def test_a_mac_is_told_how_many_requests_it_decodes() -> None:
+    service = _service(_card("mlx", "m4_max", "mlx_4bit"), 1, 1)
+    told = _written("mlx", service, "mlx-community/llama-4bit", own_weights=True)
+    assert told["--model"] == "mlx-community/llama-4bit"
+    assert (told["--decode-concurrency"], told["--prefill-step-size"]) == (64, 8192)
+
+
+@pytest.mark.parametrize(
+    ("engine", "degrees", "message"),
+    [
+        ("llama_cpp", (2, 2), "has no tp2pp2: it cuts layers or tensors, not both; ask again with --tp 1 or --pp 1"),
+        ("mlx", (1, 2), "MLX LM 0.32.2 is started on one Mac here, got tp1pp2"),
+    ],
+)
+def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: tuple[int, int], message: str) -> None:
+    tp, pp = degrees
+    setup = _card() if engine == "llama_cpp" else _card("mlx", "m4_max", "mlx_4bit")
+    with pytest.raises(InputError, match=message):
+        _written(engine, _service(setup, tp, 1, pp=pp, slots=4), own_weights=True)
+    speculating = replace(_service(setup, 1, 1, slots=4), speculation=Speculation.of("ngram", 0.5))
+    with pytest.raises(InputError, match="is started without speculation and --dcp here; ask again with --no-spec"):
+        _written(engine, speculating, own_weights=True)
+    service = _service(setup, 1, 1, slots=4)
+    runner = plan.engine(engine)
+    limits = Limits.of(service, runner, "prefill")
+    with pytest.raises(InputError, match="no servers of this engine that only prefill; ask again with --together"):
+        written(runner, service, limits, "m/x", "prefill", own_weights=True)

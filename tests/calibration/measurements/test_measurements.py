@@ -580,7 +580,7 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
         ),
         ({"model": ""}, "no model is named"),
         ({"hardware": "Abacus"}, "unknown hardware 'Abacus'"),
-        ({"hardware": "H20-141GB"}, "unknown hardware 'H20-141GB'"),
+        ({"hardware": "H20-142GB"}, "unknown hardware 'H20-142GB'; nearest: h20_141"),
         ({"hardware": ""}, "no hardware is named"),
         ({"weight_dtype": "exl9"}, "unknown number format 'exl9'"),
         ({"kv_dtype": "exl9"}, "unknown number format 'exl9'"),

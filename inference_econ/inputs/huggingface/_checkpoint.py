@@ -1,0 +1,130 @@
+"""What a checkpoint holds beside its configuration: names and shapes of its tensors, from headers of safetensors files.
+
+The first eight bytes of such a file are the length of a JSON object, which gives each tensor its format and shape
+(https://github.com/huggingface/safetensors). ``model.safetensors.index.json`` has names and the size of all, no shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inference_econ.errors import InputError
+from inference_econ.inputs.huggingface._file import CONFIG_NAME, read_json
+
+INDEX_NAME = "model.safetensors.index.json"
+#: Largest header that the format allows [B].
+_LARGEST = 100_000_000
+#: Formats whose elements are parameters, one each; others are packed.
+_PLAIN = re.compile(r"F64|F32|F16|BF16|F8_.*|I8")
+#: Numbers beside weights in narrow formats, and tables of positions: no parameters.
+_BESIDE = re.compile(r"(scale|scale_inv|scales|scale_\d|zeros|qzeros|g_idx|inv_freq|zero_point|weight_shape)$")
+#: Parts that no count of a model has.
+OUTSIDE = frozenset({"beside the text", "multi-token prediction"})
+#: Parts of a count by words in the names of tensors; the first that is found.
+_PARTS = (
+    ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector"),
+    ("multi-token prediction", r"mtp|nextn"),
+    ("attention", r"(attn|attention|mixer|mamba)(?!\w*norm)\w*\."),
+    ("norms", r"norm|ln_"),
+    ("embeddings", r"embed_tokens|lm_head|wte|wpe|word_embeddings"),
+    ("feed_forward", r"mlp|expert|moe|feed_forward|ffn"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The tensors of a published model.
+
+    Attributes
+    ----------
+    size : float or None
+        Of all tensors, as the index says [B]; None without one.
+    elements : mapping
+        Parameters by part and name, with ``N`` for numbers: ``("attention", "layers.N.self_attn.q_proj.weight")`` [1].
+        Empty where no file with shapes is there.
+    packed : int
+        Tensors whose elements hold several parameters, which are not counted [1].
+    """
+
+    size: float | None
+    elements: Mapping[tuple[str, str], int]
+    packed: int
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters by part [1]."""
+        parts: Counter[str] = Counter()
+        for (part, _), count in self.elements.items():
+            parts[part] += count
+        return dict(parts)
+
+
+def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
+    """What lies beside a ``config.json``: an index, or safetensors files; None without both.
+
+    Layers from the number ``layers`` on predict further tokens, which no count of a model has.
+
+    Raises
+    ------
+    InputError, SpecError
+        If a file is no index, or no safetensors file.
+    """
+    index = config.with_name(INDEX_NAME)
+    if config.name != CONFIG_NAME:
+        return None
+    files = sorted(config.parent.glob("*.safetensors"))
+    if not files and not index.is_file():
+        return None
+    size, named = _index(index) if index.is_file() else (None, {path.name for path in files})
+    # A part of the files says nothing of the whole.
+    whole = files if named <= {path.name for path in files} else []
+    elements: Counter[tuple[str, str]] = Counter()
+    packed = 0
+    for name, kind, shape in (tensor for path in whole if path.name in named for tensor in _tensors(path)):
+        if _BESIDE.search(name):
+            continue
+        packed += not _PLAIN.fullmatch(kind)
+        elements[_part(name, layers), re.sub(r"\d+", "N", name.removeprefix("model."))] += math.prod(shape)
+    return Checkpoint(size, dict(elements), packed)
+
+
+def _index(path: Path) -> tuple[float | None, set[str]]:
+    """The size of all tensors, if it is stated, and the files that hold them."""
+    data = read_json(path)
+    size, files = data.get("metadata", {}), data.get("weight_map")
+    if not isinstance(size, dict) or not isinstance(files, dict) or not all(isinstance(v, str) for v in files.values()):
+        raise InputError(f"{path}: no index of a checkpoint: 'weight_map' must give each tensor the name of a file")
+    total = size.get("total_size")
+    return (float(total) if isinstance(total, int | float) and total > 0 else None), set(files.values())
+
+
+def _tensors(path: Path) -> Iterator[tuple[str, str, list[int]]]:
+    """Name, format and shape of the tensors of a file."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            data: Any = json.loads(file.read(length)) if 2 <= length <= _LARGEST else None
+    except (OSError, ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: no safetensors file: it does not begin with the length of a header and the header")
+    for name, tensor in data.items():
+        if name == "__metadata__":
+            continue
+        shape = tensor.get("shape") if isinstance(tensor, dict) else None
+        if not isinstance(shape, list) or not all(isinstance(width, int) and width >= 0 for width in shape):
+            raise InputError(f"{path}: no shape of the tensor {name!r} in its header")
+        yield name, str(tensor.get("dtype")), shape
+
+
+def _part(name: str, layers: int) -> str:
+    number = re.search(r"layers\.(\d+)\.", name)
+    part = next((part for part, words in _PARTS if re.search(words, name)), "other")
+    return "multi-token prediction" if number and int(number[1]) >= layers and part != _PARTS[0][0] else part

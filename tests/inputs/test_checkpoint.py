@@ -1,0 +1,115 @@
+"""What a checkpoint holds beside its configuration, against the count."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import InputError
+from inference_econ.inputs.huggingface import checkpoint_beside, import_config
+from inference_econ.report.import_model import ImportedModelPage, stored_record, stored_table
+
+CONFIG = Path(__file__).parents[1] / "fixtures" / "hf_configs" / "Qwen--Qwen3-0.6B_config.json"
+#: Parameters of the model, as published.
+TOTAL = 596_049_920
+Shapes = dict[str, list[int]]
+
+
+def tensors() -> Shapes:
+    """Names and shapes of the published checkpoint of Qwen3-0.6B."""
+    layer: Shapes = {f"self_attn.{name}_norm.weight": [128] for name in "qk"}
+    layer |= {
+        f"self_attn.{name}_proj.weight": [rows, 1024] for name, rows in zip("qkv", (2048, 1024, 1024), strict=True)
+    }
+    layer |= {"self_attn.o_proj.weight": [1024, 2048], "mlp.down_proj.weight": [1024, 3072]}
+    layer |= {f"mlp.{name}_proj.weight": [3072, 1024] for name in ("gate", "up")}
+    layer |= {f"{name}_layernorm.weight": [1024] for name in ("input", "post_attention")}
+    shapes: Shapes = {"model.embed_tokens.weight": [151936, 1024], "model.norm.weight": [1024]}
+    return shapes | {f"model.layers.{n}.{name}": shape for n in range(28) for name, shape in layer.items()}
+
+
+def folder(path: Path, shapes: Shapes, kind: str = "BF16", *, index: bool = False, file: bool = True) -> Path:
+    """A configuration with a checkpoint of some shapes beside it; of its file the header alone."""
+    (path / "config.json").write_bytes(CONFIG.read_bytes())
+    header = json.dumps({name: {"dtype": kind, "shape": shape} for name, shape in shapes.items()}).encode()
+    if file:
+        (path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    if index:
+        text = {"metadata": {"total_size": 2 * TOTAL}, "weight_map": dict.fromkeys(shapes, "model.safetensors")}
+        (path / "model.safetensors.index.json").write_text(json.dumps(text))
+    return path / "config.json"
+
+
+def notes(config: Path) -> str:
+    model = import_config(config)
+    checkpoint = checkpoint_beside(config, model.layers)
+    assert checkpoint is not None
+    return " ".join(stored_table(model, checkpoint).notes)
+
+
+def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
+    config = folder(tmp_path, tensors(), index=True)
+    model = import_config(config)
+    checkpoint = checkpoint_beside(config, model.layers)
+    assert checkpoint is not None
+    assert checkpoint.parameters == {part: round(count) for part, count in model.parameter_parts().items()}
+    record = stored_record(model, checkpoint)
+    assert (record["uncounted_parameters"], record["bytes"], record["counted_bytes"]) == (0, 2 * TOTAL, 2 * TOTAL)
+    assert notes(config) == "The checkpoint holds what is counted."
+    assert len(ImportedModelPage(model, checkpoint).tables()) == 2
+
+
+def test_an_unknown_block_is_named_and_its_time_has_bounds(tmp_path: Path) -> None:
+    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, 4.8 % of the others.
+    tables = {f"model.layers.{n}.engram.table": [1000, 1024] for n in range(28)}
+    text = notes(folder(tmp_path, tensors() | tables))
+    assert "28,672,000 parameters are not counted; of these parts: layers.N.engram.table 28,672,000." in text
+    assert "may read none of them, or each once: up to 4.8% more than the weights of a token." in text
+
+
+def test_what_is_not_stored_is_named(tmp_path: Path) -> None:
+    shapes = {name: shape for name, shape in tensors().items() if "gate_proj" not in name}
+    text = notes(folder(tmp_path, shapes))
+    assert "88,080,384 parameters are not stored; of these parts: layers.N.mlp.up_proj.weight 88,080,384, " in text
+    assert "may read" not in text
+
+
+def test_what_no_count_has_is_no_difference(tmp_path: Path) -> None:
+    more = {"model.layers.28.mlp.up_proj.weight": [3072, 1024], "visual.blocks.0.attn.qkv.weight": [64, 64]}
+    scales = {"model.layers.0.mlp.up_proj.weight_scale_inv": [24, 8]}
+    assert notes(folder(tmp_path, tensors() | more | scales)) == "The checkpoint holds what is counted."
+
+
+def test_packed_tensors_and_an_index_alone_say_nothing_of_parameters(tmp_path: Path) -> None:
+    config = folder(tmp_path, tensors(), "I32")
+    assert notes(config) == "Parameters are not compared: tensors hold several parameters in an element."
+    (tmp_path / "model.safetensors").unlink()
+    config = folder(tmp_path, tensors(), index=True, file=False)
+    assert notes(config) == "Parameters are not compared: no file with shapes is beside it."
+
+
+def test_without_a_checkpoint_nothing_is_compared(tmp_path: Path) -> None:
+    config = folder(tmp_path, tensors(), file=False)
+    assert checkpoint_beside(config, 28) is None
+    assert checkpoint_beside(CONFIG, 28) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.safetensors", b"\x02\0\0\0", "no safetensors file: it does not begin with the length of a header"),
+        ("model.safetensors", b"\xff" * 9, "no safetensors file"),
+        ("model.safetensors", struct.pack("<Q", 8) + b'{"a": 1}', "no shape of the tensor 'a' in its header"),
+        ("model.safetensors", struct.pack("<Q", 22) + b'{"a": {"shape": [-1]}}', "no shape of the tensor 'a'"),
+        ("model.safetensors.index.json", b'{"weight_map": 3}', "no index of a checkpoint: 'weight_map' must give each"),
+        ("model.safetensors.index.json", b'{"weight_map": {"a": 3}}', "no index of a checkpoint"),
+    ],
+)
+def test_files_that_are_none(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    config = folder(tmp_path, {}, file=False)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        checkpoint_beside(config, 28)
