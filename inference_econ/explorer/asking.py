@@ -29,8 +29,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     rows : sequence of int
         Which series it is about; the first, if it is about one.
     point : mapping of str to str
-        Degrees, ``batch``, ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the deployment that
-        is looked at, if it is about one; ``file``: the name of what was measured.
+        Degrees, ``batch``, ``tpot`` [ms], ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the
+        deployment that is looked at, if it is about one; ``file``: the name of what was measured.
 
     Raises
     ------
@@ -48,6 +48,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     if "percentile" not in options:
         # A frontier has no queue, and takes all promises as means.
         given |= {name: str(given[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in given}
+    elif "request_rate" in options and point.get("tpot"):
+        given["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
     return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in given.items()}
 
 
@@ -84,6 +86,15 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
         "simulate": played,
         "set": changes,
     }
+
+
+def _kept(promise: str, milliseconds: str) -> str:
+    """The time per token of the deployment that is looked at as a promise, which a fleet of it keeps at the traffic.
+
+    It counts for the percentile of the promise that is made, which frontiers keep in the mean; for the mean if none is.
+    """
+    percentile, colon, _ = promise.rpartition(":") if promise.strip() else ("mean", ":", "")
+    return f"{percentile}{colon}{milliseconds}"
 
 
 def _deployment(question: Question, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
