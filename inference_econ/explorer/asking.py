@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
+from inference_econ.errors import InputError
 from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.state import OF_SERIES, State
+from inference_econ.inputs import parse_quantity, percentiles
 from inference_econ.inputs.options import SAID_BY_TRAFFIC
 
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
 #: What is not asked where another control says it.
 _SAID_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
+#: What a high percentile of the time per token is over its mean at most, as a rule [1].
+_TAIL = 1.5
 #: Degrees of a deployment that is looked at.
 DEGREES = ("tp", "dp", "pp", "ep")
 
@@ -89,12 +94,13 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _kept(promise: str, milliseconds: str) -> str:
-    """The time per token of the deployment that is looked at as a promise, which a fleet of it keeps at the traffic.
-
-    It counts for the percentile of the promise that is made, which frontiers keep in the mean; for the mean if none is.
-    """
-    percentile, colon, _ = promise.rpartition(":") if promise.strip() else ("mean", ":", "")
-    return f"{percentile}{colon}{milliseconds}"
+    """What of the time per token a fleet keeps: the mean of what is looked at, or the promise where that is tighter."""
+    try:
+        time = percentiles.promise(promise).time if promise.strip() else ""
+        most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
+    except InputError:
+        return promise  # the question says what is wrong with it
+    return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
 
 
 def _deployment(question: Question, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:

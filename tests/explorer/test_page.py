@@ -124,10 +124,10 @@ def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "kept"),
-    [("", "mean:12.5"), ("30", "12.5"), ("p95:30", "p95:12.5"), ("mean: 30 ms", "mean:12.5")],
+    [("", "mean:12.5"), ("30", "mean:12.5"), ("p95: 30 ms", "mean:12.5"), ("p95:15", "p95:15"), ("p95:", "p95:")],
 )
 def test_price_and_launch_keep_the_speed_that_was_chosen(typed: str, kept: str) -> None:
-    """For the percentile that is promised, if one is: the chosen time per token is no longer than the promise."""
+    """In the mean, as frontiers say it; a promise that the tail of such times may break counts itself."""
     point, address = {**TOGETHER, "tpot": "12.5"}, [("tpot", typed), ("request_rate", "5")]
     assert {_asked(question, address, point)["tpot"] for question in ("price", "launch")} == {kept}
     assert "12.5" not in _asked("load", address, point).get("tpot", "")
