@@ -135,7 +135,7 @@ def errors(report: Servers) -> Table:
 def row_by_row(report: Servers) -> Table:
     """What was measured and predicted of each row that counts, how far off that is, and why some are unlike others."""
     counted = report.counted()
-    named = len(counted) > 1
+    named = len(report.rows) > 1
     rows = [
         ((row.id,) if named else ()) + _compared(row, quantity)
         for row in counted

@@ -568,7 +568,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
         "Not predicted",
     ]
     assert shown[0].rows == (("mine", "3", "2", "0", "1", "0", "1", "1", "0", "100"),)
-    assert shown[1].rows[0][:2] == ("TPOT [ms]", "8")
+    assert shown[1].rows[0][:3] == ("r1", "TPOT [ms]", "8")
     assert shown[1].notes[0].startswith("Predictions are off by: TPOT ")
     assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
     assert shown[4].rows == (
