@@ -53,7 +53,7 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     if "percentile" not in options:
         # A frontier has no queue, and takes all promises as means.
         given |= {name: str(given[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in given}
-    elif "request_rate" in options and point.get("tpot"):
+    elif point.get("tpot"):
         given["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
     return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in given.items()}
 

@@ -129,7 +129,7 @@ def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
 def test_price_and_launch_keep_the_speed_that_was_chosen(typed: str, kept: str) -> None:
     """In the mean, as frontiers say it; a promise that the tail of such times may break counts itself."""
     point, address = {**TOGETHER, "tpot": "12.5"}, [("tpot", typed), ("request_rate", "5")]
-    assert {_asked(question, address, point)["tpot"] for question in ("price", "launch")} == {kept}
+    assert {_asked(question, address, point)["tpot"] for question in ("price", "recommend", "launch")} == {kept}
     assert "12.5" not in str(_asked("load", address, point).get("tpot", ""))
     assert "tpot" not in _asked("explain", address, point)
     assert _asked("price", address, {}).get("tpot", "") == typed
