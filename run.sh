@@ -21,6 +21,8 @@
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh error-correlations  whether errors of predictions go together (2 minutes)
 #   sh run.sh error-spreads       how far intervals of 80 % reach by engine, and how many deployments they hold (a minute)
+#   sh run.sh scoreboard  every predictor that can be installed on the same measured servers, into docs/evidence/scoreboard.md
+#                         (an environment of its own, 1 GB; 5 minutes)
 #   sh run.sh contradictions  random setups asked twice, into docs/evidence/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
 #   sh run.sh sweep-kills a sweep killed a hundred times at random moments, which loses and repeats no row (10 minutes;
@@ -176,6 +178,12 @@ error-spreads)
     set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.error_spreads
     ;;
+scoreboard)
+    # Other predictors have dependencies of their own, and stay out of the environment of the package.
+    [ -x .venv-scoreboard/bin/python ] || "$(find_python)" -m venv .venv-scoreboard
+    .venv-scoreboard/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]" aiconfigurator==0.12.0
+    .venv-scoreboard/bin/python -m benchmarks.scoreboard
+    ;;
 contradictions)
     set_up ".[studies]" studies
     shift
@@ -247,7 +255,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | long | check | reproduce | power | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | long | check | reproduce | power | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | scoreboard | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

@@ -32,6 +32,7 @@ from .spread import coverage as coverage
 from .spread import joined as joined
 from .subjects import days_of as days_of
 from .subjects import layout_of as layout_of
+from .subjects import version_of as version_of
 from .validation import ComparedPoint as ComparedPoint
 from .validation import Form as Form
 from .validation import Report as Report

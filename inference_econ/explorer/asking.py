@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
+from inference_econ.errors import InputError
 from inference_econ.explorer.questions import Fields, Question, RefusedError
 from inference_econ.explorer.state import OF_SERIES, State
+from inference_econ.inputs import parse_quantity, percentiles
 from inference_econ.inputs.options import SAID_BY_TRAFFIC
 
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
 #: What is not asked where another control says it.
 _SAID_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
+#: What a high percentile of the time per token is over its mean at most, as a rule [1].
+_TAIL = 1.5
 #: Degrees of a deployment that is looked at.
 DEGREES = ("tp", "dp", "pp", "ep")
 
@@ -29,8 +34,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     rows : sequence of int
         Which series it is about; the first, if it is about one.
     point : mapping of str to str
-        Degrees, ``batch``, ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the deployment that
-        is looked at, if it is about one; ``file``: the name of what was measured.
+        Degrees, ``batch``, ``tpot`` [ms], ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the
+        deployment that is looked at, if it is about one; ``file``: the name of what was measured.
 
     Raises
     ------
@@ -48,6 +53,8 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     if "percentile" not in options:
         # A frontier has no queue, and takes all promises as means.
         given |= {name: str(given[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in given}
+    elif point.get("tpot"):
+        given["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
     return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in given.items()}
 
 
@@ -84,6 +91,16 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
         "simulate": played,
         "set": changes,
     }
+
+
+def _kept(promise: str, milliseconds: str) -> str:
+    """What of the time per token a fleet keeps: the mean of what is looked at, or the promise where that is tighter."""
+    try:
+        time = percentiles.promise(promise).time if promise.strip() else ""
+        most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
+    except InputError:
+        return promise  # the question says what is wrong with it
+    return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
 
 
 def _deployment(question: Question, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:

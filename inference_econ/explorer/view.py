@@ -83,6 +83,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
         "at": {
             **{name: int(layout[name]) for name in DEGREES},
             "batch": batch,
+            "tpot": f"{1e3 * record['tpot_seconds']:.4g}",
             "engine": layout.get("engine", ""),
             "kv": record["kv"],
             **_proposed(record["speculation"]),

@@ -18,6 +18,7 @@ from inference_econ.inputs import (
     catalog,
     prices,
 )
+from inference_econ.report.fields import GIGABYTES
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -71,7 +72,8 @@ def listing_table(kind: Kind, records: Sequence[Mapping[str, object]]) -> Table:
     """The same for people."""
     columns = tuple(records[0])
     rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
-    return Table(f"{len(records)} {kind}", columns, rows, least=_LEAST)
+    notes = (GIGABYTES,) if kind == "hardware" else ()
+    return Table(f"{len(records)} {kind}", columns, rows, notes, least=_LEAST)
 
 
 def detail(kind: Kind, name: str) -> dict[str, object]:

@@ -30,6 +30,11 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "part": lambda name: PART_NAMES[name],
     "text": str,
 }
+#: What a GB is wherever sizes are shown, once.
+GIGABYTES = (
+    "GB are decimal, 10^9 B, of chips, weights and caches alike. Memory is sold in GiB that are called GB: an H100 of "
+    "80 GB has 85.5 here."
+)
 #: Of predictions: where a name ends so, it is an end of what 80 % of measured values lie between.
 ENDS: Mapping[str, str] = {"_low": "Lower", "_high": "Upper"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ.errors import UnknownNameError
-from inference_econ.report.fields import ENDS, Field, glossary
+from inference_econ.report.fields import ENDS, GIGABYTES, Field, glossary
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -27,7 +28,7 @@ _ENTRY = re.compile(r"(?P<name>[\w-]+)(?P<ends>~?)(?P<optional>\??)(:(?P<type>\S
 _EXAMPLE = 12.345
 _NAMED = "RECORD.FIELD: what a name says in one kind of record, or in the answer to one question."
 _MARKS = "~: with its ends, NAME_low and NAME_high; ?: not in every such record."
-_FOR_PEOPLE = """\
+_FOR_PEOPLE = f"""\
 # Fields of answers
 
 Written by `inference-econ fields --format markdown -o docs/reference/fields.md`, of the glossary that headings of
@@ -37,9 +38,11 @@ Every answer is a record, which JSON (`--format json`, `.to_dict()`, HTTP) has w
 rows, whose columns are names of fields, joined by underscores where one holds others (`ttft_seconds_p50`). Numbers are
 in base units, 1 where there is none. A field with a `~` has two more beside it, `NAME_low` and `NAME_high`: 80 % of
 measured values lie between them, and they are null where nobody knows. Types are those of JSON or names of records;
-`[]` are lists, `{}` values by name, and `?` may be null. `inference-econ fields recommend --format json` writes the
+`[]` are lists, `{{}}` values by name, and `?` may be null. `inference-econ fields recommend --format json` writes the
 JSON schema of an answer, and so does the OpenAPI document of `inference-econ serve`. The catalogue, `validate` and
 `sweep` have data of their own.
+
+{textwrap.fill(GIGABYTES, 120)}
 """
 
 
@@ -185,9 +188,9 @@ class FieldsPage(Page):
             rows = [(field.name, field.type, field) for field in self._fields()]
             title, notes = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers", (_NAMED,)
         cells = tuple((name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows)
-        return (
-            Table(title, ("field", "type", "unit", "in tables", "meaning"), cells, notes, least=("in tables", "type")),
-        )
+        sizes = (GIGABYTES,) if any("GB" in headed for *_, headed, _ in cells) else ()
+        columns = ("field", "type", "unit", "in tables", "meaning")
+        return (Table(title, columns, cells, (*notes, *sizes), least=("in tables", "type")),)
 
     def record(self) -> object:
         """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""

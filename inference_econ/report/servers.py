@@ -15,9 +15,12 @@ from inference_econ.calibration import (
     Servers,
     Violation,
     inside,
+    layout_of,
     scores,
+    version_of,
 )
-from inference_econ.inputs import number, percent
+from inference_econ.engine import formats
+from inference_econ.inputs import catalog, number, percent
 from inference_econ.report.table import Table, spreadsheet_cell
 
 #: Rows that are named one by one; of more, the first and the last are.
@@ -58,6 +61,8 @@ _VALUES = (
 def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
     """What a report says: who takes part, errors, errors by groups, and what could not be predicted.
 
+    Of a few rows, as those of a load test, each is shown; who takes part is not where all do.
+
     Parameters
     ----------
     report : Servers
@@ -65,9 +70,10 @@ def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
     by : sequence of str
         What to group by, each by itself.
     """
-    shown = [coverage(report), errors(report)]
-    if 0 < len(report.counted()) <= _FEW:
-        shown.append(row_by_row(report))
+    few = is_few(report)
+    all_count = len(report.counted()) == len(report.rows)
+    shown = [] if few and all_count else [coverage(report)]
+    shown.append(row_by_row(report) if few else errors(report))
     shown += [grouped(report, key) for key in by]
     if any(row.assumed for row in report.counted()):
         shown.append(_assumed(report))
@@ -76,6 +82,11 @@ def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
     if report.reasons():
         shown.append(missing(report))
     return shown
+
+
+def is_few(report: Servers) -> bool:
+    """Whether the rows that count are shown one by one, instead of their errors in the median."""
+    return 0 < len(report.counted()) <= _FEW
 
 
 def coverage(report: Servers) -> Table:
@@ -122,16 +133,20 @@ def errors(report: Servers) -> Table:
 
 
 def row_by_row(report: Servers) -> Table:
-    """What was measured and predicted of each row that counts, and why some are unlike what was fitted."""
+    """What was measured and predicted of each row that counts, how far off that is, and why some are unlike others."""
+    counted = report.counted()
+    named = len(report.rows) > 1
     rows = [
-        (row.id, *_compared(row, quantity))
-        for row in report.counted()
+        ((row.id,) if named else ()) + _compared(row, quantity)
+        for row in counted
         for quantity in QUANTITIES
         if row.measured(quantity) is not None
     ]
-    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in report.counted() if (reasons := _outside(report, row)))
-    columns = ("row", "quantity", "measured", "predicted", "off by", "80 % interval")
-    return Table(f"Rows under {_named(report)}", columns, tuple(rows), why=notes)
+    off, settings = off_by(report), tuple(dict.fromkeys(map(_settings, counted)))
+    readings = ((f"Predictions are off by: {off}.",) if off else ()) + (settings if len(settings) == 1 else ())
+    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in counted if (reasons := _outside(report, row)))
+    columns = (("row",) if named else ()) + ("quantity", "measured", "predicted", "off by", "80 % interval")
+    return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
 
 
 def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
@@ -353,6 +368,36 @@ def _assumed(report: Servers) -> Table:
     reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
     title = f"Rows with an assumed layout under {_named(report)}"
     return Table(title, ("quantity", *_ERRORS), tuple(rows), why=(reading,))
+
+
+def off_by(report: Servers) -> str:
+    """How far each quantity of the rows that count is off, in one line; empty where nothing is predicted."""
+    rows = report.counted()
+    return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in _by_quantity(rows) if errors.predicted)
+
+
+def _off_by(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> str:
+    """How far a quantity is off, and whether its interval holds that."""
+    where = inside(rows, quantity)
+    outside = where.known - where.held
+    if accuracy.predicted == 1:
+        beyond = ", outside of its 80 % interval" if outside else ""
+        return f"{quantity.title} {percent(accuracy.bias or 0.0, sign=True)}{beyond}"
+    beyond = f", {outside} outside of their 80 % intervals" if outside else ""
+    return f"{quantity.title} at most {percent(accuracy.median or 0.0)} for half of {accuracy.predicted}{beyond}"
+
+
+def _settings(row: Row) -> str:
+    """What a row was predicted as."""
+    server = row.measurement
+    assert server is not None and row.assumptions is not None
+    published = "" if server.weights else ", as published"
+    weights = formats(catalog.model(server.model), server.weights)
+    layout, engine = layout_of(server) or row.assumed, version_of(server) or "no engine"
+    return (
+        f"Predicted as {server.model} with weights in {weights}{published}, {layout} on {server.hardware}, by {engine} "
+        f"({row.assumptions.name})."
+    )
 
 
 def _reading(title: str, accuracy: Accuracy) -> str:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from inference_econ.calibration import QUANTITIES, Accuracy, ComparedPoint, Form, Report, by_group, panels
+from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
-from inference_econ.calibration.validation.servers import overall
 from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
-from inference_econ.inputs import percent
 from inference_econ.report import by_engine, costs, servers
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
 from inference_econ.report.table import Table, spreadsheet_cell
@@ -56,14 +54,9 @@ class ValidationPage(AnswerPage[Validated]):
         return "How far are predictions from what was measured?"
 
     def conclusion(self) -> Pieces:
-        """Median errors of servers."""
-        errors = [
-            f"{quantity.title}: {percent(accuracy.median)} in the median of {accuracy.predicted:,} rows"
-            for report in self.answer.servers
-            for quantity in QUANTITIES
-            if (accuracy := overall(report.counted(), quantity)) is not None and accuracy.median is not None
-        ]
-        return (f"{'; '.join(errors)}.",) if errors else ()
+        """Errors of servers."""
+        errors = list(filter(None, map(servers.off_by, self.answer.servers)))
+        return (f"Predictions are off by: {'; '.join(errors)}.",) if errors else ()
 
     def tables(self) -> Sequence[Table]:
         """Servers, then the other datasets."""
@@ -128,8 +121,9 @@ class ValidationPage(AnswerPage[Validated]):
     def _of_servers(self) -> list[Table]:
         shown = []
         for report in self.answer.servers:
-            intervals = by_engine.held(report)
-            shown += [*servers.tables(report, self.keys), *([intervals] if intervals.rows else [])]
+            shown += servers.tables(report, self.keys)
+            if not servers.is_few(report) and (intervals := by_engine.held(report)).rows:
+                shown.append(intervals)
         return shown if self.answer.beyond is None else [*shown, servers.beyond(self.answer.beyond)]
 
 

@@ -38,7 +38,12 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
     assert "llama_3_70b" in command(page, "compare")
     expect(page.locator("#bars tr")).to_have_count(1)
     expect(page.locator("#chosen-said")).to_contain_text("requests in flight")
+    speed = re.search(r"([\d.]+) tokens/s per user", str(page.locator("#chosen-said").text_content()))
+    assert speed is not None
     expect(panel(page, "launch").locator("pre").first).to_contain_text("serve")
+    # What is priced and started keeps the speed that is chosen.
+    kept = {re.findall(r"--tpot mean:(\S+)", command(page, question))[0] for question in ("price", "launch")}
+    assert [1e3 / float(tpot) for tpot in kept] == [pytest.approx(float(speed[1]), rel=0.01)]
     expect(page.locator("#status")).to_contain_text("1 series")
 
 
@@ -58,7 +63,7 @@ CONTROLS = {
     "request_rate": ("3", "price", "--request-rate 3"),
     "power_budget": ("1 MW", "recommend", "--power-budget '1 MW'"),
     "ttft": ("2 s", "compare", "--ttft '2 s'"),
-    "tpot": ("50", "price", "--tpot 50"),
+    "tpot": ("50", "compare", "--tpot 50"),
     "percentile": ("p95", "price", "--percentile p95"),
     "price": ("2.5", "compare", "--price 2.5"),
     "set": ("hardware.link_domain=4", "explain", "--set hardware.link_domain=4"),
@@ -160,6 +165,16 @@ def test_a_what_if_of_nothing_is_said_beside_the_what_ifs(page: Page, server: st
     typed(page, "What-ifs", "hardware.wats=3")
 
     assert "wats" in wrong(page.locator("[name=set]"))
+
+
+def test_mistakes_name_controls_and_no_options_of_the_command_line(page: Page, server: str) -> None:
+    open_page(page, server)
+
+    page.locator("select[name=hardware]").first.select_option("h20_sxm")
+
+    expect(page.locator(".error").first).to_contain_text("for example 'Price of a GPU-hour' 2.50", timeout=PATIENCE_MS)
+    said = page.evaluate("worded('give --ttft, --weights or --tp 8, without --no-speculation')")
+    assert said == "give 'TTFT', 'Weights' or the command line's --tp 8, without 'Tokens are proposed by'"
 
 
 def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page: Page, server: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.report.catalog import detail, detail_table, listing, listing_table
+from inference_econ.report.fields import GIGABYTES
 from inference_econ.report.page import csv_text, json_text
 from tests.reading import csv_rows
 
@@ -22,6 +23,7 @@ def test_the_catalogue_as_a_table(kind: catalog.Kind) -> None:
     table = listing_table(kind, records)
     assert len(table.rows) == len(records)
     assert table.title == f"{len(records)} {kind}"
+    assert table.notes == ((GIGABYTES,) if kind == "hardware" else ())
     assert len(csv_rows(csv_text(table.frame()))) == len(records)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import UnknownNameError
-from inference_econ.report.fields import Field, column, details, field, glossary, view
+from inference_econ.inputs import catalog
+from inference_econ.report.fields import GIGABYTES, Field, column, details, field, glossary, view
 from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
 
 SHOWN = [known for known in glossary().values() if known.heading]
@@ -112,3 +113,11 @@ def test_names_that_mean_nothing_are_refused() -> None:
         "inferred_offer.weights",
     ]
     assert "What layout holds" in FieldsPage("layout").tables()[0].title
+
+
+def test_sizes_are_decimal_and_said_to_be_so() -> None:
+    sizes = [field for field in glossary().values() if "GB" in field.heading.split()]
+    assert sizes and all(field.unit == "B" and field.writing.startswith("1e-9 ") for field in sizes)
+    assert GIGABYTES in FieldsPage("weight_bytes").tables()[0].notes
+    assert GIGABYTES not in FieldsPage("layout").tables()[0].notes
+    assert f"{catalog.hardware('h100_sxm').hbm_bytes / 1e9:.1f} here" in GIGABYTES

@@ -17,7 +17,7 @@
 class Refused extends Error {
   /** @param {string} message @param {string | null} field */
   constructor(message, field) {
-    super(message);
+    super(worded(message));
     this.field = field;
   }
 }
@@ -76,6 +76,13 @@ function controlOf(field, row) {
   const shared = [...document.querySelectorAll(selector)].find((control) => !control.closest(".series"));
   return fieldsets()[row]?.querySelector(selector) ?? shared;
 }
+
+/** A message in words of the page: options are called as their controls. @param {string} message */
+const worded = (message) =>
+  message.replace(/--([a-z-]+)/g, (option, name) => {
+    const label = controlOf(name.replaceAll("-", "_"), chosen())?.closest("label")?.firstChild.textContent.trim();
+    return label ? `'${label}'` : `the command line's ${option}`;
+  });
 
 /** Say beside a control what is wrong. @param {Element} control @param {string} message @param {string} by  a panel */
 function complain(control, message, by) {

@@ -498,9 +498,9 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count} for count in range(2, 13)]
     (many,) = [servers.servers([_serving(tmp_path / "many.csv", *rows)])]
     few = servers.servers([_serving(tmp_path / "few.csv", *rows[:2])])
-    title = "Rows under the profiles of their hardware"
-    assert title not in [table.title for table in tables(many)]
-    (table,) = [one for one in tables(few) if one.title == title]
+    assert [table.title.partition(" under ")[0] for table in tables(many)] == ["Measured servers", "Errors"]
+    (table,) = tables(few)
+    assert table.title == "Measured beside predicted under the profiles of their hardware"
     assert [row[:3] for row in table.rows] == [
         ("r1", "TPOT [ms]", "10"),
         ("r1", "TTFT under load [ms]", "50"),
@@ -508,7 +508,23 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
         ("r2", "TTFT under load [ms]", "50"),
     ]
     assert all(row[4].endswith(" %") and " to " in row[5] for row in table.rows)
-    assert table.every_note[0].startswith("r1: ")
+    off, predicted_as, why = table.every_note[:3]
+    assert re.fullmatch(r"Predictions are off by: TPOT at most \d+ % for half of 2.*; TTFT under load .*\.", off)
+    assert predicted_as == (
+        "Predicted as llama_3_8b with weights in fp8, tp1 on h100_sxm, by vllm 0.12 (profiles/vllm_hopper)."
+    )
+    assert why.startswith("r1: ")
+
+
+def test_one_run_is_one_table_with_one_line_of_errors(tmp_path: Path) -> None:
+    """A run says how far off each quantity is with its sign, and which interval does not hold it."""
+    (table,) = tables(servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 40})]))
+    assert table.columns == ("quantity", "measured", "predicted", "off by", "80 % interval")
+    assert [row[0] for row in table.rows] == ["TPOT [ms]", "TTFT under load [ms]"]
+    assert re.fullmatch(
+        r"Predictions are off by: TPOT -\d+ %, outside of its 80 % interval; TTFT under load [+-]\d+ %.*\.",
+        table.notes[0],
+    )
 
 
 def test_results_have_lines_too(tmp_path: Path) -> None:
@@ -546,19 +562,16 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     shown = tables(report, ["hardware"])
     assert [table.title for table in shown] == [
         "Measured servers under the profiles of their hardware: rows",
-        "Errors under the profiles of their hardware",
-        "Rows under the profiles of their hardware",
+        "Measured beside predicted under the profiles of their hardware",
         "Errors by hardware under the profiles of their hardware",
         "Speculating servers under the profiles of their hardware",
         "Not predicted",
     ]
     assert shown[0].rows == (("mine", "3", "2", "0", "1", "0", "1", "1", "0", "100"),)
-    assert shown[1].rows[0][:4] == ("TPOT", "all", "1", "1")
-    assert shown[1].rows[0][-1] in {"0 %", "100 %"}
-    assert shown[1].every_note[0].startswith("TPOT: the prediction is within ")
-    assert shown[2].rows[0][:3] == ("r1", "TPOT [ms]", "8")
-    assert shown[3].rows[0][:2] == ("h100_sxm", "TPOT")
-    assert shown[5].rows == (
+    assert shown[1].rows[0][:3] == ("r1", "TPOT [ms]", "8")
+    assert shown[1].notes[0].startswith("Predictions are off by: TPOT ")
+    assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
+    assert shown[4].rows == (
         ("1", "it may speculate or not: nothing tells which, or with how many proposals", "mine", "quick"),
         ("1", "batch_size is blank", "mine", "odd"),
     )

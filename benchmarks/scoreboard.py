@@ -1,0 +1,260 @@
+"""Predictors beside the same measured servers, with what each refuses: ``sh run.sh scoreboard`` (ten minutes).
+
+Every shipped row of a server under a constant number of requests is asked of every predictor that can be installed;
+docs/evidence/scoreboard.md says which rows, how each is asked, and what came out. Others run in an environment of
+their own, and nothing of theirs is kept but the errors of their predictions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import os
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.calibration import GROUPS, Fit, Measurement, accuracy, chosen, conditions, holdout, validation
+from inference_econ.calibration.measurements import shipped
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.problem import CONSTANTS, Meter, problem_of, with_constants
+from inference_econ.calibration.rows import was_fitted
+from inference_econ.calibration.validation.servers import of_hardware
+from inference_econ.inputs import Assumptions, catalog, profiles, value_of
+from inference_econ.report.files import write_text
+
+PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "scoreboard.md"
+#: Engines whose rows are asked: those that every predictor here has.
+ENGINES: Mapping[str, str] = {"sglang": "SGLang", "trtllm": "TensorRT-LLM", "vllm": "vLLM"}
+#: What is scored, by the field of measurements and of predictions.
+QUANTITIES: Mapping[str, str] = {
+    "tpot_seconds": "TPOT",
+    "ttft_seconds": "TTFT",
+    "output_tokens_per_second_per_accelerator": "output tokens/s per GPU",
+}
+#: The profile of all engines and chips, whose fits leave subjects out, and what it was fitted to.
+_ALL = "profiles/servers"
+_TARGETS = ("tpot", "ttft", "throughput")
+#: The other predictor that can be asked, at the version that ``run.sh`` installs.
+OTHER = "aiconfigurator"
+#: Names of chips and formats in its tables where they are not those of the catalogue.
+_SYSTEMS = {"b200": "b200_sxm", "gb200_nvl72": "gb200"}
+_FORMATS = {"bf16": "bfloat16", "fp16": "bfloat16"}
+#: Predictors that are not scored, with the reason.
+NOT_SCORED: Mapping[str, str] = {
+    "aisimulate": "its package on pypi.org (0.12.0 to 0.13.0) fetches the wheel from pypi.nvidia.com while it is "
+    "installed, which could not be reached. It has taken over aiconfigurator, whose tables it uses, and plays "
+    "schedulers step by step; its own errors are in "
+    "[the validation](validation.md#what-other-tools-say-of-themselves).",
+    "Vidur, LLMServingSim, BLIS, GenZ, LLMCompass": "are run from their repositories and were not tried; what they say "
+    "of themselves stands there, too.",
+}
+
+HEAD = """# Scoreboard of predictors
+
+Written by `sh run.sh scoreboard` (`benchmarks/scoreboard.py`) on {date}: {versions}.
+
+- **Rows**: servers under a constant number of requests, of SGLang, TensorRT-LLM and vLLM, in
+  `scenarios/measured/servers`; prompts and answers together in an instance, no speculation, no repeats, no spoilt or
+  second-hand runs. Each predictor is told the same: model, chip, formats as far as a row records them, degrees,
+  lengths, and requests in flight.
+- **Errors** are |ln(predicted / measured)| of rows that a predictor answers and that measured the quantity: 0.1 is
+  about 10 %, 0.69 a factor of two. Each cell: rows, median, 90th percentile. Refusals are counted, by reason below, and
+  are no errors: whoever refuses what is hard looks better than it is, so the second table has the rows that all answer.
+- **inference_econ** is what `validate` says, by the profile of the engine and generation with the levels of measured
+  servers: it has seen most of these rows. **inference_econ, unseen** has seen no row of that engine with that model on
+  that chip: the profile of all engines and chips, fitted again without them, and no levels. It is the one to hold
+  beside a predictor that was not fitted to servers.
+- **aiconfigurator** has kernels that were measured for each engine and chip, and fits nothing to servers. Asked is
+  `cli_estimate` (aggregated), with its current tables and its defaults: `SILICON`, its default, refuses what the tables
+  do not hold, `HYBRID` estimates it. Formats that a row does not record it infers from the model. Lengths are the mean
+  ones of a run, rounded: for InferenceX 0.9 of the nominal ones.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a predictor says of a row: values by field of :data:`QUANTITIES` in base units, or why there are none."""
+
+    values: Mapping[str, float]
+    refused: str = ""
+
+
+def asked_rows() -> list[Measurement]:
+    """The rows that every predictor is asked."""
+    rows, _ = chosen(shipped(tuple(validation.SERVERS)), conditions("load=concurrency"))
+    return [row for row in rows if row.engine in ENGINES and row.decode is None]
+
+
+def ours(rows: Sequence[Measurement], assumed: Callable[[Measurement], Assumptions]) -> list[Answer]:
+    """Our predictions under some assumptions."""
+    predictions = predict(rows, assumed, processes=os.cpu_count() or 1)
+    return [
+        Answer({field: value for field in QUANTITIES if (value := getattr(one, field))}, one.skipped)
+        for one in predictions
+    ]
+
+
+def without_subjects() -> Callable[[Measurement], Assumptions]:
+    """For a row the profile of all servers, fitted without rows of that engine with that model on that chip.
+
+    Notes
+    -----
+    The fit begins anew where constants usually are, so that its prior has seen nothing either; derivatives are those at
+    the shipped constants, as in :func:`inference_econ.calibration.holdout.cross_validated`.
+    """
+    profile = catalog.as_fitted(_ALL)
+    names = [name for name in CONSTANTS if name in profile.sources and profile.sources[name].kind == "derived"]
+    begun = with_constants(profile, names, [CONSTANTS[name].start for name in names])
+    rows, _ = chosen(shipped(tuple(validation.SERVERS)))
+    problem = problem_of(
+        [row for row in rows if was_fitted(row, profile.calibration)], names, begun, _TARGETS, prior=1.0
+    )
+    values = np.array([float(value_of(profile, name)) for name in names])
+    errors = problem.errors(np.log(values))
+    derivatives = problem.jacobian(np.log(values), errors, Meter(None, 1))
+    fitted = Fit(
+        tuple(names), values, np.empty((0, 0)), (), begun, profile, _TARGETS, errors, errors, derivatives,
+        problem.rows, 1.0,
+    )  # fmt: skip
+    folds = holdout.cross_validated(fitted, "subject")
+    known = {fold.left_out: with_constants(begun, names, fold.values) for fold in folds}
+    everything = with_constants(begun, names, values)
+    return lambda row: known.get(GROUPS["subject"](row), everything)
+
+
+def theirs(rows: Sequence[Measurement], mode: str) -> list[Answer]:
+    """Predictions of aiconfigurator with its tables alone (SILICON), or with estimates where these end (HYBRID)."""
+    estimate = importlib.import_module(f"{OTHER}.cli.api").cli_estimate
+    logging.disable(logging.CRITICAL)
+    answers = []
+    for row in rows:
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                found = estimate(**asked_of_theirs(row), database_mode=mode)
+        except Exception as error:  # whatever it raises is a refusal
+            answers.append(Answer({}, reason_of(error)))
+            continue
+        values = (found.tpot / 1000.0, found.ttft / 1000.0, found.raw["tokens/s/gpu"])
+        answers.append(Answer(dict(zip(QUANTITIES, map(float, values), strict=True))))
+    logging.disable(logging.NOTSET)
+    return answers
+
+
+def asked_of_theirs(row: Measurement) -> dict[str, object]:
+    """A row in the words of aiconfigurator: requests of one rank of attention, and experts over all of an instance."""
+    model = catalog.model(row.model)
+    tp, dp, pp = row.tp or 1, row.dp or 1, row.pp or 1
+    replicas = (row.accelerators or tp * dp * pp) / (tp * dp * pp)
+    asked: dict[str, object] = {
+        "model_path": model.huggingface_id,
+        "system_name": _SYSTEMS.get(row.hardware, row.hardware),
+        "backend_name": row.engine,
+        "backend_version": "current",
+        "isl": round(row.isl or 0),
+        "osl": round(row.osl or 0),
+        "batch_size": max(1, math.ceil((row.concurrency or 1) / replicas / dp)),
+        "tp_size": int(tp),
+        "pp_size": int(pp),
+        "attention_dp_size": int(dp),
+    }
+    if model.mixtures:
+        spread = int(row.ep or 1)
+        asked |= {"moe_ep_size": spread, "moe_tp_size": int(tp * dp) // spread}
+    if row.weights and row.weights != model.weights:
+        dtype = _FORMATS.get(row.weights, row.weights)
+        asked |= {"gemm_quant_mode": dtype, "moe_quant_mode": dtype}
+    if row.kv:
+        asked["kvcache_quant_mode"] = _FORMATS.get(row.kv, row.kv)
+    return asked
+
+
+def reason_of(error: Exception) -> str:
+    """A refusal without the numbers and paths of a single row."""
+    text = re.sub(r"\{.*?\}|\(.*?\)|\[.*|'.*?'| at /\S+|=|\b[\d.]+\b|\. .*", "", str(error).split("\n")[0])
+    return f"{type(error).__name__}: {' '.join(text.split()).strip(' :.')}"
+
+
+def table(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
+    """A line for each predictor and engine on a generation of chips, those of all first."""
+    yield f"| engine | chips | predictor | rows asked | refused | {' | '.join(QUANTITIES.values())} |"
+    yield f"| {' | '.join(['---'] * (5 + len(QUANTITIES)))} |"
+    groups = [(row.engine, profiles.generation_of(catalog.hardware(row.hardware)) or row.hardware) for row in rows]
+    for group in (None, *sorted(set(groups))):
+        indices = [index for index, own in enumerate(groups) if group in (None, own)]
+        engine, chips = (ENGINES[group[0]], group[1].capitalize()) if group else ("all", "all")
+        for name, all_answers in answers.items():
+            own = [(rows[index], all_answers[index]) for index in indices]
+            refused = sum(bool(answer.refused) for _, answer in own)
+            cells = [engine, chips, name, f"{len(own):,}", f"{refused:,}", *(cell(own, field) for field in QUANTITIES)]
+            yield f"| {' | '.join(cells)} |"
+
+
+def cell(pairs: Sequence[tuple[Measurement, Answer]], field: str) -> str:
+    """How many rows measured and predicted a quantity, median and 90th percentile of their errors."""
+    both = [(getattr(row, field), answer.values.get(field)) for row, answer in pairs]
+    both = [(measured, predicted) for measured, predicted in both if measured and predicted]
+    if not both:
+        return ""
+    found = accuracy.accuracy(*zip(*both, strict=True))
+    return f"{found.predicted:,}: {found.median:.3f}, {found.p90:.3f}"
+
+
+def refusals(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
+    """Why rows have no answer, by predictor and reason, the most frequent first."""
+    yield "| predictor | rows | reason |\n| --- | --- | --- |"
+    for name, own in answers.items():
+        for reason, count in Counter(answer.refused for answer in own if answer.refused).most_common():
+            yield f"| {name} | {count:,} | {reason} |"
+
+
+def page(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]], versions: str, day: str) -> str:
+    """The whole document."""
+    all_answer = [index for index in range(len(rows)) if not any(own[index].refused for own in answers.values())]
+    shared = {name: [own[index] for index in all_answer] for name, own in answers.items()}
+    parts = (
+        HEAD.format(date=day, versions=versions).rstrip() + "\n",
+        "## All rows\n",
+        *table(rows, answers),
+        "\n## Rows that all of them answer\n",
+        *table([rows[index] for index in all_answer], shared),
+        "\n## Refused\n",
+        *refusals(answers),
+        "\n## Not scored\n",
+        *(f"- **{name}**: {reason}" for name, reason in NOT_SCORED.items()),
+    )
+    return "\n".join(parts) + "\n"
+
+
+def main() -> int:
+    """Ask every predictor and write the page."""
+    try:
+        version = metadata.version(OTHER)
+    except metadata.PackageNotFoundError:
+        print(f"{OTHER} is not installed; 'sh run.sh scoreboard' does it", file=sys.stderr)  # noqa: T201
+        return 2
+    rows = asked_rows()
+    name = f"{OTHER} {version}"
+    answers = {
+        "inference_econ": ours(rows, lambda row: of_hardware(row.hardware, row.engine)),
+        "inference_econ, unseen": ours(rows, without_subjects()),
+        **{f"{name}, {mode}": theirs(rows, mode) for mode in ("SILICON", "HYBRID")},
+    }
+    versions = f"inference_econ {metadata.version('inference_econ')}, {name}"
+    write_text(PAGE, page(rows, answers, versions, date.today().isoformat()))
+    print(PAGE)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
