@@ -203,7 +203,8 @@ class Percentile(click.ParamType[str]):
         from inference_econ.inputs import percentiles
 
         try:
-            return percentiles.percentile(str(value))
+            # 95 can mean nothing else here; in a promise a bare number is a time.
+            return percentiles.percentile(f"p{value}" if str(value)[:1].isdigit() else str(value))
         except InputError as error:
             self.fail(f"{str(error).removeprefix('percentile: ')}.", param, ctx)
 

@@ -215,9 +215,16 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
+#: A number of something before its name.
+_COUNTED = re.compile(r"^\d+_?x_?")
+
+
 def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
     word = _SINGULAR[kind]
-    wanted = name.lower().replace("-", "_").replace(" ", "_")
+    if "," in name:
+        return f"{name!r} is no {word}: give one name here; options that take several are repeated, one name each"
+    # Eight of them, as people say 8xH100.
+    wanted = _COUNTED.sub("", name.lower().replace("-", "_").replace(" ", "_"))
     bare = {full.rsplit("/", 1)[-1]: full for full in reversed(known)}
     # Whoever types the beginning of a name means it more than one that only resembles it.
     near = [full for full in known if wanted and full.startswith(wanted)]

@@ -19,7 +19,7 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
 
     Parameters
     ----------
-    changes : iterable of str
+    changes : str or iterable of str
         ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
 
     Returns
@@ -38,7 +38,7 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
     {'model': ['kv=fp8'], 'hardware': ['watts=700 W'], 'assumptions': []}
     """
     sorted_changes: dict[str, list[str]] = {name: [] for name in SPECIFICATIONS}
-    for change in changes:
+    for change in [changes] if isinstance(changes, str) else changes:
         specification, dot, rest = change.partition(".")
         if specification not in sorted_changes or not dot:
             raise InputError(

@@ -78,8 +78,9 @@ class FleetPage(RowsPage[DayOfFleet]):
 
     def _title(self) -> str:
         services = [lot.service for lot in self.answer.lots]
-        first = {service.setup.hardware.name: service for service in services}
-        return service_title(f"The cheapest fleet of {self._span()}", list(first.values()), promises=self.answer.targets)
+        chips = {service.setup.hardware.name: service for service in services}
+        title = f"The cheapest fleet of {self._span()}"
+        return service_title(title, list(chips.values()), promises=self.answer.targets)
 
     def _span(self) -> str:
         hours = len(self.answer.rates)

@@ -83,6 +83,8 @@ def test_what_is_not_plain_comes_with_a_remark(kind: catalog.Kind, text: str, na
         ("hardware", "A100 80GB", "'A100 80GB' could be a100_pcie_80 (NVIDIA A100 PCIe 80GB) or a100_sxm_80"),
         ("hardware", "gh200", "'gh200' could be gh200_144 (NVIDIA GH200 144GB) or gh200_96"),
         ("hardware", "rtx 6000", "unknown hardware 'rtx 6000'; did you mean rtx_pro_6000"),
+        ("hardware", "8xH100", "unknown hardware '8xH100'; did you mean h100_nvl, h100_pcie, h100_sxm, paper/h100"),
+        ("hardware", "h100,h200", "'h100,h200' is no hardware: give one name here; options that take several"),
         ("hardware", "l40x", "unknown hardware 'l40x'; did you mean l40, l40s, l4"),
         ("hardware", "blackwell", "unknown hardware 'blackwell'"),
         ("models", "gpt-oss", "'gpt-oss' could be gpt_oss_120b (gpt-oss 120b) or gpt_oss_20b (gpt-oss 20b); name one"),
