@@ -40,6 +40,8 @@ from inference_econ.studies.speeds import common_speeds
 if TYPE_CHECKING:
     import pandas as pd
 
+#: That the first is cheaper than the second: with less it is no winner [1].
+_ALIKE = 0.55
 #: From which probability on a series may well be the cheapest [1].
 _MAY_BE = 0.2
 #: Chips whose prices have a line of the title each.
@@ -139,6 +141,8 @@ class Winner:
     @property
     def text(self) -> str:
         """Who it is, in words."""
+        if self.chance is not None and self.chance < _ALIKE:
+            return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
         known = "" if self.chance is None else f" with {100 * self.chance:.0f} %"
         return f"at {self.speed:g} {self.label} before {self.second}{known}"
 
