@@ -109,13 +109,21 @@ class Recipe(Spec):
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
         if generations.usual().family(hardware) not in self.families or weights not in self.weights:
             return False
-        on_chip = not self.chips or any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
+        on_chip = not self.chips or any(_is_like(hardware, chip) for chip in self.chips)
         return on_chip and catalog.is_one_of(model, self.models)
 
     @property
     def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
         """What tells one way to run a model from another: cache, proposer and proposals [1]."""
         return self.kv, self.proposer, self.drafts
+
+
+def _is_like(hardware: HardwareSpec, shipped: str) -> bool:
+    """Whether a chip is a shipped one, or one that nobody ships of its family, with as many chips in a domain."""
+    if any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
+        return catalog.title("hardware", shipped) == hardware.name
+    like = catalog.hardware(shipped)
+    return (like.family, like.link_domain) == (hardware.family, hardware.link_domain)
 
 
 class DraftLength(Spec):

@@ -314,3 +314,13 @@ def test_the_same_without_a_mistake_is_read(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(GOOD, encoding="utf-8")
     assert [recipe.drafts for recipe in _recipes(path)] == [3]
+
+
+def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:
+    """Recipes of a chip are those of a chip that nobody ships of its family, with as many chips in a domain."""
+    model, shipped = catalog.model("deepseek_v3"), catalog.hardware("gb200_nvl72")
+    copy = shipped.model_copy(update={"name": "Mine"})
+    smaller = copy.model_copy(update={"link_domain": 8})
+    known, same, other = (practices("trtllm", model, chip) for chip in (shipped, copy, smaller))
+    assert same == known
+    assert other != known
