@@ -10,10 +10,12 @@ from inference_econ.engine import Plans, Setup, attention_groups, has_experts, i
 from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, catalog
+from inference_econ.inputs.dtype import OF_FILES
 
 MODELS, CHIPS = tuple(catalog.names("models")), tuple(catalog.names("hardware"))
 PRESETS = tuple(catalog.names("assumptions"))
-FORMATS = tuple(BYTES_PER_ELEMENT)
+#: Files of desks have kernels of their own: which of them is narrower says nothing of time.
+FORMATS = tuple(name for name in BYTES_PER_ELEMENT if name not in OF_FILES)
 CACHES = ("bf16", "fp16", "fp8", "int8")
 #: Plans of one setup, those that are drawn to find as many, and the largest instance [1].
 PLANS, _DRAWN, _LARGEST = 64, 256, 2048

@@ -1,6 +1,6 @@
 #!/bin/sh
 # How far off chips are whose generation nobody has measured: profiles/servers fitted without a generation, held against
-# its rows. sh data/hidden_generation.sh FOLDER; half an hour for each on a busy core. Numbers of the first stand in
+# its rows. sh data/hidden_generation.sh FOLDER; half an hour for each on a busy core. Numbers stand in
 # docs/evidence/hidden.md.
 set -eu
 folder=$1

@@ -324,7 +324,7 @@ def memory_frame(explanation: Explanation) -> pd.DataFrame:
     import pandas as pd
 
     held, total = explanation.held, sum(explanation.held.values())
-    names = [name for name in _HELD_NAMES if held[name]]
+    names = [name for name in _HELD_NAMES if held.get(name)]
     return pd.DataFrame({"part": names, "bytes": [held[name] for name in names]}).assign(
         share=lambda frame: frame["bytes"] / total
     )

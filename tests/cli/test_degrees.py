@@ -111,7 +111,11 @@ def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None
         ("load", ("--rates", 2, "--tpot", 1), "when full, as none meets the SLOs, of 3 layouts"),
         ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
         ("price", ("--request-rate", 2, *ONE_PRACTICE), "cheapest fleet that serves this rate at this speed, of 3"),
-        ("price", ("--replicas", 2, "--tpot", 50), "cheapest per token within the SLOs, each instance at 80 %"),
+        (
+            "price",
+            ("--replicas", 2, "--tpot", 50),
+            "group of pools, of the cheapest tokens has within the SLOs",
+        ),
         (
             "recommend",
             ("--request-rate", 2, *ONE_PRACTICE),
