@@ -32,7 +32,7 @@ from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Between batches of a layout, from one request to a full cache [1], and about how many that are.
-_RATIO, _BATCHES = 2.0**0.25, 48
+_RATIO, _BATCHES = 2.0**0.125, 72
 #: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
 _MOST_SLOTS = 2.0**18
 #: Layouts whose states are calculated together: arrays of about 0.5 MB for each [1].

@@ -38,7 +38,7 @@ SPARSE_BYTES = 2_000_000_000
         ),
         (
             ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--gpus", "100000"],
-            "fleets of 100,000 prefill instances take about 8 minutes; reduce --gpus or --budget or --power-budget, or add",
+            "fleets of 100,000 prefill instances take about 8 minutes; reduce --gpus or --budget or --power-budget,",
         ),
         (
             ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--request-rate", "1e5"],

@@ -67,7 +67,7 @@ def test_python_is_told_which_parameter_makes_it_smaller() -> None:
     layouts = offered.offer_of()
     with (
         ie.allow(1e-3),
-        pytest.raises(ie.TooMuchError, match=r"layouts with 48 batches each .* reduce max_accelerators"),
+        pytest.raises(ie.TooMuchError, match=r"layouts with 72 batches each .* reduce max_accelerators"),
     ):
         asking.offer("llama_3_8b", "h100_sxm", layouts.requests, max_accelerators=4)
     with ie.allow(60), pytest.raises(ie.TooMuchError, match=r"10,000 loads of up to .* reduce requests_per_second"):
