@@ -14,8 +14,8 @@ from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import fleet_label
-from inference_econ.report.startable import cannot_start, startable_notes, with_engines, with_recipes
-from inference_econ.report.table import Table, amount, assumptions_label, dollars
+from inference_econ.report.startable import cannot_start, startable_notes, started, with_engines, with_recipes
+from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
 
 #: Deployments whose batches are drawn [1].
 _DRAWN = 3
@@ -97,7 +97,9 @@ class RolloutPage(RowsPage[Rollout]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Trajectories in flight, and tokens that are written, over the time of a batch."""
-        shown = {_label(run): run.generation.curve for run in self.answer.runs[:_DRAWN]}
+        runs = self.answer.runs[:_DRAWN]
+        several = len({run.service.setup.hardware.name for run in runs}) > 1
+        shown = {_in_short(run, chip=several): run.generation.curve for run in runs}
         plots = []
         for title, unit, of in (
             ("In flight", "trajectories", "in_flight"),
@@ -130,6 +132,13 @@ def _label(run: Run) -> str:
     """A deployment in words."""
     way = "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
     return f"{way}{fleet_label(run.service, run.instances)}"
+
+
+def _in_short(run: Run, *, chip: bool) -> str:
+    """The same for a legend."""
+    layout, way = layout_of(run.service), "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
+    named = f" on {run.service.setup.hardware.name.split()[1]}" if chip else ""
+    return f"{way}{run.instances} x {layout_label(layout)}{named}{started(layout)}"
 
 
 def _instances(run: Run) -> Instances:
