@@ -164,7 +164,12 @@ class FleetPage(RowsPage[DayOfFleet]):
 
 def lot_prices(lots: Iterable[Lot]) -> list[str]:
     """What an hour of a chip costs in each way to pay for it, and who says so, in words."""
-    return [f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour, {lot.price.terms}." for lot in lots]
+    # Elsewhere an hour of one's own carries the hours in which nothing is to do.
+    every = {"owned": " of every hour, used or not"}
+    return [
+        f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour{every.get(lot.way, '')}, {lot.price.terms}."
+        for lot in lots
+    ]
 
 
 #: Hours of a day [1].
