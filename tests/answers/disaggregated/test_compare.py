@@ -316,7 +316,7 @@ def test_aggregated_serving_may_win() -> None:
     compared = compare.compare(slow)
     assert compared.cheaper() == []
     text = disaggregated.verdict(compared)
-    assert "disaggregated serving is nowhere more than 5 % cheaper; beyond 82.7 it alone serves, up to 150" in text
+    assert "disaggregated serving is nowhere more than 5 % cheaper; beyond 82.8 it alone serves, up to 150" in text
 
 
 def test_where_only_disaggregated_serving_keeps_the_ttft() -> None:
