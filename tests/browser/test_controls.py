@@ -104,6 +104,7 @@ def test_six_series_stand_in_one_picture_and_a_seventh_is_not_offered(page: Page
     assert "h200_sxm" not in address(page)["hardware"]
 
 
+@pytest.mark.long
 def test_a_further_series_begins_as_the_last_one(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -159,6 +160,7 @@ def test_a_mistake_is_said_beside_its_control_until_it_is_mended(page: Page, ser
     expect(page.locator(".error")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_what_if_of_nothing_is_said_beside_the_what_ifs(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -167,6 +169,7 @@ def test_a_what_if_of_nothing_is_said_beside_the_what_ifs(page: Page, server: st
     assert "wats" in wrong(page.locator("[name=set]"))
 
 
+@pytest.mark.long
 def test_mistakes_name_controls_and_no_options_of_the_command_line(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -291,6 +294,7 @@ def test_a_configuration_of_ones_own_becomes_the_model(page: Page, server: str) 
     assert address(page)["model"][0].startswith("own/")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "said"), [("{", "JSON"), ('{"a": 1}', "no result of a known load generator")])
 def test_what_is_pasted_and_not_understood_is_said_beside_it(page: Page, server: str, text: str, said: str) -> None:
     open_page(page, server)
@@ -300,6 +304,7 @@ def test_what_is_pasted_and_not_understood_is_said_beside_it(page: Page, server:
     assert said in wrong(page.locator("#pasted"))
 
 
+@pytest.mark.long
 def test_a_configuration_that_is_not_understood_is_said_beside_the_model(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -308,6 +313,7 @@ def test_a_configuration_that_is_not_understood_is_said_beside_the_model(page: P
     assert "unheard_of" in wrong(page.get_by_role("group", name="Series A").locator("[name=model]"))
 
 
+@pytest.mark.long
 def test_another_model_begins_in_the_formats_that_it_is_published_in(page: Page, server: str) -> None:
     open_page(page, server)
 

@@ -138,6 +138,7 @@ def test_nothing_moves_for_who_wants_it_still(page: Page, server: str) -> None:
     assert set(page.evaluate(seconds)) == {0}
 
 
+@pytest.mark.long
 def test_a_link_for_the_keyboard_goes_to_the_answers(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -147,6 +148,7 @@ def test_a_link_for_the_keyboard_goes_to_the_answers(page: Page, server: str) ->
     expect(page.locator("#answers")).to_be_focused()
 
 
+@pytest.mark.long
 def test_each_panel_is_a_region_with_a_name(page: Page, server: str) -> None:
     open_page(page, server)
 

@@ -103,6 +103,7 @@ def test_cached_input_is_a_bill_at_the_prices_of_the_table(opened: Page) -> None
         assert shown == pytest.approx([each, (1000 * each + 200 * costs["output"]) / 1e3], rel=5e-3)
 
 
+@pytest.mark.long
 def test_what_is_not_a_number_changes_nothing(opened: Page) -> None:
     before = _cells(opened, 1)
     for text in ("", "-3", "1e9"):
@@ -160,6 +161,7 @@ def test_on_a_phone_and_in_the_dark(opened: Page, reader: dict[str, Any]) -> Non
     assert (ground == "rgb(255, 255, 255)") is (reader is PHONE)
 
 
+@pytest.mark.long
 def test_every_question_is_one_page_of_paper(opened: Page) -> None:
     printed = opened.pdf(prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2

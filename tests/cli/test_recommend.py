@@ -161,6 +161,7 @@ def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
     assert "NVIDIA H100 SXM5 80GB at $3 per GPU-hour ($24 per node of 8), given" in node
 
 
+@pytest.mark.long
 def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "tpu_v6e", "--request-rate", 10, "--choices", 4)
     text = " ".join(command(*asked).out.split())
@@ -282,6 +283,7 @@ POWERLESS = {
 }
 
 
+@pytest.mark.long
 def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) -> None:
     """8.3 kW are four chips of 1.2 x 1400 W."""
     promised = (*SMALL, "--tpot", "20 ms")
@@ -303,6 +305,7 @@ def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) 
             assert f"'{name}'" in message and said in message
 
 
+@pytest.mark.long
 def test_emissions_stand_beside_money(command: Command, refused: Command) -> None:
     """Of a row of 'recommend' and of a load, at 100 g per kWh; without a grid nothing is said of them."""
     name = "grams_co2e_per_million_output_tokens"

@@ -59,6 +59,7 @@ def test_the_table_of_memory(command: Command) -> None:
         assert words in out, words
 
 
+@pytest.mark.long
 def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
     """Of the first combination of a shipped file, as a table, for programs and for spreadsheets."""
     path = tmp_path / "few.csv"

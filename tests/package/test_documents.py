@@ -21,7 +21,10 @@ DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOC
 #: Pages that teach: what they show has been run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
 #: Pages whose commands take more than five seconds, beside those of the tutorials.
-LONG = {"howto/fleet.md", "howto/pictures.md", "howto/sweeps.md", "howto/traces.md", "howto/what_if.md"}
+LONG = {
+    *(f"howto/{name}.md" for name in ("calibrate", "fleet", "pictures", "promises", "rollout", "sweeps", "traces")),
+    *("howto/watch.md", "howto/what_if.md", "model/market.md", "model/prompt_ways.md"),
+}
 TRADES = {
     *("serving_engineer", "capacity_planner", "price_setter", "coding_agents", "chip_strategist", "model_architect"),
     "researcher",

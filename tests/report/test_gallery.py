@@ -22,6 +22,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "scenario_names", lambda: NAMES)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few")
 def test_reproduce_makes_every_file_and_compares_every_cell(tmp_path: Path) -> None:
     told: list[tuple[float, str]] = []

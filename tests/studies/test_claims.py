@@ -44,6 +44,7 @@ def test_the_page_of_the_documents_is_what_is_computed_now(ledger: Ledger) -> No
     )
 
 
+@pytest.mark.long
 def test_every_publication_is_there_and_every_claim_that_fails_says_why(ledger: Ledger) -> None:
     names = [finding.claim.id for finding in ledger.findings]
     assert len(set(names)) == len(names) >= 75

@@ -140,6 +140,7 @@ def test_a_full_server_is_the_last_steady_state() -> None:
     assert compared > 60
 
 
+@pytest.mark.long
 def test_random_arrivals_are_the_load_of_a_service() -> None:
     compared = 0
     for group in groups("rate"):
