@@ -123,6 +123,8 @@ def test_of_two_kinds_of_chips_each_is_shown() -> None:
     assert found[0].dollars_per_hour == min(
         recommend([offer], 10.0, Targets(tpot_seconds=0.03), most=1)[0].dollars_per_hour for offer in offers
     )
+    # However few are wanted.
+    assert len(recommend(offers, 10.0, Targets(tpot_seconds=0.03), most=1)) == 2
 
 
 def test_tighter_promises_are_never_cheaper() -> None:
@@ -328,8 +330,8 @@ def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, target
     assert less.replicas * less.load.requests_per_second <= 1.1 * rate
 
 
-@pytest.mark.parametrize("rate", [0.05, 40.0])
-def test_what_is_recommended_is_what_is_priced(rate: float) -> None:
+@pytest.mark.parametrize("rate", [0.05, 40.0, None])
+def test_what_is_recommended_is_what_is_priced(rate: float | None) -> None:
     targets = Targets(1.0, 0.04)
     first, priced = recommend(candidates(), rate, targets)[0], price(candidates(), rate, targets=targets)
     assert priced.dollars_per_hour == first.dollars_per_hour
@@ -338,6 +340,16 @@ def test_what_is_recommended_is_what_is_priced(rate: float) -> None:
     assert priced.dollars_per_million_output_tokens == pytest.approx(first.dollars_per_million_output_tokens)
     spent = sum(priced.tokens_per_hour[kind] * priced.average[kind] / 1e6 for kind in KINDS)
     assert spent == pytest.approx(priced.dollars_per_hour)
+
+
+def test_a_price_without_a_rate_is_near_the_cheapest_that_any_rate_has() -> None:
+    """It begins at what pools carry where their tokens are the cheapest, not at what other instances do."""
+    targets = Targets(2.0, 0.012)
+    costs = [
+        price(candidates(), rate, targets=targets).dollars_per_million_output_tokens
+        for rate in (None, 5.0, 50.0, 500.0)
+    ]
+    assert costs[0] <= 1.25 * min(costs)
 
 
 def test_where_only_pools_compete_what_they_cannot_is_said() -> None:
