@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -89,7 +90,19 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
         for text in _worse(instances):
             worse.setdefault(text, []).append(instances.label)
     setups = [instances.setup for instances in shown]
-    return [*_labelled(worse), *_unlike(shown), *_left_out(setups), *generation_remarks(setups), *price_remarks(setups)]
+    notes = (_too_long(shown), _unlike(shown), _left_out(setups), generation_remarks(setups), price_remarks(setups))
+    return [*_labelled(worse), *itertools.chain(*notes)]
+
+
+def _too_long(subjects: Iterable[Instances]) -> list[str]:
+    """Which models were not made for the requests that they are shown with."""
+    texts: dict[str, str] = {}
+    for instances in subjects:
+        model, tokens = instances.setup.model, (instances.isl or 0.0) + (instances.osl or 0.0)
+        most = model.max_context
+        if most is not None and tokens > most:
+            texts[model.name] = f"{model.name} was made for {most:,} tokens at most; these requests have {tokens:,.0f}."
+    return list(texts.values())
 
 
 def _left_out(setups: Iterable[Setup]) -> list[str]:

@@ -302,3 +302,11 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
         Setup.of("falcon_7b", "b200", assumptions="profiles/sglang_blackwell", changes=[change]),
     ):
         assert not any("are changed" in text for text in caveats.warnings([Instances(other)]))
+
+
+def test_requests_that_a_model_was_not_made_for_are_named() -> None:
+    setup = Setup.of("gpt_oss_120b", "b200")
+    longer, usual = (Instances(setup, [1.0], [1.0], isl, 800.0) for isl in (200_000.0, 100_000.0))
+    text = "gpt-oss 120b was made for 131,072 tokens at most; these requests have 200,800."
+    assert text in caveats.warnings([usual, longer])
+    assert text not in caveats.warnings([usual])
