@@ -22,6 +22,7 @@ from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import Choice, PooledChoice, natural_rate, recommend
+from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.answers.together import _first
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
@@ -328,6 +329,15 @@ def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, target
     fewer = math.floor(0.85 * needed)
     less = most_traffic(candidates(arrangement), Means(accelerators=fewer), targets)[0]
     assert less.replicas * less.load.requests_per_second <= 1.1 * rate
+
+
+def test_no_fleet_is_cheaper_than_the_frontier_at_its_speed() -> None:
+    """However large: pools are as full in both, but for groups of whole instances (2 %)."""
+    front = service_frontier(candidates())
+    for index in range(0, len(front), 5):
+        promised = Targets(tpot_seconds=front.tpot_seconds[index] * (1.0 + 1e-9), percentile="mean")
+        fleet = recommend(candidates(), 2000.0, promised, most=1, play=False)[0]
+        assert fleet.dollars_per_million_output_tokens >= 0.98 * front.dollars[index]
 
 
 @pytest.mark.parametrize("rate", [0.05, 40.0, None])

@@ -121,6 +121,7 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     """
     planned = terms.predicted(pools)
     busy, working = per_request(pools, planned.targets)
+    busy, working = busy / planned.fullest_reading, working / planned.fullest
     size_p, size_d = _sizes(pools.prefill, means)[:, None], _sizes(pools.decode, means)[None, :]
     given = means.amount
     kept = np.isfinite(busy) & np.isfinite(working)
@@ -133,10 +134,10 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
             f"{means.in_words(float(least))} together, given: {means.text}",
             float(least),
         )
-    # Chips in the shares in which both pools are busy all the time, and at least one instance of each.
+    # Chips in the shares in which both pools are as full as they may be, and at least one instance of each.
     rates = given / (busy * size_p + working * size_d)
     rates = np.minimum(rates, np.minimum((given - size_d) / size_p / busy, (given - size_p) / size_d / working))
-    return np.where(kept & (size_p + size_d <= given), planned.fullest * rates, 0.0)
+    return np.where(kept & (size_p + size_d <= given), rates, 0.0)
 
 
 class _Budget:

@@ -37,8 +37,8 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: f
     requests_per_second : float
         The whole traffic [1/s].
     terms : Terms
-        Promises, arrivals and ratios. The traffic is all there is, so that instances may be as full as those of
-        :func:`inference_econ.answers.recommend.recommend`.
+        Promises, arrivals, ratios, and how full prefill instances are at most. The traffic is all there is, so that
+        decode instances may be as full as those of :func:`inference_econ.answers.recommend.recommend`.
     limit : float
         Fleets that cost as much or more are not looked at [USD/h].
 
@@ -137,11 +137,11 @@ class _Search:
 
     def __init__(self, pools: Pools, rate: float, terms: Terms) -> None:
         self.pools, self.rate, self.ratios = pools, rate, terms.ratios
-        self.targets, self.scv = terms.targets, terms.arrival_scv
+        self.targets, self.scv, self.fullest = terms.targets, terms.arrival_scv, terms.fullest_reading
         self.busy, self.working = per_request(pools, terms.targets)
         self.reading = pools.prefill.dollars_per_second * 3600.0
         self.decoding = pools.decode.dollars_per_second * 3600.0
-        self.least = np.floor(rate * self.busy) + 1.0
+        self.least = np.ceil(rate * self.busy / self.fullest)
         self.alone, self.queue, self.answers = cache(self._alone), cache(self._queue), cache(self._answers)
         self.decoder = cache(partial(decoder, pools))
 
@@ -195,7 +195,8 @@ class _Search:
                     return
 
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
-        return self.targets.broken(self._fleet(reader, writer, groups, count).load) is None
+        fleet = self._fleet(reader, writer, groups, count)
+        return fleet.prefill_utilization <= self.fullest * (1.0 + 1e-9) and self.targets.broken(fleet.load) is None
 
     def _fleet(self, reader: int, writer: int, groups: int, count: int) -> Fleet:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])

@@ -224,7 +224,7 @@ class _Fleets:
         self.pools, self.terms = pools, terms
         self.before = PrefillPools(pools, terms)
         #: Dollars of prefill per request from below, shape (n, m) [USD].
-        self.reading = prefill_costs(pools, terms.targets.ttft_seconds)[1] / terms.fullest
+        self.reading = prefill_costs(pools, terms.targets.ttft_seconds)[1] / terms.fullest_reading
         self.cheapest, self.answers = cache(self._cheapest), cache(self._answers)
         self.decoder = cache(partial(decoder, pools))
 

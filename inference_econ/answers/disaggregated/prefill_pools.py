@@ -127,7 +127,7 @@ class PrefillPools:
         """Rates [1/s], and the TTFT at each without what is left of the transfer [s]; both ascend."""
         pools, terms = self.pools, self.terms
         writer = int(np.argmax(pools.transfer.fast[reader] == fast))
-        most = terms.fullest * float(prefill_rates(pools, reader, writer, count)[-1])
+        most = terms.fullest_reading * float(prefill_rates(pools, reader, writer, count)[-1])
         if math.isinf(terms.targets.ttft_seconds):
             return np.array([most]), np.array([0.0])
         rates = most * np.arange(1.0, _LOADS + 1.0) / _LOADS

@@ -147,6 +147,11 @@ class Terms:
         if not 0.0 <= self.arrival_scv < math.inf:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
+    @property
+    def fullest_reading(self) -> float:
+        """Share of what prefill instances complete beyond which no question fills them, so that prompts wait little."""
+        return min(self.fullest, FILLED)
+
     def predicted(self, pools: Pools) -> Terms:
         """What predictions of any layouts of two pools must keep, so that measured ones keep these with confidence."""
         if self.targets.confidence is None:

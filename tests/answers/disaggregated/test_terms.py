@@ -299,7 +299,7 @@ def test_the_smallest_fleet_keeps_its_ratio() -> None:
     bound = fleets.smallest(both, 60.0, Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,1:1")))
     assert bound is not None
     assert bound.prefill_instances <= bound.decode_instances
-    assert bound.dollars_per_hour > free.dollars_per_hour
+    assert bound.dollars_per_hour >= free.dollars_per_hour
 
 
 def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
