@@ -332,12 +332,12 @@ def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, target
 
 
 def test_no_fleet_is_cheaper_than_the_frontier_at_its_speed() -> None:
-    """However large: pools are as full in both, but for groups of whole instances (2 %)."""
+    """However large: pools are as full in both, but groups of a frontier fill nodes by themselves (5 %)."""
     front = service_frontier(candidates())
     for index in range(0, len(front), 5):
         promised = Targets(tpot_seconds=front.tpot_seconds[index] * (1.0 + 1e-9), percentile="mean")
         fleet = recommend(candidates(), 2000.0, promised, most=1, play=False)[0]
-        assert fleet.dollars_per_million_output_tokens >= 0.98 * front.dollars[index]
+        assert fleet.dollars_per_million_output_tokens >= 0.95 * front.dollars[index]
 
 
 @pytest.mark.parametrize("rate", [0.05, 40.0, None])

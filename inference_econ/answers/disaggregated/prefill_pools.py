@@ -17,15 +17,12 @@ from inference_econ.answers.disaggregated.load import (
     seconds_without_waits,
 )
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.disaggregated.terms import CHEAPER, Terms
 from inference_econ.formulas import queueing
 from inference_econ.inputs import percentiles
 
 #: Loads at which a line is looked at [1].
 _LOADS = 24
-#: A larger group, or a dearer layout, is taken only if prefill costs less than with those before it by 2 %: 3P1D is
-#: deployed where 16P5D saves a percent [1].
-_CHEAPER = 0.98
 #: Arrays over prompts in a pool, for each of its instances [B].
 _BYTES = 4e3
 
@@ -173,14 +170,14 @@ class PrefillPools:
             counts, least_beside, most_beside = self.groups
             # Not even pools without a line feed more.
             fed_most = np.minimum(most_beside, np.floor(counts * each / bound * (1.0 + 1e-9)))
-            worth = (fed_most >= least_beside) & (counts * each / np.maximum(fed_most, 1.0) < cheapest * _CHEAPER)
+            worth = (fed_most >= least_beside) & (counts * each / np.maximum(fed_most, 1.0) < cheapest * CHEAPER)
             for place in np.flatnonzero(worth).tolist():
                 count, fewest, possible = int(counts[place]), int(least_beside[place]), int(fed_most[place])
-                if count * each / possible >= cheapest * _CHEAPER:
+                if count * each / possible >= cheapest * CHEAPER:
                     continue
                 fed = math.floor(self.most(reader, writer, count, patience) / rate * (1.0 + 1e-9))
                 number = min(possible, fed)
-                if number >= fewest and count * each / number < cheapest * _CHEAPER:
+                if number >= fewest and count * each / number < cheapest * CHEAPER:
                     best = Readers(reader, count, number)
                     cheapest = count * each / number
         return best

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache, cached_property
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,9 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import CHEAPER
 from inference_econ.answers.promises import FILLED
+from inference_econ.engine.layouts.instances import node
 from inference_econ.serving import Steady
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
@@ -22,8 +24,8 @@ _LARGEST_GROUP = 144
 _IDLEST = 0.25
 #: Layouts that read prompts and are looked at for each that decodes, the cheapest ones [1].
 _READERS = 6
-#: Prefill and decode instances of a group at most, from the finest ratios to the coarsest [1].
-_COUNTS = (8, 4, 2, 1)
+#: Prefill or decode instances of a group at most, and of one kind for each of the other [1].
+_MOST_INSTANCES, _MOST_RATIO = 16, 8
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class SteadyPools:
     Notes
     -----
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.promises.FILLED`, so that prompts wait little. Of all ratios of at most 8 instances
-    of a kind the least one that is enough is taken, coarser ones where a group would have more chips than are deployed
-    together; pools whose prefill instances would be idle for most of the time are none.
+    :data:`inference_econ.answers.promises.FILLED`, so that prompts wait little. Of all groups that fill nodes, or an
+    even part of one, the smallest of those that are enough and hardly dearer than the cheapest is taken: nobody deploys
+    13 chips together. Pools whose prefill instances would be idle for most of the time are none.
     """
 
     pools: Pools
@@ -64,18 +66,18 @@ class SteadyPools:
         writers = np.arange(rate.shape[0])
         best = np.full(rate.shape, np.inf)
         chosen = tuple(np.zeros(rate.shape, dtype=np.intp) for _ in range(3))
-        decoding = pools.decode.accelerators[:, None]
+        whole = node(pools.decode.setup.hardware)
         for reader in order:
-            each = pools.prefill.accelerators[reader][:, None]
+            each = pools.prefill.accelerators[reader]
             possible = np.isfinite(cost[reader, writers])[:, None] & (
                 rate * pools.transfer.receiving_seconds[reader, writers][:, None] <= 1.0
             )
             with np.errstate(invalid="ignore"):
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
-            readers, decoders = _instances(wanted, each, decoding)
+            readers, decoders = _instances(wanted, each, pools.decode.accelerators, whole)
             with np.errstate(divide="ignore", invalid="ignore"):
                 busy_enough = wanted * decoders / readers >= _IDLEST / FILLED
-                chips = np.where((readers > 0) & busy_enough, readers * each / decoders, np.inf)
+                chips = np.where((readers > 0) & busy_enough, readers * each[:, None] / decoders, np.inf)
             # Where none can, none is better.
             better = chips < best
             best = np.where(better, chips, best)
@@ -123,22 +125,35 @@ class SteadyPools:
         return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
 
 
-def _instances(wanted: Array, reading: Array, decoding: Array) -> tuple[Indices, Indices]:
-    """Whole numbers of prefill and decode instances of at least some ratios; 0 where none are small enough."""
-    readers, decoders = np.zeros(wanted.shape, dtype=np.intp), np.zeros(wanted.shape, dtype=np.intp)
-    for most in _COUNTS:
-        values, counts = _ratios(most)
-        at = np.searchsorted(values, wanted * (1.0 - 1e-9))
-        enough = (at < values.size) & (readers == 0)
-        of_each = counts[np.minimum(at, values.size - 1)]
-        chips = of_each[..., 0] * reading + of_each[..., 1] * decoding
-        fine = enough & (chips <= _LARGEST_GROUP)
-        readers[fine], decoders[fine] = of_each[..., 0][fine], of_each[..., 1][fine]
-    return readers, decoders
+def _instances(wanted: Array, reading: Array, decoding: Array, whole: int) -> tuple[Indices, Indices]:
+    """Whole numbers of prefill and decode instances of at least some ratios, shape (m, k); 0 where no group has them.
+
+    ``reading`` and ``decoding`` are chips of an instance of either kind, shape (m,), ``whole`` those of a node.
+    """
+    counts = np.zeros((*wanted.shape, 2), dtype=np.intp)
+    for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
+        ratios, instances = _groups(*sizes, whole)
+        at = np.searchsorted(ratios, wanted[row] * (1.0 - 1e-9))
+        enough = at < ratios.size
+        counts[row, enough] = instances[at[enough]]
+    return counts[..., 0], counts[..., 1]
 
 
 @cache
-def _ratios(most: int) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Every ratio of whole numbers up to some, ascending, and the smallest numbers that have it."""
-    ratios = sorted({Fraction(x, y) for x in range(1, most + 1) for y in range(1, most + 1)})
-    return np.array([float(ratio) for ratio in ratios]), np.array([(r.numerator, r.denominator) for r in ratios])
+def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Ratios of prefill to decode instances that groups have, ascending, and numbers with at least each, shape (n, 2).
+
+    The chips of a group are whole nodes, or an even part of one, and no more than are deployed together. Of groups that
+    hardly differ in chips for each decode instance the smallest is taken.
+    """
+    numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
+    chips, ratios = numbers @ np.array([reading, decoding]), numbers[:, 0] / numbers[:, 1]
+    filled = (np.mod(chips, whole) == 0) | (np.mod(whole, chips) == 0)
+    possible = filled & (chips <= _LARGEST_GROUP) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
+    order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
+    ratios, chips, numbers = ratios[order], chips[order], numbers[order]
+    # They ascend with the ratio.
+    costs = reading * ratios + decoding
+    dearer = np.searchsorted(costs, costs / CHEAPER, side="right")
+    chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
+    return ratios, numbers[chosen]

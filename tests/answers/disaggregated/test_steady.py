@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from functools import cache
 
 import numpy as np
@@ -19,8 +19,10 @@ from inference_econ.inputs import Requests
 REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
 #: Chips of a group at most, as published pools of one service have them [1].
 LARGEST = 144
-#: Instances of a kind at most [1].
-MOST = 8
+#: Instances of a kind at most, and for each of the other [1].
+MOST, RATIO = 16, 8
+#: Chips of a machine of H100s [1].
+NODE = 8
 #: Instances that read and are busy for a smaller share of the time are not deployed apart [1].
 IDLEST = 0.25
 
@@ -44,9 +46,10 @@ def busy_seconds(found: Pools, reader: int, writer: int) -> float:
 
 
 def states(found: SteadyPools, every_nth: int = 7) -> list[tuple[int, int]]:
-    """Some states of every decode layout, by layout and batch; the full one last."""
+    """Some states of every decode layout that pools have, by layout and batch; the full one last."""
     layouts, batches = found.seen[0].shape
-    return [(row, column) for row in range(layouts) for column in [*range(0, batches, every_nth), batches - 1]]
+    some = itertools.product(range(layouts), [*range(0, batches, every_nth), batches - 1])
+    return [state for state in some if np.isfinite(found.seen[0][state])]
 
 
 def group(found: SteadyPools, row: int, column: int) -> tuple[int, int, int]:
@@ -70,33 +73,29 @@ def test_instances_that_read_are_enough_and_not_full(most: int) -> None:
         assert decoders * decoded(found, row, column) <= FILLED * each * (1 + 1e-6)
 
 
-def test_no_ratio_of_whole_numbers_is_cheaper() -> None:
-    """All numbers of instances up to 8 of both kinds, of every layout that could read; groups are small enough."""
+def fills_nodes(chips: float) -> bool:
+    return chips in (1, 2, 4, 8) or chips % NODE == 0
+
+
+def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
+    """All numbers of instances of both kinds, of every layout that could read; the group of a state is one of them."""
     found = steady()
     sizes = every().prefill.accelerators, every().decode.accelerators
-    counts = range(1, MOST + 1)
-    assert 2 * MOST * max(size.max() for size in sizes) <= LARGEST
-    own, none = every().decode.states.without_prompts(REQUESTS.decode_steps), 0
+    some = itertools.product(range(1, MOST + 1), repeat=2)
+    pairs = [pair for pair in some if 1 / RATIO <= pair[0] / pair[1] <= RATIO]
+    own = every().decode.states.without_prompts(REQUESTS.decode_steps)
     for row, column in states(found):
-        rate = float(own.requests_per_second[row, column])
-        least = min(
-            (
-                readers * float(sizes[0][reader]) / decoders
-                for reader in range(sizes[0].size)
-                for readers in counts
-                for decoders in counts
-                if IDLEST <= decoders * rate * busy_seconds(every(), reader, row) / readers <= FILLED * (1 + 1e-9)
-            ),
-            default=None,
-        )
-        reader, readers, decoders = group(found, row, column)
-        if least is None:
-            assert (readers, decoders) == (0, 0)
-            none += 1
-            continue
-        assert readers * float(sizes[0][reader]) / decoders == pytest.approx(least)
-        assert math.gcd(readers, decoders) == 1
-    assert none < 0.2 * len(states(found))
+        rate, writer = float(own.requests_per_second[row, column]), float(sizes[1][row])
+        # Chips for each decode instance.
+        groups = {
+            (reader, readers, decoders): readers * float(chips) / decoders + writer
+            for reader, chips in enumerate(sizes[0])
+            for readers, decoders in pairs
+            if fills_nodes(size := readers * float(chips) + decoders * writer)
+            and size <= LARGEST
+            and IDLEST <= decoders * rate * busy_seconds(every(), reader, row) / readers <= FILLED * (1 + 1e-9)
+        }
+        assert groups[group(found, row, column)] <= min(groups.values()) / 0.98 * (1 + 1e-9)
 
 
 def test_what_is_seen_is_that_of_the_group() -> None:
@@ -120,22 +119,35 @@ def test_what_is_seen_is_that_of_the_group() -> None:
         )
 
 
-def test_groups_are_no_larger_than_what_is_deployed_together() -> None:
-    """Of instances of sixteen chips, finer ratios would be of up to 240 chips."""
+def smallest_group(wanted: float, reading: float, decoding: float) -> tuple[int, int]:
+    readers, decoders = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), NODE)
+    return int(readers.item()), int(decoders.item())
+
+
+def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() -> None:
     chips = steady(8).seen[2]
     assert np.nanmax(chips) <= LARGEST
-    wanted, sixteen = np.array([6.0 / 7.0]), np.array([[16.0]])
-    readers, decoders = (int(values.item()) for values in _instances(wanted[None, :], sixteen, sixteen))
-    assert (readers, decoders) == (1, 1)
-    readers, decoders = (int(values.item()) for values in _instances(wanted[None, :], sixteen / 2.0, sixteen / 2.0))
-    assert (readers, decoders) == (6, 7)
-    assert [int(values.item()) for values in _instances(wanted[None, :], 5 * sixteen, 5 * sixteen)] == [0, 0]
+    assert all(fills_nodes(size) for size in np.unique(chips[np.isfinite(chips)]))
+    # Of instances of sixteen chips, 6P7D would be of 208; of eight it is within what is deployed.
+    assert smallest_group(6 / 7, 16.0, 16.0) == (1, 1)
+    assert smallest_group(6 / 7, 8.0, 8.0) == (6, 7)
+    assert smallest_group(6 / 7, 80.0, 80.0) == (0, 0)
+    # Thirteen chips, five of them reading, are three too few for two machines.
+    assert smallest_group(5.0, 1.0, 8.0) == (16, 3)
+    assert smallest_group(1.0, 1.0, 1.0) == (1, 1)
+    # Two and one of a chip each are three of a machine; eight times as many are whole machines.
+    assert smallest_group(2.0, 1.0, 1.0) == (16, 8)
+
+
+def test_a_smaller_group_is_taken_where_a_larger_one_saves_a_percent() -> None:
+    """Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one."""
+    assert smallest_group(15 / 8, 4.0, 8.0) == (2, 1)
 
 
 def test_more_than_eight_to_one_is_no_ratio() -> None:
-    one = np.ones((1, 1))
-    assert [int(values.item()) for values in _instances(8.0 * one, one, one)] == [8, 1]
-    assert [int(values.item()) for values in _instances(8.1 * one, one, one)] == [0, 0]
+    assert smallest_group(7.0, 1.0, 1.0) == (7, 1)
+    assert smallest_group(8.0, 8.0, 8.0) == (8, 1)
+    assert smallest_group(8.1, 8.0, 8.0) == (0, 0)
 
 
 def test_the_first_token_waits_as_before_the_prefill_instances() -> None:
