@@ -78,15 +78,9 @@ def assess(
     """
     pins = replace(Pins() if pins is None else pins, batch=None, accelerators=observed.instance_accelerators)
     pins.check_whole()
-    if isinstance(traffic, Requests):
-        return assess_service(setup, traffic, observed, pins, progress=progress)
-    if traffic.isl is not None and traffic.osl is not None:
-        return assess_service(setup, _lengths(traffic), observed, pins, progress=progress)
+    if isinstance(traffic, Requests) or (traffic.isl is not None and traffic.osl is not None):
+        return assess_service(setup, Requests.of(traffic), observed, pins, progress=progress)
     return _assess_steps(setup, traffic, observed, pins, progress)
-
-
-def _lengths(traffic: Traffic) -> Requests:
-    return Requests.build({"isl": traffic.isl, "osl": traffic.osl}, origin="traffic")
 
 
 def _assess_steps(

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ.answers.offer import offer
+from inference_econ.answers.offer import check_setup, offer
 from inference_econ.answers.record import RecordedRows, facts
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup, Space, attention_groups, memory, needed_memory, node
 from inference_econ.errors import NothingFitsError
-from inference_econ.inputs import HourPrice, Requests
+from inference_econ.inputs import HourPrice, Requests, Traffic
 from inference_econ.serving import Service
 
 #: Longest request that is looked for where a model has no end of its own [tokens].
@@ -48,7 +48,7 @@ class Fits(RecordedRows):
     ----------
     instances : tuple of Fit
         One per size.
-    requests : Requests
+    traffic : Traffic or Requests
         What users send.
     """
 
@@ -86,7 +86,7 @@ class Fits(RecordedRows):
         ]
 
 
-def fits(setup: Setup, requests: Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
+def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
     """Whether a model fits a chip, by size of instance: a view of the one check of capacity.
 
     Parameters
@@ -116,7 +116,8 @@ def fits(setup: Setup, requests: Requests, space: Space | None = None, *, concur
     >>> [fit.service.accelerators for fit in found.instances], found.instances[0].largest_context
     ([1, 2, 4, 8], 131072)
     """
-    tried = Space() if space is None else space
+    check_setup(setup)
+    tried, requests = Space() if space is None else space, Requests.of(traffic)
     if tried.max_accelerators is None and not tried.pins.given():
         tried = replace(tried, max_accelerators=node(setup.hardware))
     free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0))

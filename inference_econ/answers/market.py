@@ -11,11 +11,11 @@ import numpy as np
 from inference_econ.answers.candidates import Candidate, engine_of, label_of
 from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
-from inference_econ.answers.offer import offer
+from inference_econ.answers.offer import check_setup, offer
 from inference_econ.answers.slots import with_slots
 from inference_econ.engine import MACHINE, Setup, Space, Speculation, attention_groups, node
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Length, Practice, Requests, engines_for, practices_in
+from inference_econ.inputs import Length, Practice, Requests, Traffic, engines_for, practices_in
 from inference_econ.serving import Services
 
 #: Whether instances read prompts and decode, or pools do one of both, or either.
@@ -29,7 +29,7 @@ _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "together"
 
 def market(
     setup: Setup,
-    requests: Requests,
+    traffic: Traffic | Requests,
     space: Space | None = None,
     *,
     speculation: Proposer = RECIPE,
@@ -46,7 +46,7 @@ def market(
     setup : Setup
         What is served, on what, how. Where it leaves the engine open, every engine that can serves under its own
         profile; without assumptions of its own, each with the formats of cache and the proposers of its recipes.
-    requests : Requests
+    traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
         Which instances are tried. Degrees that are pinned mean instances that do both.
@@ -84,6 +84,8 @@ def market(
     """
     if arrangement not in _WAYS:
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
+    check_setup(setup)
+    requests = Requests.of(traffic)
     if not requests.is_simple and arrangement == "apart":
         raise InputError(
             f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "

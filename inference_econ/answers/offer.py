@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import replace
 
 from inference_econ.answers.pinned import check_space, refuse_impossible
 from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests
+from inference_econ.inputs import Requests, Traffic
 from inference_econ.search import why_nothing_fits
 from inference_econ.serving import Services, every_service, services
 
 
 def offer(
-    setup: Setup, requests: Requests, space: Space | None = None, speculation: Speculation | None = None
+    setup: Setup, traffic: Traffic | Requests, space: Space | None = None, speculation: Speculation | None = None
 ) -> Services:
     """Every layout of a model on a chip as a service.
 
@@ -22,7 +23,7 @@ def offer(
     ----------
     setup : Setup
         What is served, on what, how; at the mean context of the requests.
-    requests : Requests
+    traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
         Which instances are tried; whole numbers of chips.
@@ -49,7 +50,8 @@ def offer(
     >>> len(offer(setup, Requests(isl=1000, osl=200), Space(max_accelerators=2)))
     2
     """
-    tried = Space() if space is None else space
+    check_setup(setup)
+    tried, requests = Space() if space is None else space, Requests.of(traffic)
     served = replace(
         setup,
         context=requests.mean_context,
@@ -81,6 +83,20 @@ def offer(
         if services.layouts(served, grid).accelerators.size:
             raise
         raise NothingFitsError(why_nothing_fits(served, grid, speculation=speculation)) from None
+
+
+def check_setup(setup: object) -> None:
+    """Refuse what is no setup, such as names of a model and a chip.
+
+    Raises
+    ------
+    InputError
+        With how one is made.
+    """
+    if not isinstance(setup, Setup):
+        raise InputError(
+            f"setup: got {reprlib.repr(setup)}; make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')"
+        )
 
 
 def _check_contexts(setup: Setup, requests: Requests) -> None:

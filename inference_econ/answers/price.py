@@ -290,7 +290,7 @@ def price(
     """
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
-    candidates = as_candidates([offers] if isinstance(offers, Services) else offers)
+    candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
 
     def priced(promised: Targets) -> Sheet:

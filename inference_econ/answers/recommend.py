@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -265,9 +266,24 @@ def some_of_each_chip(ranked: Sequence[ChoiceT], most: int) -> list[ChoiceT]:
     return [choice for choice in ranked if any(choice is each for each in chosen)]
 
 
-def as_candidates(offers: Iterable[Candidate | Services]) -> list[Candidate]:
-    """Candidates; layouts of a single setup are one."""
-    return [offer if isinstance(offer, Candidate) else Candidate(offer) for offer in offers]
+def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
+    """Candidates; layouts of a single setup are one.
+
+    Raises
+    ------
+    InputError
+        If they are something else, with how offers are made.
+    """
+    several = list(offers) if isinstance(offers, (list, tuple)) else [offers]
+    candidates = [Candidate(offer) if isinstance(offer, Services) else offer for offer in several]
+    right = [offer for offer in candidates if isinstance(offer, Candidate)]
+    if not right or len(right) < len(candidates):
+        wrong = next((offer for offer in candidates if not isinstance(offer, Candidate)), offers)
+        raise InputError(
+            f"offers: got {reprlib.repr(wrong)}; give what market(setup, requests) makes, for example "
+            "market(Setup.of('llama_3_70b', 'h100_sxm'), Requests(2000, 500))"
+        )
+    return right
 
 
 def _rank(choice: AnyChoice) -> tuple[float, float]:

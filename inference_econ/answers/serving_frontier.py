@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -573,15 +574,20 @@ def frontier(
     8
     """
     if not isinstance(setup, Setup):
+        if space is not None:
+            raise InputError(
+                f"frontier takes a model and a chip alone, got {reprlib.repr(space)} as well; give whatever else "
+                "after a setup: frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800), Space(pins))"
+            )
         setup, traffic = _setup_of(setup, traffic), _USUAL
     if not isinstance(traffic, (Traffic, Requests)):
         raise InputError(
-            f"traffic: got {traffic!r}; give lengths after a setup, for example Traffic(2000, 500), or a model and a "
-            "chip: frontier('llama_3_70b', 'h100_sxm')"
+            f"traffic: got {reprlib.repr(traffic)}; give lengths after a setup, for example Traffic(2000, 500), or a "
+            "model and a chip: frontier('llama_3_70b', 'h100_sxm')"
         )
     promised = check_mean(promises)
     offered = market(
-        setup, requests_of(traffic), space, speculation=speculation, arrangement=arrangement, slots=slots,
+        setup, traffic, space, speculation=speculation, arrangement=arrangement, slots=slots,
         ttft_seconds=promised.ttft_seconds,
     )  # fmt: skip
     return service_frontier(offered, promised)
@@ -598,26 +604,10 @@ def _setup_of(model: ModelSpec | Name, hardware: object) -> Setup:
     if isinstance(hardware, (HardwareSpec, str, PathLike)) and isinstance(model, (ModelSpec, str, PathLike)):
         return Setup.of(model, hardware)
     raise InputError(
-        f"frontier takes a Setup and a Traffic, or a model and a chip, got {model!r} and {hardware!r}; write "
-        "frontier('llama_3_70b', 'h100_sxm') or frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
+        f"frontier takes a Setup and a Traffic, or a model and a chip, got {reprlib.repr(model)} and "
+        f"{reprlib.repr(hardware)}; write frontier('llama_3_70b', 'h100_sxm') or "
+        "frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
     )
-
-
-def requests_of(traffic: Traffic | Requests) -> Requests:
-    """Requests of the lengths of a traffic.
-
-    Raises
-    ------
-    InputError
-        If it has a context or a demand: both are of decode steps.
-    """
-    if isinstance(traffic, Requests):
-        return traffic
-    if traffic.context is not None:
-        raise InputError("a context is that of decode steps alone (decode_frontier); services need isl and osl")
-    if traffic.max_tokens_per_second is not None:
-        raise InputError("max_tokens_per_second is a demand for decode steps alone (decode_frontier); leave it out")
-    return Requests.build({"isl": traffic.isl, "osl": traffic.osl}, origin="traffic")
 
 
 def service_frontier(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -258,6 +259,25 @@ class Requests(Spec):
         super().__init__(**_named("Requests", lengths), **fields)
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def of(cls, traffic: Traffic | Requests) -> Requests:
+        """Return requests of the lengths of a traffic; requests are what they are.
+
+        Raises
+        ------
+        InputError
+            If it is neither, or has a context or a demand: both are of decode steps.
+        """
+        if isinstance(traffic, Requests):
+            return traffic
+        if not isinstance(traffic, Traffic):
+            raise InputError(f"traffic: got {reprlib.repr(traffic)}; give lengths, for example Requests(2000, 500)")
+        if traffic.isl is None or traffic.osl is None:
+            raise InputError("a context is that of decode steps alone (decode_frontier); services need isl and osl")
+        if traffic.max_tokens_per_second is not None:
+            raise InputError("max_tokens_per_second is a demand for decode steps alone (decode_frontier); leave it out")
+        return cls.build({"isl": traffic.isl, "osl": traffic.osl}, origin="traffic")
 
     @model_validator(mode="before")
     @classmethod

@@ -265,6 +265,10 @@ def test_a_model_and_a_chip_are_a_question() -> None:
 
 #: As who does not check types may call it.
 FRONTIER: Callable[..., Shown] = ie.frontier
+MARKET: Callable[..., object] = ie.market
+FITS: Callable[..., object] = ie.fits
+LOAD: Callable[..., object] = ie.load
+PRICED: Callable[..., object] = ie.price
 
 
 @pytest.mark.parametrize(
@@ -276,6 +280,14 @@ FRONTIER: Callable[..., Shown] = ie.frontier
             "frontier takes a Setup and a Traffic, or a model and a chip, got",
         ),
         (lambda: FRONTIER("llama_3_8b"), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
+        (lambda: FRONTIER("llama_3_8b", "h100_sxm", TRAFFIC), "frontier takes a model and a chip alone, got Traffic"),
+        (lambda: MARKET("llama_3_8b", "h100_sxm"), "setup: got 'llama_3_8b'; make one of a model and a chip"),
+        (lambda: FITS(MARKET, TRAFFIC), "setup: got <function"),
+        (lambda: MARKET(setup(), 2000), "traffic: got 2000; give lengths, for example Requests"),
+        (lambda: ie.offer(setup(), ie.Traffic(context=2000)), "services need isl and osl"),
+        (lambda: LOAD(setup()), r"layouts: got Setup\(.*; give what offer"),
+        (lambda: PRICED(setup()), r"offers: got Setup\(.*; give what market"),
+        (lambda: PRICED([]), r"offers: got \[\]; give what market"),
         (lambda: ie.Traffic(1, 2, 3), "Traffic takes isl and osl by position, got 3 values"),
         (lambda: ie.explain(setup(), ie.Pins(tp=1)).launch(), "Explanation starts nothing; recommend, price, load and"),
         (lambda: ie.frontier(setup(), TRAFFIC, SPACE).launch("nemo"), "--to nemo: what was chosen is served by"),
