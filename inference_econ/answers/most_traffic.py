@@ -12,9 +12,8 @@ import numpy as np
 from inference_econ._types import Indices
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.budget import largest
-from inference_econ.answers.disaggregated.compare import NOTICED
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import (

@@ -15,10 +15,9 @@ from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
-from inference_econ.answers.disaggregated.compare import NOTICED
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.power import fleet_power, power_record, together_watts

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.candidates import Candidate, Seen
-from inference_econ.answers.disaggregated.compare import NOTICED
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.likely import Likely
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
 from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept

@@ -11,11 +11,12 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.answer import Disaggregation
-from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
+from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.disaggregated_record import both_records, comparison_record, pool_layout
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.power import fleet_power

@@ -11,12 +11,10 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier, aggregated, disaggregated
 from inference_econ.answers.disaggregated.pools import Pools, check_pairs
-from inference_econ.answers.disaggregated.terms import Terms, unreachable
+from inference_econ.answers.disaggregated.terms import NOTICED, Terms, unreachable
 from inference_econ.engine import Instances
 from inference_econ.errors import NothingFitsError
 
-#: Disaggregated serving is said to be cheaper where it is by more than this share [1].
-NOTICED = 0.05
 #: Ranges of speed with a smaller quotient between them are one [1].
 _STEPS = 1.05
 #: The largest factor is looked for up to this share of the speed that both reach [1]: beyond it a quotient of costs

@@ -17,7 +17,7 @@ from inference_econ.answers.disaggregated.load import (
     seconds_without_waits,
 )
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import CHEAPER, Terms
+from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.formulas import queueing
 from inference_econ.inputs import percentiles
 
@@ -170,14 +170,14 @@ class PrefillPools:
             counts, least_beside, most_beside = self.groups
             # Not even pools without a line feed more.
             fed_most = np.minimum(most_beside, np.floor(counts * each / bound * (1.0 + 1e-9)))
-            worth = (fed_most >= least_beside) & (counts * each / np.maximum(fed_most, 1.0) < cheapest * CHEAPER)
+            worth = (fed_most >= least_beside) & (counts * each / np.maximum(fed_most, 1.0) < cheapest / (1.0 + NOTICED))
             for place in np.flatnonzero(worth).tolist():
                 count, fewest, possible = int(counts[place]), int(least_beside[place]), int(fed_most[place])
-                if count * each / possible >= cheapest * CHEAPER:
+                if count * each / possible >= cheapest / (1.0 + NOTICED):
                     continue
                 fed = math.floor(self.most(reader, writer, count, patience) / rate * (1.0 + 1e-9))
                 number = min(possible, fed)
-                if number >= fewest and count * each / number < cheapest * CHEAPER:
+                if number >= fewest and count * each / number < cheapest / (1.0 + NOTICED):
                     best = Readers(reader, count, number)
                     cheapest = count * each / number
         return best

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import CHEAPER
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.promises import FILLED
 from inference_econ.engine.layouts.instances import node
 from inference_econ.serving import Steady
@@ -154,6 +154,6 @@ def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDA
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
     # They ascend with the ratio.
     costs = reading * ratios + decoding
-    dearer = np.searchsorted(costs, costs / CHEAPER, side="right")
+    dearer = np.searchsorted(costs, costs * (1.0 + NOTICED), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
     return ratios, numbers[chosen]

@@ -18,9 +18,9 @@ from inference_econ.errors import InputError
 #: public measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4)
 #: has units of 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
 MOST_INSTANCES = 16
-#: A larger group, or a dearer layout, is taken only if it costs less than those before it by 2 %: 3P1D is deployed
-#: where 16P5D saves a percent [1].
-CHEAPER = 0.98
+#: Savings below this are not worth a second pool, a larger group or a dearer layout: 3P1D is deployed where 16P5D saves
+#: two per cent [1].
+NOTICED = 0.05
 #: No pool of a fleet that is looked at has more instances, or the search would take minutes [1].
 _LARGEST = 256
 _RATIO = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")

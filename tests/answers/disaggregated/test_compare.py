@@ -13,7 +13,7 @@ import pytest
 
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.engine import Speculation, rounds
@@ -296,7 +296,7 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
     assert factor == float(compared.factor(speeds[speeds <= 0.9 * most]).max())
     for low, high in compared.cheaper():
         assert low < high
-        assert float(compared.factor(high)) > 1.0 + compare.NOTICED
+        assert float(compared.factor(high)) > 1.0 + NOTICED
     text = disaggregated.verdict(compared)
     assert text.startswith("Without a TTFT SLO, Poisson arrivals, and nothing filled beyond 80 %: disaggregated")
     assert f"{factor:.2f} times at most" in text

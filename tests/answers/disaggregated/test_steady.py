@@ -12,6 +12,7 @@ import inference_econ as ie
 from inference_econ.answers.disaggregated.load import closed_loop, prefill_queue
 from inference_econ.answers.disaggregated.pools import Pools, pools
 from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.market import market
 from inference_econ.answers.promises import FILLED
 from inference_econ.inputs import Requests
@@ -95,7 +96,7 @@ def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
             and size <= LARGEST
             and IDLEST <= decoders * rate * busy_seconds(every(), reader, row) / readers <= FILLED * (1 + 1e-9)
         }
-        assert groups[group(found, row, column)] <= min(groups.values()) / 0.98 * (1 + 1e-9)
+        assert groups[group(found, row, column)] <= min(groups.values()) * (1 + NOTICED) * (1 + 1e-9)
 
 
 def test_what_is_seen_is_that_of_the_group() -> None:
