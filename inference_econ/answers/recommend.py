@@ -27,7 +27,7 @@ from inference_econ.answers.service_record import bounded_load, layout_of, servi
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
 
 
@@ -308,6 +308,8 @@ def fleets(
             continue
         try:
             fleet = smallest(candidate.pools.pools, rate, Terms(targets, arrival_scv), limit=limit)
+        except TooMuchError:
+            raise
         except (InputError, NothingFitsError) as error:
             failures.append(error)
             continue

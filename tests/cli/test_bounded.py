@@ -41,8 +41,8 @@ SPARSE_BYTES = 2_000_000_000
             "fleets of 100,000 prefill instances take about 8 minutes; reduce --gpus or --budget or --power-budget,",
         ),
         (
-            ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--request-rate", "1e5"],
-            "prefill instances take about 12 minutes; reduce --request-rate, or add --yes to wait for it\n",
+            ["disaggregate", "llama_3_8b", "h100_sxm", "--request-rate", "1e6", "--ttft", "500"],
+            "prefill instances take about 2 minutes; reduce --request-rate, or add --yes to wait for it\n",
         ),
         (
             ["load", "llama_3_8b", "h100_sxm", "--simulate", "--rates", ",".join(["1"] * 500)],

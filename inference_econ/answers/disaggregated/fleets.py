@@ -11,7 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, together
+from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, prefill_rates, together
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
@@ -23,8 +23,9 @@ from inference_econ.serving import Loaded, check_rate
 
 #: No fleet has more instances of one kind [1].
 _MOST = 10**7
-#: What the search takes for each prefill instance that there must be: 0.15 to 0.3 s [s].
-_SECONDS = 0.2
+#: What the search takes for each pair of prefill instances that there must be, if prompts have a promise: 3 s for 5,700
+#: instances [s].
+_SECONDS = 1e-7
 
 
 def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: float = math.inf) -> Fleet | None:
@@ -63,7 +64,9 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: f
     """
     check_rate(requests_per_second)
     search = _Search(pools, requests_per_second, terms.predicted(pools))
-    check_instances(search.fewest_readers, _SECONDS, "requests_per_second")
+    fewest = search.fewest_readers
+    seconds = _SECONDS * fewest if math.isfinite(terms.targets.ttft_seconds) else 0.0
+    check_instances(fewest, seconds, "requests_per_second")
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
         limit = limit if best is None else best.dollars_per_hour
@@ -175,10 +178,10 @@ class _Search:
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[Fleet]:
         """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""
-        least = int(self.least[reader, writer])
+        least = _least(int(self.least[reader, writer]), _MOST, partial(self._enough, reader, writer))
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
-        if groups is None:
+        if groups is None or least is None:
             return
         # Beyond a few more decode instances than needed nobody waits for a place.
         groups = max(groups, self.ratios.fewest_decoders(least))
@@ -194,9 +197,12 @@ class _Search:
                 if kept == low:
                     return
 
+    def _enough(self, reader: int, writer: int, count: int) -> bool:
+        most = self.fullest * float(prefill_rates(self.pools, reader, writer, count)[-1])
+        return self.rate <= most * (1.0 + 1e-9)
+
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
-        fleet = self._fleet(reader, writer, groups, count)
-        return fleet.prefill_utilization <= self.fullest * (1.0 + 1e-9) and self.targets.broken(fleet.load) is None
+        return self.targets.broken(self._fleet(reader, writer, groups, count).load) is None
 
     def _fleet(self, reader: int, writer: int, groups: int, count: int) -> Fleet:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])

@@ -170,7 +170,9 @@ class PrefillPools:
             counts, least_beside, most_beside = self.groups
             # Not even pools without a line feed more.
             fed_most = np.minimum(most_beside, np.floor(counts * each / bound * (1.0 + 1e-9)))
-            worth = (fed_most >= least_beside) & (counts * each / np.maximum(fed_most, 1.0) < cheapest / (1.0 + NOTICED))
+            worth = (fed_most >= least_beside) & (
+                counts * each / np.maximum(fed_most, 1.0) < cheapest / (1.0 + NOTICED)
+            )
             for place in np.flatnonzero(worth).tolist():
                 count, fewest, possible = int(counts[place]), int(least_beside[place]), int(fed_most[place])
                 if count * each / possible >= cheapest / (1.0 + NOTICED):
