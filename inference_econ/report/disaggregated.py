@@ -294,7 +294,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
         for what, pool, index, count, busy in sides
     ]
     notes = [
-        f"Best fleet, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
+        f"Best pools, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
         f"{_rule(fleet, together)} {_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
         f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet, targets),
@@ -302,11 +302,12 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
     ]
     if together is not None:
         service = together.service
+        cheaper = together.dollars_per_hour < (1.0 + NOTICED) * fleet.dollars_per_hour
         notes.append(
             f"Aggregated, the same traffic takes {together.replicas} x {service.accelerators} "
             f"{service.setup.hardware.name} ({layout_label(layout_of(service))}"
             f"{'' if together.rented == together.accelerators else f', {together.rented} rented'}): "
-            f"${together.dollars_per_hour:,.2f} per hour."
+            f"${together.dollars_per_hour:,.2f} per hour{', so that pools are not worth it here' if cheaper else ''}."
         )
     return tuple(notes)
 

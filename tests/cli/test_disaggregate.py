@@ -22,7 +22,7 @@ def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command)
         "With a TTFT of at most 200 ms (p90), Poisson arrivals, and nothing filled beyond 80 %: disaggregated",
         "At the TPOT SLO of 20 ms (p90) disaggregated serving costs",
         "The cache of a prompt is 262 MB; it moves over the",
-        "Best fleet, ",
+        "Best pools, ",
         "% busy",
         "Aggregated, the same traffic takes",
     ):
@@ -215,3 +215,14 @@ def test_chains_keep_what_single_instances_do_not(command: Command, refused: Com
 )
 def test_chains_that_cannot_be(refused: Command, chains: str, message: str) -> None:
     assert message in " ".join(refused(*CHAINS, "--prefill-chain", chains).err.split())
+
+
+def test_pools_that_cost_as_much_as_instances_that_do_both_are_not_worth_it(command: Command) -> None:
+    short = command("disaggregate", "llama_3_8b", "h100_sxm", "--isl", 500, "--osl", 500, "--request-rate", 20)
+    assert "per hour, so that pools are not worth it here." in " ".join(short.out.split())
+    long = command(
+        "disaggregate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", 20, "--tpot", "30 ms"
+    )
+    text = " ".join(long.out.split())
+    assert "Aggregated, the same traffic takes" in text
+    assert "not worth it" not in text
