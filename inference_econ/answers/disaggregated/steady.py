@@ -14,7 +14,7 @@ from inference_econ.answers.disaggregated.load import prefill_queue, seconds_wit
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.promises import FILLED
-from inference_econ.engine.layouts.instances import node
+from inference_econ.engine import node
 from inference_econ.serving import Steady
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
