@@ -69,11 +69,11 @@ class AgainstPage(Page):
         """Whether the run kept the intervals and the promises, in one sentence."""
         inside = [held.inside for held in self.held if held.inside is not None]
         kept = [held.kept for held in self.held if held.kept is not None]
-        said = f"{sum(inside)} of {len(inside)} numbers lie in their intervals, which hold 80 % of measured values"
+        sentence = f"{sum(inside)} of {len(inside)} numbers lie in their intervals, which hold 80 % of measured values"
         if not kept:
-            return f"{said}; there was no SLO."
+            return f"{sentence}; there was no SLO."
         broken = f"{kept.count(False)} of {len(kept)} SLOs were broken"
-        return f"{said}; {'all SLOs were met' if all(kept) else broken}."
+        return f"{sentence}; {'all SLOs were met' if all(kept) else broken}."
 
     def record(self) -> object:
         """All of it."""

@@ -179,7 +179,7 @@ def load_plots(answer: AgentCurve) -> list[Plot]:
     """What is found in each memory, TTFT, TPOT and cost by the number of agents."""
     points, targets = answer.points, answer.targets
     agents = [float(point.use.agents) for point in points]
-    found = tuple(
+    lines = tuple(
         Series(f"found in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
         for name in points[0].use.trace.hit_rates
     )
@@ -199,7 +199,7 @@ def load_plots(answer: AgentCurve) -> list[Plot]:
     ]  # fmt: skip
     costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
     return [
-        Plot("Found in caches", "agents", "% of prompt tokens", found, "", from_zero=True),
+        Plot("Found in caches", "agents", "% of prompt tokens", lines, "", from_zero=True),
         *times,
         Plot("Cost", "agents", "US dollars per task", (Series("$ per task", agents, costs),), "y", dollars="y"),
     ]
@@ -211,10 +211,10 @@ def session_plot(use: Use) -> Plot:
     numbers, counts = np.unique(trace.sessions, return_counts=True)
     turns = np.flatnonzero(trace.sessions == numbers[np.argmax(np.minimum(counts, _SHOWN))])[:_SHOWN]
     sent, prompt = trace.arrival[turns] - trace.arrival[turns[0]], trace.prompt_tokens[turns]
-    found = sum(tokens[turns] for tokens in trace.found_tokens.values())
+    reused = sum(tokens[turns] for tokens in trace.found_tokens.values())
     lines = []
     for label, begin, end, low, high in (
-        ("reads", sent, sent + trace.ttft[turns], found, prompt),
+        ("reads", sent, sent + trace.ttft[turns], reused, prompt),
         ("writes", sent + trace.ttft[turns], sent + trace.e2e[turns], prompt, prompt + trace.output_tokens[turns]),
     ):
         gap = np.full(turns.size, np.nan)

@@ -20,7 +20,7 @@ NAMES = {**PART_NAMES, "prompts": "prompts of others"}
 
 def findings(assessment: Assessment) -> tuple[str, ...]:
     """The answer in sentences."""
-    said = [
+    sentences = [
         _measured(assessment),
         *_impossible(assessment),
         _beside_frontier(assessment),
@@ -28,9 +28,9 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
         *_alike(assessment),
         _beside_ideal(assessment),
     ]
-    said += [text for text in (_unexplained(assessment), _lever(assessment)) if text]
-    said.append(f"Assumptions: {assessment.setup.assumptions.name}. {_tried(assessment)}")
-    return (*said, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
+    sentences += [text for text in (_unexplained(assessment), _lever(assessment)) if text]
+    sentences.append(f"Assumptions: {assessment.setup.assumptions.name}. {_tried(assessment)}")
+    return (*sentences, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
@@ -48,10 +48,10 @@ def _beside_prediction(assessment: Assessment) -> str:
         speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
         return f"IMPOSSIBLE: {_beyond(measured)} If {speed} are of all requests together, give them as --throughput."
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
-    said = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
+    sentence = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
     if likely is None:
-        return f"{said}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
-    return f"{said} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
+        return f"{sentence}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
+    return f"{sentence} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
 
 
 def _beside_others(assessment: Assessment) -> str:
@@ -103,15 +103,15 @@ def _measured(assessment: Assessment) -> str:
     measured, requests = assessment.measured, assessment.requests
     batch = "a batch of " if requests is None else ""
     load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
-    said = (
+    gap = (
         f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with {load} on {_fleet(measured)}: "
         f"{measured.throughput:,.0f} output tokens/s in all, {100 * measured.mfu:.1f} % of the peak, "
         f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
     )
     if requests is None or not isinstance(assessment.predicted, SteadyService):
-        return said
+        return gap
     return (
-        f"{said} Requests in flight, throughput and utilisation follow from each other by the measured time per token "
+        f"{gap} Requests in flight, throughput and utilisation follow from each other by the measured time per token "
         f"and the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
     )
 
@@ -145,26 +145,26 @@ def _beyond(measured: OperatingPoint) -> str:
 
 
 def _impossible(assessment: Assessment) -> list[str]:
-    said, shortage, measured = [], assessment.shortage, assessment.measured
+    sentences, shortage, measured = [], assessment.shortage, assessment.measured
     if measured.mfu > 1.0:
-        said.append(f"That is impossible: {_beyond(measured)}")
+        sentences.append(f"That is impossible: {_beyond(measured)}")
     chips, precision = chips_label(measured.instance_accelerators), assessment.setup.precision
     if shortage is not None and assessment.requests is not None:
-        said.append(
+        sentences.append(
             f"{size(round(shortage.batch, 1))} in flight need {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
             f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit at most and the others wait, so that "
             f"what is predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or "
             "shared prefixes would hold more."
         )
     elif shortage is not None:
-        said.append(
+        sentences.append(
             f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
             f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
             f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
             f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
             "counted."
         )
-    return said
+    return sentences
 
 
 def _beside_frontier(assessment: Assessment) -> str:

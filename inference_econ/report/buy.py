@@ -72,9 +72,9 @@ class BuyPage(RowsPage[Purchase]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Dollars a month over traffic: the cheapest, the middle and the dearest offer, and fleets by way to pay."""
         answer = self.answer
-        known = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
-        known += [lot.requests_per_second for lot in answer.lots]
-        low, high = min(known) / _BEYOND, max(known) * _BEYOND
+        marks = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
+        marks += [lot.requests_per_second for lot in answer.lots]
+        low, high = min(marks) / _BEYOND, max(marks) * _BEYOND
         names = list(answer.offers)
         shown = dict.fromkeys((names[0], names[(len(names) - 1) // 2], names[-1]))
         seconds = 3600.0 * MONTH_HOURS

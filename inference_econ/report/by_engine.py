@@ -51,8 +51,8 @@ def overview(report: Servers) -> Table:
 
 
 def _unseen(everything: Assumptions) -> dict[tuple[str, str], UnseenErrors]:
-    known = () if everything.calibration is None else everything.calibration.unseen
-    return {(errors.engine, errors.generation): errors for errors in known}
+    unseen = () if everything.calibration is None else everything.calibration.unseen
+    return {(errors.engine, errors.generation): errors for errors in unseen}
 
 
 def _seen(rows: Iterable[Row], quantity: Quantity) -> str:
@@ -174,10 +174,10 @@ def series(rows: Sequence[Row]) -> Table:
     for row in rows:
         groups.setdefault(_series_of(row), []).append(row)
     scored = [(overall(part, _TPOT), key, part) for key, part in groups.items() if len(part) >= ENOUGH]
-    known = [(tpot, key, part) for tpot, key, part in scored if tpot is not None and tpot.median is not None]
+    medians = [(tpot, key, part) for tpot, key, part in scored if tpot is not None and tpot.median is not None]
     lines = [
         (*key, str(len(part)), _error(tpot), _error(overall(part, _TTFT)), reason_of(part))
-        for tpot, key, part in sorted(known, key=lambda entry: -(entry[0].median or 0.0))
+        for tpot, key, part in sorted(medians, key=lambda entry: -(entry[0].median or 0.0))
     ]
     columns = ("model", "chip", "version", "layout", "isl/osl", "rows", "TPOT, bias", "TTFT, bias", "unlike in")
     return Table("", columns, tuple(lines))

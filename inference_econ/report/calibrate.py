@@ -98,8 +98,8 @@ def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, A
 def _line(errors: Array) -> tuple[str, ...]:
     cells = [str(len(errors))]
     for column in errors.T:
-        known = column[np.isfinite(column)]
-        cells += [_middle(np.abs(known)), _middle(known, sign=True)] if known.size else ["-", "-"]
+        finite = column[np.isfinite(column)]
+        cells += [_middle(np.abs(finite)), _middle(finite, sign=True)] if finite.size else ["-", "-"]
     return tuple(cells)
 
 
@@ -171,8 +171,8 @@ def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mappin
 
 
 def _median(errors: Array) -> float | None:
-    known = np.abs(errors[np.isfinite(errors)])
-    return float(np.median(known)) if known.size else None
+    finite = np.abs(errors[np.isfinite(errors)])
+    return float(np.median(finite)) if finite.size else None
 
 
 def _amount(name: str, value: float) -> str:

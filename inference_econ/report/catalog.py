@@ -91,9 +91,9 @@ def detail(kind: Kind, name: str) -> dict[str, object]:
 def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
     """The same for people: one line per number, with its source."""
     sources = record.get("sources")
-    known = sources if isinstance(sources, Mapping) else {}
+    by_field = sources if isinstance(sources, Mapping) else {}
     leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
-    rows = tuple((path, _text(value), _source(path, known)) for path, value in leaves)
+    rows = tuple((path, _text(value), _source(path, by_field)) for path, value in leaves)
     return Table(f"{kind} {name}", ("field", "value", "source"), rows)
 
 
@@ -170,10 +170,10 @@ def _engine_summary(spec: EngineSpec) -> dict[str, object]:
         "date": facts.date,
         "EP groups": {"dp_x_tp": "dp x tp", "any": "any"}[facts.expert_groups],
         "inside": facts.inside,
-        "exchange by default": _exchanges([one for one in facts.exchanges if one.default]),
-        "exchange of wide groups": _exchanges([one for one in facts.exchanges if one.wide]),
+        "exchange by default": _exchanges([fact for fact in facts.exchanges if fact.default]),
+        "exchange of wide groups": _exchanges([fact for fact in facts.exchanges if fact.wide]),
         "redundant experts": f"{redundant.default}{recipe}" if redundant.supported else None,
-        "overlap": _joined(f"{one.kind} {one.phase} {'on' if one.default else 'off'}" for one in facts.overlap),
+        "overlap": _joined(f"{fact.kind} {fact.phase} {'on' if fact.default else 'off'}" for fact in facts.overlap),
         "pipeline": facts.uneven_pipeline,
     }
 

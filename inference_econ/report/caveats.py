@@ -78,8 +78,8 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
         for text in extrapolations(instances):
             reasons.setdefault(text, []).append(instances.label)
     # Where all have the same errors, they need not be listed.
-    known = _labelled(spreads) if len(spreads) > 1 else list(spreads)
-    return [*known, *_labelled(reasons)]
+    labelled = _labelled(spreads) if len(spreads) > 1 else list(spreads)
+    return [*labelled, *_labelled(reasons)]
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
@@ -156,7 +156,9 @@ def measured(instances: Instances) -> str:
     if levels.version is not None:
         engine = f"{levels.engine} {levels.version}".strip()
         return f"Measured: {level.rows} rows of {engine} {server}, {counted}; counted."
-    others = ", ".join(f"{each.version or 'no version'} {math.exp(each.decode):.3g} x" for each in levels.versions)
+    others = ", ".join(
+        f"{version.version or 'no version'} {math.exp(version.decode):.3g} x" for version in levels.versions
+    )
     return (
         f"Measured: {level.rows} rows of {levels.engine} in other versions {server} ({others}); {counted} are "
         "counted of them for this one."
@@ -173,8 +175,8 @@ def _unlike(shown: Sequence[Instances]) -> list[str]:
         return []
     (instances, (first, *more)), factor = max(((pair, _factor(pair[0])) for pair in unlike), key=itemgetter(1))
     others = f", and {len(more)} more" if more else ""
-    known = f"times per token lie within a factor of {factor:.2g} ({100 * LEVEL:.0f} %)"
-    far = known if math.isfinite(factor) else "nobody knows how far off times per token are"
+    factor_text = f"times per token lie within a factor of {factor:.2g} ({100 * LEVEL:.0f} %)"
+    far = factor_text if math.isfinite(factor) else "nobody knows how far off times per token are"
     which = f"{instances.label}, the least measured of these" if instances.label else "Unlike the measured servers"
     return [f"{which}: {first}{others}; {far}."]
 
@@ -220,8 +222,8 @@ def _lacking(chips: str, generation: str) -> str:
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
     """What a reader must know of listed prices: that kinds or sellers differ, and which of them can be doubted."""
-    known = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
-    listed = {chip: price for chip, price in known.items() if price.kind != prices.GIVEN}
+    hours = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
+    listed = {chip: price for chip, price in hours.items() if price.kind != prices.GIVEN}
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = []
     # A chip of somebody's own often does not say who sells it.
@@ -246,8 +248,8 @@ def misfits(instances: Instances) -> list[str]:
     setup = instances.setup
     meant = {engine.name for engine in setup.engines}
     if setup.levels is not None:
-        known = misfits_of(setup.model.name, setup.hardware.name)
-        why = [f"Of {misfit.engine}: {misfit.why}." for misfit in known if misfit.engine == setup.levels.engine]
+        series = misfits_of(setup.model.name, setup.hardware.name)
+        why = [f"Of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine]
         return [" ".join([measured(instances), *why])]
     return [
         f"Measured servers of {misfit.engine} with {setup.model.name} on {setup.hardware.name} took {misfit.factor:g} "

@@ -76,8 +76,8 @@ class ClaimsPage(AnswerPage[Ledger]):
 
     def _references(self) -> tuple[str, ...]:
         """Where the claims and their settings come from, each once."""
-        records = {one["ref"]: one for one in source_records(self.answer.sources)}
-        told = {ref: [one[part] for part in ("title", "url") if one.get(part)] for ref, one in records.items()}
+        records = {record["ref"]: record for record in source_records(self.answer.sources)}
+        told = {ref: [record[part] for part in ("title", "url") if record.get(part)] for ref, record in records.items()}
         return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in told.items() if parts)
 
     def draw(self, path: str) -> None:

@@ -42,7 +42,7 @@ def draw(ledger: Ledger) -> Figure:
     matplotlib.figure.Figure
         For :func:`inference_econ.report.figures.save`.
     """
-    groups = [(seed, list(found)) for seed, found in groupby(ledger.findings, lambda finding: finding.seed)]
+    groups = [(seed, list(members)) for seed, members in groupby(ledger.findings, lambda finding: finding.seed)]
     heights = [len(findings) * _ROW + _BETWEEN for _, findings in groups]
     with rc_context(STYLE):
         figure = Figure(figsize=(9.0, sum(heights) + _AROUND), layout="constrained")

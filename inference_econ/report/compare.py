@@ -143,8 +143,8 @@ class Winner:
         """Who it is, in words."""
         if self.chance is not None and self.chance < _ALIKE:
             return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
-        known = "" if self.chance is None else f" with {100 * self.chance:.0f} %"
-        return f"at {self.speed:g} {self.label} before {self.second}{known}"
+        probability = "" if self.chance is None else f" with {100 * self.chance:.0f} %"
+        return f"at {self.speed:g} {self.label} before {self.second}{probability}"
 
 
 def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
@@ -152,7 +152,7 @@ def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
     fronts = (curve.frontier for curve in result.curves)
     if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
         return []
-    found = []
+    best = []
     for speed in speeds:
         costs = {curve.label: likely for curve in result.curves if (likely := curve.likely_at(speed)) is not None}
         if len(costs) < 2:
@@ -160,8 +160,8 @@ def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
         first, second, *_ = sorted(costs, key=lambda label: costs[label].dollars)
         beaten = {label: chance_below(costs[first], costs[label]) for label in costs if label != first}
         rivals = [label for label, chance in beaten.items() if chance is not None and chance <= 1.0 - _MAY_BE]
-        found.append(Winner(speed, first, second, beaten[second], tuple(rivals)))
-    return found
+        best.append(Winner(speed, first, second, beaten[second], tuple(rivals)))
+    return best
 
 
 def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:

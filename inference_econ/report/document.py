@@ -233,9 +233,9 @@ def published(report: Servers) -> Table:
     """What tools publish that are held against runs of InferenceX, beside the same kind of error here."""
     subset, measure = _SLICES[0], "mean absolute percentage error"
     cells = ((quantity, _shares(report.counted(), subset, quantity)) for quantity in subset.quantities)
-    known = [(quantity.title, number, mean) for quantity, (number, mean, _) in cells if number]
-    ours = ", ".join(f"{title} {mean}" for title, _, mean in known)
-    rows = [("here", ours, measure, f"{known[0][1]} rows, most of them fitted")] if known else []
+    numbers = [(quantity.title, number, mean) for quantity, (number, mean, _) in cells if number]
+    ours = ", ".join(f"{title} {mean}" for title, _, mean in numbers)
+    rows = [("here", ours, measure, f"{numbers[0][1]} rows, most of them fitted")] if numbers else []
     theirs = (line for line in _tool_errors() if "InferenceX" in line["against"])
     rows += [(line["tool"], line["error"], line["of"], line["against"]) for line in theirs]
     return Table("", ("on InferenceX runs", "error", "what it is", "against what"), tuple(rows))

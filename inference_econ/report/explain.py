@@ -150,9 +150,11 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
     replicas = float(explanation.layout["dp"])
-    each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
+    split = (
+        f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
+    )
     return (
-        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
+        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{split}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
@@ -343,8 +345,8 @@ def part_frame(explanation: Explanation) -> pd.DataFrame:
 
     (instances,), total = explanation.subjects(), explanation.seconds
     parts = _shown_parts(explanation)
-    known = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
-    ends = (None if factor is None else 1e3 * factor * total for factor in known["step_seconds"])
+    errors = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
+    ends = (None if factor is None else 1e3 * factor * total for factor in errors["step_seconds"])
     rows = [
         (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
     ]

@@ -163,9 +163,9 @@ def _head(named: str, kind: str) -> str:
 
 def details(records: Sequence[Record], names: Iterable[str], kind: str = "") -> dict[str, list[float | str]]:
     """Return what hovering over points says: fields of their records; counts stay numbers."""
-    said: dict[str, list[float | str]] = {}
+    columns: dict[str, list[float | str]] = {}
     for name in names:
         shown = field(name, kind)
         values = [record[name] for record in records]
-        said[shown.head()] = [value if isinstance(value, int) else shown.text(value) for value in values]
-    return said
+        columns[shown.head()] = [value if isinstance(value, int) else shown.text(value) for value in values]
+    return columns

@@ -56,7 +56,7 @@ def heading(
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "promises"),
-        _common(("" if each is None else each.label for each in speculations), "proposers"),
+        _common(("" if proposer is None else proposer.label for proposer in speculations), "proposers"),
     )
     return "; ".join(part for part in parts if part)
 
@@ -135,8 +135,8 @@ def _price_class(setups: Iterable[Setup]) -> str:
 
 def _named(spec: HardwareSpec | ModelSpec) -> str:
     """A chip or a model, with what a what-if has changed; a file with changes of its own has a name of its own."""
-    asked = [where for where in (source.where for source in spec.sources.values()) if where.startswith("--set ")]
-    changes = dict.fromkeys(where.partition(".")[2] for where in asked)
+    typed = [where for where in (source.where for source in spec.sources.values()) if where.startswith("--set ")]
+    changes = dict.fromkeys(where.partition(".")[2] for where in typed)
     return f"{spec.name} with {', '.join(changes)}" if changes else spec.name
 
 

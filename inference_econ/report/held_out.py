@@ -110,10 +110,10 @@ def _aim_line(aim: Aim, rows: Iterable[Row], others: Iterable[Row]) -> tuple[str
 
 def _left_out(target: Fitted | None) -> list[ErrorSpread | None]:
     """Errors of a target by fits to all engines and chips that left out each of :data:`_BESIDE`."""
-    known = catalog.assumptions(_ALL).calibration
-    if known is None or target is None:
+    calibration = catalog.assumptions(_ALL).calibration
+    if calibration is None or target is None:
         return [None] * len(_BESIDE)
-    return [known.errors.get(by, {}).get(target) for by in _BESIDE]
+    return [calibration.errors.get(by, {}).get(target) for by in _BESIDE]
 
 
 def _taken(aim: Aim, rows: Iterable[Row]) -> list[Row]:
@@ -180,8 +180,8 @@ def intervals() -> Table:
     """
     lines: list[tuple[str, ...]] = []
     for name in _OF_ALL_ENGINES:
-        known = catalog.assumptions(name).calibration
-        for by, errors in ({} if known is None else known.errors).items():
+        calibration = catalog.assumptions(name).calibration
+        for by, errors in ({} if calibration is None else calibration.errors).items():
             spreads = [errors.get(quantity) for quantity in _FITTED]
             if any(spread is not None and spread.covered is not None for spread in spreads):
                 cells = (_covered(spread) for spread in spreads)

@@ -52,8 +52,8 @@ def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[f
     factors : tuple of float, ndarray or None
         To the ends, of all or of each [1].
     """
-    (low, high), known = factors, np.asarray(costs)
-    named: dict[str, list[float | str]] = {"$/M output": known.tolist()}
+    (low, high), prices = factors, np.asarray(costs)
+    named: dict[str, list[float | str]] = {"$/M output": prices.tolist()}
     if low is not None and high is not None:
-        named |= {"$/M low": (known * low).tolist(), "$/M high": (known * high).tolist()}
+        named |= {"$/M low": (prices * low).tolist(), "$/M high": (prices * high).tolist()}
     return named

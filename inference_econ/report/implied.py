@@ -57,10 +57,10 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         """The price of an hour, and what it follows from."""
         implied = self.answer
         low, high = self._ends()
-        asked = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
+        inputs = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
         return {
             **facts(implied.front.setup, *HEAD),
-            **{name: getattr(implied, name) for name in (*asked, "price_over_cost")},
+            **{name: getattr(implied, name) for name in (*inputs, "price_over_cost")},
             "dollars_per_accelerator_hour": implied.dollars_per_accelerator_hour,
             "dollars_per_accelerator_hour_low": low,
             "dollars_per_accelerator_hour_high": high,

@@ -70,9 +70,9 @@ def sizes_table(inferred: Inferred) -> Table:
     draws, truth = inferred.draws, inferred.truth
     even = np.full_like(inferred.weights, 1.0 / inferred.weights.size)
     share = draws.active / draws.total
-    known: tuple[float | None, ...] = (None, None, None)
+    true_sizes: tuple[float | None, ...] = (None, None, None)
     if truth is not None:
-        known = truth.total_parameters, truth.active_parameters, truth.active_parameters / truth.total_parameters
+        true_sizes = truth.total_parameters, truth.active_parameters, truth.active_parameters / truth.total_parameters
     rows = [
         (
             name,
@@ -86,7 +86,7 @@ def sizes_table(inferred: Inferred) -> Table:
                 ("active parameters (10^9)", draws.active, _BILLION),
                 ("active share (%)", share, 0.01),
             ),
-            known,
+            true_sizes,
             strict=True,
         )
     ]

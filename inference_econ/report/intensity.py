@@ -126,12 +126,12 @@ def _notes(answer: Intensity) -> tuple[str, ...]:
 
 def said_of_step(answer: Intensity) -> str:
     """What the whole step waits for, in a sentence."""
-    step, words, one = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
+    step, words, unit = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
     if step.turns_at is None:
         return f"The step waits for {names[step.bound]} whatever {words}, up to {answer.values[-1]:,.0f}."
     other = names["memory" if step.bound == "compute" else "compute"]
-    value = one.format(f"{step.turns_at:,.0f}")
+    value = unit.format(f"{step.turns_at:,.0f}")
     return f"From {value} on the step waits for {names[step.bound]}, before for {other}."
 
 
@@ -139,8 +139,8 @@ def _said_of_room(answer: Intensity) -> Iterator[str]:
     room = answer.room
     if room is None:
         return
-    turn, one = answer.step.turns_at, _WORDS[answer.over][2]
-    text = f"Memory has room for {one.format(f'{room:,.0f}')}"
+    turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
+    text = f"Memory has room for {unit.format(f'{room:,.0f}')}"
     yield f"{text}, which is before that." if turn is not None and room < turn else f"{text}."
 
 

@@ -125,13 +125,13 @@ def files(instance: Instance) -> dict[str, str]:
 
 def _devices(instance: Instance, size: int) -> list[str]:
     """Which accelerators of its machine the instance with a number gets, where there are several."""
-    count, each = instance.accelerators, size // instance.accelerators
-    if instance.replicas == 1 or each == 1:
+    count, per_replica = instance.accelerators, size // instance.accelerators
+    if instance.replicas == 1 or per_replica == 1:
         return []
-    first = f"$(({_NUMBER} % {each} * {count}))"
-    last = f"$(({_NUMBER} % {each} * {count} + {count - 1}))"
+    first = f"$(({_NUMBER} % {per_replica} * {count}))"
+    last = f"$(({_NUMBER} % {per_replica} * {count} + {count - 1}))"
     return [
-        f"# {each} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
+        f"# {per_replica} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
         f"CUDA_VISIBLE_DEVICES=$(seq -s, {first} {last})",
         "export CUDA_VISIBLE_DEVICES",
     ]
@@ -175,13 +175,13 @@ def remarks(deployment: Deployment) -> list[str]:
 
 def notes(deployment: Deployment) -> list[str]:
     """What a run is not like the prediction in."""
-    said = []
+    remarks = []
     instance = deployment.instances[0]
     if deployment.asked is not None and instance.service.speculation is None:
-        said.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
+        remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
     unheld = holding.remark(instance)
-    said += [] if unheld is None else [unheld]
+    remarks += [] if unheld is None else [unheld]
     kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
     if kinds & {"lognormal", "listed"}:
-        said.append("the load generator sends requests of the mean lengths, not of the distribution")
-    return said
+        remarks.append("the load generator sends requests of the mean lengths, not of the distribution")
+    return remarks

@@ -171,16 +171,16 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
 
 def _found(points: Sequence[LoadPoint]) -> list[str]:
     """What of prompts was found at which loads, where their blocks are known, in words."""
-    found = [
+    reuse = [
         f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
         for point in points
         if point.hit_rate is not None
     ]
-    if not found:
+    if not reuse:
         return []
     requests = points[0].sheet.service.requests
     return [
-        f"Found in the cache (hit %): {', '.join(found)}, played with the blocks of prompts; one for all instances "
+        f"Found in the cache (hit %): {', '.join(reuse)}, played with the blocks of prompts; one for all instances "
         f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
     ]
 
@@ -324,13 +324,13 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
             (*lines, *(line for scv, other in others for line in _latencies(rates, other, scv, name, drawn))),
             "y",
             mark,
-            bands=said,
+            bands=caption,
             promises=_promised(targets, name),
         )
         for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
         for drawn in [_drawn(targets, name)]
         for lines in [_latencies(rates, loads, assumed, name, drawn, around[f"{name}_seconds"])]
-        for said in [f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"]
+        for caption in [f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"]
     ]
     return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 

@@ -471,6 +471,6 @@ def _text(
 ) -> str:
     """Documents under what was predicted of them, and the run that holds them to account, as comments."""
     bench = command_text(deployment.run(url, share).words).splitlines()
-    said = [*remarks(deployment), *where, "hold it to account:", *(f"  {line}" for line in bench)]
-    head = "".join(f"# {line}\n" for line in said)
+    comments = [*remarks(deployment), *where, "hold it to account:", *(f"  {line}" for line in bench)]
+    head = "".join(f"# {line}\n" for line in comments)
     return head + "---\n".join(yaml_text(document) for document in documents)

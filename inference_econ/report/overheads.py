@@ -26,24 +26,24 @@ _REASONS: tuple[tuple[str, str, str, str], ...] = (
 def overhead_table(overheads: Sequence[Overhead]) -> Table:
     """Implied over predicted overhead by engine, model and chip; those outside of the aim say why, as far as known."""
     groups: dict[tuple[str, str, str], list[Overhead]] = defaultdict(list)
-    for one in overheads:
-        groups[one.row.engine, one.row.model, one.row.hardware].append(one)
+    for overhead in overheads:
+        groups[overhead.row.engine, overhead.row.model, overhead.row.hardware].append(overhead)
     rows = tuple(_line(*names, groups[names]) for names in sorted(groups))
     columns = ("engine", "model", "chip", "layouts", "implied / predicted", "us per layer", "remark")
     return Table("Overhead of decode steps", columns, rows, (_NOTE,))
 
 
-def _line(engine: str, model: str, chip: str, ones: Sequence[Overhead]) -> tuple[str, ...]:
-    ratios = [one.ratio for one in ones]
+def _line(engine: str, model: str, chip: str, overheads: Sequence[Overhead]) -> tuple[str, ...]:
+    ratios = [overhead.ratio for overhead in overheads]
     ratio = statistics.median(ratios)
     spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
     implied, predicted = (
-        statistics.median(1e6 * seconds / one.layers for one, seconds in zip(ones, each, strict=True))
-        for each in ([one.implied for one in ones], [one.predicted for one in ones])
+        statistics.median(1e6 * seconds / overhead.layers for overhead, seconds in zip(overheads, column, strict=True))
+        for column in ([overhead.implied for overhead in overheads], [overhead.predicted for overhead in overheads])
     )
     times = f"{implied:.0f} / {predicted:.0f}"
     remark = "" if _LOW <= ratio <= _HIGH else _reason(engine, model, chip)
-    return engine, model, chip, str(len(ones)), f"{ratio:.2f}{spread}", times, remark
+    return engine, model, chip, str(len(overheads)), f"{ratio:.2f}{spread}", times, remark
 
 
 def _reason(engine: str, model: str, chip: str) -> str:

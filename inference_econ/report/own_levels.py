@@ -65,8 +65,8 @@ class OwnLevelsPage(Page):
             }
             for when, errors in (("before", mine.before), ("after", mine.after)):
                 for column, quantity in enumerate(QUANTITIES):
-                    known = sorted(error for error in errors[which, column].tolist() if math.isfinite(error))
-                    line[f"{quantity}_{when}"] = math.expm1(known[len(known) // 2]) if known else None
+                    finite = sorted(error for error in errors[which, column].tolist() if math.isfinite(error))
+                    line[f"{quantity}_{when}"] = math.expm1(finite[len(finite) // 2]) if finite else None
             lines.append(line)
         return lines
 

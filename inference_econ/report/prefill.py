@@ -210,12 +210,12 @@ def _plot(name: str, x_label: str, rows: Mapping[int, SharedPrompt], ways: Prefi
     lines = [
         Series(
             text,
-            [float(x) for x, _ in each],
-            [speed_up for _, row in each if (speed_up := ways.speed_up(row, key)) is not None],
-            details=_details([row.ways[key] for _, row in each]),
+            [float(x) for x, _ in points],
+            [speed_up for _, row in points if (speed_up := ways.speed_up(row, key)) is not None],
+            details=_details([row.ways[key] for _, row in points]),
         )
         for key, text in WAYS.items()
-        if (each := [(x, row) for x, row in rows.items() if key in row.ways and row.prompt in ways.alone])
+        if (points := [(x, row) for x, row in rows.items() if key in row.ways and row.prompt in ways.alone])
     ]
     process = "one GPU" if ways.process_chips == 1 else f"one process of {ways.process_chips} GPUs"
     return Plot(name, x_label, f"speed-up over {process}", tuple(lines), "x")

@@ -17,7 +17,7 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
     """A column of the probabilities of what is promised; none where nothing is promised, or nobody knows."""
     if not _known(targets, shown):
         return []
-    return [(_COLUMN, ["/".join(_percent(getattr(each, name)) for name in targets.given) for each in shown])]
+    return [(_COLUMN, ["/".join(_percent(getattr(chances, name)) for name in targets.given) for chances in shown])]
 
 
 def _percent(chance: float | None) -> str:
@@ -28,8 +28,8 @@ def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     """What the column means where deployments are chosen, and how probable promises were made."""
     if targets.confidence is not None:
         return [f"{_meaning(targets, shown)} Planned so that each is at least {100 * targets.confidence:g} %."]
-    known = _known(targets, shown)
-    return [f"{note} --confidence 80 plans with a margin." if known else note for note in chances_notes(targets, shown)]
+    named = _known(targets, shown)
+    return [f"{note} --confidence 80 plans with a margin." if named else note for note in chances_notes(targets, shown)]
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
@@ -46,15 +46,15 @@ def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
 
 
 def _known(targets: Targets, shown: Sequence[Chances]) -> bool:
-    return any(getattr(each, name) is not None for each in shown for name in targets.given)
+    return any(getattr(chances, name) is not None for chances in shown for name in targets.given)
 
 
 def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
-    carried = [each.capacity for each in shown if each.capacity is not None]
+    carried = [chances.capacity for chances in shown if chances.capacity is not None]
     worst = " in the worst row" if len(carried) > 1 else ""
     traffic = f"; it carries the traffic with {_percent(min(carried))} %{worst}" if carried else ""
-    unknown = any(getattr(each, name) is None for each in shown for name in targets.given)
+    unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
     mark = "; ?: nobody knows" if unknown else ""
     return f"P(SLO) %: probability that a measured server meets the SLO of {names}, each by itself{mark}{traffic}."
 

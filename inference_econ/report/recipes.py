@@ -33,10 +33,10 @@ class RecipesPage(Page):
 
     def tables(self) -> Sequence[Table]:
         """One row per practice."""
-        known = self._practices()
+        practices = self._practices()
         model, chip = catalog.model(self.model).name, catalog.hardware(self.chip).name
         title = f"Recipes of {model} on {chip}" + (f", weights {self.weights}" if self.weights else "")
-        return (Table(title, _COLUMNS, tuple(_row(practice) for practice in known), _NOTES, least=_LEAST),)
+        return (Table(title, _COLUMNS, tuple(_row(practice) for practice in practices), _NOTES, least=_LEAST),)
 
     def record(self) -> list[dict[str, object]]:
         """One record per practice."""

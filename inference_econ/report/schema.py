@@ -170,10 +170,10 @@ class FieldsPage(Page):
 
     def __post_init__(self) -> None:
         """Refuse names that mean nothing."""
-        known = {*_kinds(), *(name.rpartition(".")[-1] for name in glossary())}
-        if self.name is None or self.name in known:
+        names = {*_kinds(), *(name.rpartition(".")[-1] for name in glossary())}
+        if self.name is None or self.name in names:
             return
-        near = get_close_matches(self.name, sorted(known), n=4)
+        near = get_close_matches(self.name, sorted(names), n=4)
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
         raise UnknownNameError(
             f"{self.name!r} is no field, record or question; {hint} 'inference-econ fields' lists all fields"

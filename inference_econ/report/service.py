@@ -37,10 +37,10 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
             "served."
         ]
     ttft, tpot, e2e = (spread_label(load, name, targets) for name in NAMES)
-    each = " per instance" if replicas > 1 else ""
+    per_instance = " per instance" if replicas > 1 else ""
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes at most, SLOs aside; "
-        f"{load.in_flight:.1f} in flight{each}. TTFT {ttft}; TPOT {tpot}; E2E {e2e} ms{played}."
+        f"{load.in_flight:.1f} in flight{per_instance}. TTFT {ttft}; TPOT {tpot}; E2E {e2e} ms{played}."
     ]
 
 

@@ -106,9 +106,9 @@ def _why(speculated: Speculated) -> list[str]:
         notes.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
     without, full = speculated.full_dollars()
     notes.append(f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it.")
-    each = 1e3 * float(speculated.propose_seconds[0])
-    if 0.0 < each < np.inf:
-        notes.append(f"Proposing a token takes {each:.3g} ms with one request in flight.")
+    proposal_ms = 1e3 * float(speculated.propose_seconds[0])
+    if 0.0 < proposal_ms < np.inf:
+        notes.append(f"Proposing a token takes {proposal_ms:.3g} ms with one request in flight.")
     notes.append(
         f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
         "prefill of others, by the proposer too. $/M output "

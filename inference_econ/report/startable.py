@@ -43,8 +43,8 @@ def with_engines(
     cells = [engine_cell(layout) for layout in layouts]
     if all(cell == "-" for cell in cells):
         return table
-    asked = {", ".join(engine.name for engine in setup.engines) for setup in setups}
-    everyone = asked.pop() if len(asked) == 1 else ""
+    engines = {", ".join(engine.name for engine in setup.engines) for setup in setups}
+    everyone = engines.pop() if len(engines) == 1 else ""
     cells = ["all" if cell == everyone and ", " in cell else cell for cell in cells]
     place = table.columns.index(after) + 1
     rows = tuple((*row[:place], cell, *row[place:]) for row, cell in zip(table.rows, cells, strict=True))

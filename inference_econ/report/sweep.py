@@ -88,13 +88,13 @@ def _heading(swept: Swept) -> str:
 
 def cheapest_table(swept: Swept) -> Table:
     """What is the cheapest, a row of the sweep in each row, a speed in each column."""
-    best = {(each.row, each.speed): each for each in swept.best}
+    best = {(cheapest.row, cheapest.speed): cheapest for cheapest in swept.best}
     rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
     notes = (
         f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; prefill "
         "is counted, a queue is not.",
     )
-    unknown = () if all(each.is_measured for each in swept.best) else (_UNKNOWN,)
+    unknown = () if all(cheapest.is_measured for cheapest in swept.best) else (_UNKNOWN,)
     columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
     return Table(_heading(swept), columns, tuple(rows), (*notes, *_priced(swept), *unknown))
 
@@ -145,8 +145,8 @@ def swept_record(swept: Swept) -> dict[str, object]:
 
 def _best_record(swept: Swept, best: Best) -> dict[str, object]:
     """What is the cheapest for a row and a speed."""
-    own = {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
-    return {**own, **swept.where, **best.point}
+    names = {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
+    return {**names, **swept.where, **best.point}
 
 
 def _ordered(swept: Swept) -> list[Best]:

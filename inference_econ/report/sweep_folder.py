@@ -148,10 +148,10 @@ def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
     from pyarrow import ArrowException, parquet
 
     try:
-        said = parquet.read_metadata(_part_path(folder, index)).metadata or {}
+        metadata = parquet.read_metadata(_part_path(folder, index)).metadata or {}
     except (OSError, ArrowException):
         return False
-    return said.get(DIGEST) == combinations.digest.encode() and said.get(INDEX) == str(index).encode()
+    return metadata.get(DIGEST) == combinations.digest.encode() and metadata.get(INDEX) == str(index).encode()
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:

@@ -62,9 +62,9 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
         study, several = self.answer, len(self.answer.labels) > 1
         lines = [band_plot(study), *([chance_plot(study)] if several else [])]
-        panels, known = charts.panels(lines), explained(study)
-        if known is not None:
-            bars = share_bars(study, *known)
+        panels, explanation = charts.panels(lines), explained(study)
+        if explanation is not None:
+            bars = share_bars(study, *explanation)
             panels.append(charts.panel(charts.bar_layers(bars), bars.title))
         drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
         return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
@@ -91,8 +91,8 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:
     """What shares are shown of: of the choice between several series, of the cost of a single one; None without."""
     name = MARGIN if len(study.labels) > 1 else next(iter(study.outputs()))
-    known = study.shares.get(name)
-    return None if known is None else (name, known)
+    shares = study.shares.get(name)
+    return None if shares is None else (name, shares)
 
 
 def findings(study: Uncertainty) -> list[str]:
@@ -112,7 +112,7 @@ def findings(study: Uncertainty) -> list[str]:
 
 def _first_measured(study: Uncertainty) -> str:
     """Which input to measure before choosing, and which others are worth as much as far as the samples say."""
-    worth = [known.mistakes for known in study.knowledge]
+    worth = [knowledge.mistakes for knowledge in study.knowledge]
     first = int(np.argmax([estimate.value for estimate in worth]))
     error = 2.0 * worth[first].standard_error
     if worth[first].value <= error:
@@ -194,11 +194,11 @@ def _method(study: Uncertainty) -> list[str]:
 
 def input_table(study: Uncertainty) -> Table:
     """One row per input: what is known of it, its shares, and what knowing it is worth."""
-    several, known = len(study.labels) > 1, explained(study)
-    shares = ("alone", "with others") if known else ()
+    several, explanation = len(study.labels) > 1, explained(study)
+    shares = ("alone", "with others") if explanation else ()
     worth = ("fewer wrong", "saved $") if several else ()
     rows = [
-        (variable.label, *_values(study, variable), *_share_cells(known, column), *_worth_cells(study, column))
+        (variable.label, *_values(study, variable), *_share_cells(explanation, column), *_worth_cells(study, column))
         for column, variable in enumerate(study.variables)
     ]
     if several:
@@ -212,9 +212,9 @@ def input_table(study: Uncertainty) -> Table:
 
 
 def _input_notes(study: Uncertainty) -> list[str]:
-    several, known = len(study.labels) > 1, explained(study)
+    several, explanation = len(study.labels) > 1, explained(study)
     notes = []
-    if known is None:
+    if explanation is None:
         notes.append(
             "No shares: some samples are not so fast. All reach "
             f"{study.all_reach:.4g} tokens/s; ask there (speed: {math.floor(study.all_reach)})."
@@ -241,10 +241,10 @@ def _values(study: Uncertainty, variable: Variable) -> tuple[str, ...]:
     )
 
 
-def _share_cells(known: tuple[str, Shares] | None, column: int) -> tuple[str, ...]:
-    if known is None:
+def _share_cells(explanation: tuple[str, Shares] | None, column: int) -> tuple[str, ...]:
+    if explanation is None:
         return ()
-    shares = known[1]
+    shares = explanation[1]
     return (
         f"{100 * shares.first[column]:z.0f} ± {100 * shares.first_half_width[column]:.0f} %",
         f"{100 * shares.total[column]:z.0f} ± {100 * shares.total_half_width[column]:.0f} %",
@@ -282,13 +282,13 @@ def band_plot(study: Uncertainty) -> Plot:
     lines = []
     for index, label in enumerate(study.labels):
         low, middle, high = (gaps(study.bands[level, :, index]) for level in range(len(QUANTILES)))
-        known = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
+        reached = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
         speeds = study.speeds.tolist()
         details: dict[str, list[float | str]] = {
             "reached [%]": [100 * float(share) for share in study.reached[:, index]],
             "now [$]": [_dollars(cost) for cost in study.present[:, index]],
         }
-        lines.append(Series(label, speeds, middle, band=Band(speeds, known, speeds, high), details=details))
+        lines.append(Series(label, speeds, middle, band=Band(speeds, reached, speeds, high), details=details))
     legend = "80 % of the samples (line: median)"
     return Plot("Cost", _SPEED, _COST, tuple(lines), "y", bands=legend, from_zero=True)
 
@@ -325,10 +325,12 @@ def knowledge_bars(study: Uncertainty) -> Bars:
     """By how much fewer choices are wrong once an input is known."""
     from inference_econ.report.charts.bars import Bar, Bars
 
-    worth = {variable.label: known.mistakes for variable, known in zip(study.variables, study.knowledge, strict=True)}
+    worth = {
+        variable.label: knowledge.mistakes for variable, knowledge in zip(study.variables, study.knowledge, strict=True)
+    }
     bars = {
-        name: Bar(100 * one.value, 200 * one.standard_error, _points(one))
-        for name, one in {**worth, "all of them": study.all_known.mistakes}.items()
+        name: Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
+        for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
     }
     title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
     return Bars(title, "of 100 choices, those that become right", bars)

@@ -26,7 +26,7 @@ def gaps(values: Any) -> list[float]:
 
 def uncertainty_record(study: Uncertainty) -> dict[str, object]:
     """Everything as plain data; what is not reached is null."""
-    known = {name: _share_records(study, shares) for name, shares in study.shares.items()}
+    shares_by_name = {name: _share_records(study, shares) for name, shares in study.shares.items()}
     return {
         "scenario": study.scenario.name,
         "description": study.scenario.description,
@@ -37,7 +37,7 @@ def uncertainty_record(study: Uncertainty) -> dict[str, object]:
         "seed": study.ask.seed,
         "series": [_series_record(study, index) for index in range(len(study.labels))],
         "inputs": [_input_record(study, column) for column in range(len(study.variables))],
-        "shares": known,
+        "shares": shares_by_name,
         "all_known": _knowledge_record(study, None),
         "sources": source_records((*study.used, *spec_sources("scenario", study.scenario))),
     }
@@ -59,11 +59,11 @@ def _series_record(study: Uncertainty, index: int) -> dict[str, object]:
 def _input_record(study: Uncertainty, column: int) -> dict[str, object]:
     variable = study.variables[column]
     series = next(series for series in study.series if series.label in variable.series)
-    given = variable.given
+    distribution = variable.given
     return {
         "name": variable.name,
         "series": list(variable.series),
-        "distribution": given.words if isinstance(given, Distribution) else given,
+        "distribution": distribution.words if isinstance(distribution, Distribution) else distribution,
         "quantiles": dict(zip(_NAMES, series.quantiles(variable, np.asarray(QUANTILES)).tolist(), strict=True)),
         **(_knowledge_record(study, column) or {}),
     }
@@ -73,10 +73,10 @@ def _knowledge_record(study: Uncertainty, column: int | None) -> dict[str, objec
     """What knowing an input, or all of them, is worth; None if there is nothing to choose."""
     if len(study.labels) == 1:
         return None
-    known = study.all_known if column is None else study.knowledge[column]
+    knowledge = study.all_known if column is None else study.knowledge[column]
     return {
-        "fewer_wrong_choices": known.mistakes._asdict(),
-        "saved_dollars_per_million_output_tokens": None if known.dollars is None else known.dollars._asdict(),
+        "fewer_wrong_choices": knowledge.mistakes._asdict(),
+        "saved_dollars_per_million_output_tokens": None if knowledge.dollars is None else knowledge.dollars._asdict(),
     }
 
 

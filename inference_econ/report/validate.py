@@ -237,15 +237,15 @@ def _by_series(report: Report, name: str) -> Table:
 
 
 def _series_reading(name: str, by_series: dict[str, Accuracy]) -> str:
-    known = {series: accuracy for series, accuracy in by_series.items() if accuracy.median is not None}
-    if len(known) < 2:
+    scored = {series: accuracy for series, accuracy in by_series.items() if accuracy.median is not None}
+    if len(scored) < 2:
         return ""
-    near, far = (pick(known, key=lambda series: known[series].median or 0.0) for pick in (min, max))
-    bias = known[far].bias or 0.0
+    near, far = (pick(scored, key=lambda series: scored[series].median or 0.0) for pick in (min, max))
+    bias = scored[far].bias or 0.0
     way = "too long" if bias > 0 else "too short"
     return (
-        f"{name} is nearest on {near} (half within {_percent(known[near])}) and furthest on {far} "
-        f"(half within {_percent(known[far])}, on average {way})."
+        f"{name} is nearest on {near} (half within {_percent(scored[near])}) and furthest on {far} "
+        f"(half within {_percent(scored[far])}, on average {way})."
     )
 
 

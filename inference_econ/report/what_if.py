@@ -95,8 +95,8 @@ def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[st
     if not several:
         rooms = _rooms(answer, effect)
         rest = [effect.cost_of_layout(), effect.speed, effect.held_speed, *(rooms[name] for name in promised)]
-    each = effect.input
-    return (each.label, quantity(each.value, each.unit), *map(_signed, (*costs, *rest)))
+    varied = effect.input
+    return (varied.label, quantity(varied.value, varied.unit), *map(_signed, (*costs, *rest)))
 
 
 def _rooms(answer: WhatIf, effect: Effect) -> dict[str, float]:
@@ -249,8 +249,8 @@ def _asked(front: AnyFrontier) -> dict[str, object]:
     names = (*HEAD, "weights", "activations", "kv")
     if not isinstance(front, ServiceFrontier):
         return facts(front.setup, *names, "context")
-    asked = facts(front.setup, *names, "isl", "osl", requests=front.requests)
-    return {**asked, "promises": targets_record(front.promises)}
+    subject = facts(front.setup, *names, "isl", "osl", requests=front.requests)
+    return {**subject, "promises": targets_record(front.promises)}
 
 
 def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:

@@ -215,20 +215,20 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 def _outline(label: str, band: Band) -> Iterator[Row]:
     """The edge of a band and back along the other one."""
     x, y = [*band.x, *reversed(band.other_x)], [*band.y, *reversed(band.other_y)]
-    known = ((a, b) for a, b in zip(x, y, strict=True) if isfinite(a) and isfinite(b))
-    for index, (across, up) in enumerate(known):
+    corners = ((a, b) for a, b in zip(x, y, strict=True) if isfinite(a) and isfinite(b))
+    for index, (across, up) in enumerate(corners):
         yield {"series": label, "x": float(across), "y": float(up), "n": index}
 
 
 def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[alt.Chart]:
     """The points of a chart by shape: those beside a line in its colour, others in that of the text."""
-    shapes = list(dict.fromkeys(line.label for each in charts for line in each.lines if line.points))
+    shapes = list(dict.fromkeys(line.label for panel in charts for line in panel.lines if line.points))
     drawn = []
-    for own in (True, False):
-        lines = [line for line in chart.lines if line.points and bool(line.beside) is own]
+    for beside in (True, False):
+        lines = [line for line in chart.lines if line.points and bool(line.beside) is beside]
         rows = [{**row, "kind": line.label} for line in lines for row in line_rows(line)]
         if rows:
-            drawn.append(_points(chart, rows, shapes, colour(labels) if own else None))
+            drawn.append(_points(chart, rows, shapes, colour(labels) if beside else None))
     return drawn
 
 
@@ -259,8 +259,8 @@ def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
     shown = {"": "kind" if "kind" in rows[0] else "series", chart.x_label: "x", chart.y_label: "y"}
     shown |= {name: name for name in details}
-    said = [f"{json.dumps(title)}: {_said(name, rows)}" for title, name in shown.items()]
-    return alt.value(alt.ExprRef(expr=f"{{{', '.join(said)}}}"))
+    texts = [f"{json.dumps(title)}: {_said(name, rows)}" for title, name in shown.items()]
+    return alt.value(alt.ExprRef(expr=f"{{{', '.join(texts)}}}"))
 
 
 def _said(name: str, rows: Sequence[Row]) -> str:
@@ -292,8 +292,8 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
     shown = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
     mark = alt.MarkDef(type="point", filled=True, size=70, cursor="default" if clicked is None else "pointer")
     points = alt.Chart(data(rows), mark=mark)
-    said = tooltips(chart, rows)
-    shown_points = encoded(points, **positions(chart), color=colour(labels), opacity=shown, tooltip=said)
+    texts = tooltips(chart, rows)
+    shown_points = encoded(points, **positions(chart), color=colour(labels), opacity=shown, tooltip=texts)
     return [shown_points.add_params(near, *([] if clicked is None else [clicked]))]
 
 

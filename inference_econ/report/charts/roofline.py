@@ -155,11 +155,11 @@ def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
     legend = alt.Legend(values=[name for name in names if any(row["bound"] == name for row in rows)])
     colour = alt.Color(field="bound", type="nominal", scale=alt.Scale(domain=names), title=None, legend=legend)
     area = alt.Size(field="area", type="quantitative", scale=None)
-    said = [alt.Tooltip(field=name, type="nominal") for name in ("operator", "bound", "share of the step", "maths")]
-    said += [alt.Tooltip(field="x", type="quantitative", title="FLOP per byte", format=marks.DIGITS)]
-    said += [alt.Tooltip(field="y", type="quantitative", title="FLOP per second", format=".3s")]
+    tooltips = [alt.Tooltip(field=name, type="nominal") for name in ("operator", "bound", "share of the step", "maths")]
+    tooltips += [alt.Tooltip(field="x", type="quantitative", title="FLOP per byte", format=marks.DIGITS)]
+    tooltips += [alt.Tooltip(field="y", type="quantitative", title="FLOP per second", format=".3s")]
     base = alt.Chart(marks.data(rows)).mark_circle(opacity=0.75)
-    return marks.encoded(base, **_positions(axes), color=colour, size=area, tooltip=said)
+    return marks.encoded(base, **_positions(axes), color=colour, size=area, tooltip=tooltips)
 
 
 def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:

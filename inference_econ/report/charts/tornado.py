@@ -56,8 +56,8 @@ def _panel(tornado: Tornado) -> alt.LayerChart:
         for bar in tornado.bars
         if math.isfinite(bar.factor)
     ]
-    said = "datum.value == 1 ? '0 %' : format(datum.value - 1, '+.0%')"
-    axis = alt.Axis(title=tornado.label, labelExpr=said, values=ticks(low, high))
+    label = "datum.value == 1 ? '0 %' : format(datum.value - 1, '+.0%')"
+    axis = alt.Axis(title=tornado.label, labelExpr=label, values=ticks(low, high))
     across = alt.X(
         field="factor", type="quantitative", axis=axis, scale=alt.Scale(type="log", domain=[low, high], nice=False)
     )

@@ -57,14 +57,14 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
         base = base.transform_filter(filtered["point"])
     up = _up(names)
     across = alt.X(field="start", type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
-    said = [alt.Tooltip(field=name, type="nominal") for name in ("part", "text")]
+    tooltips = [alt.Tooltip(field=name, type="nominal") for name in ("part", "text")]
     drawn = [
         marks.encoded(
             base.transform_filter(alt.datum.style == style).mark_bar(style=style, height=_BAR),
             x=across,
             x2=alt.X2("end"),
             y=up,
-            tooltip=said,
+            tooltip=tooltips,
         )
         for style in ("part", "whole")
     ]

@@ -38,7 +38,7 @@ def check_name(path: Path | str) -> None:
         raise InputError(f"{path}: a report is a page for a browser; end its name in .html")
 
 
-def write(path: Path | str, asked: Sequence[Asked], again: str = "") -> None:
+def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None:
     """Write a report, whole or not at all.
 
     Parameters
@@ -56,7 +56,7 @@ def write(path: Path | str, asked: Sequence[Asked], again: str = "") -> None:
         If the name ends otherwise, or the place cannot be written.
     """
     check_name(path)
-    write_text(path, text([section(each) for each in asked], again))
+    write_text(path, text([section(question) for question in questions], again))
 
 
 def text(sections: Sequence[Section], again: str = "") -> str:

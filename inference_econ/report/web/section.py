@@ -114,13 +114,13 @@ class Section:
     references: Sequence[Reference]
 
 
-def section(asked: Asked) -> Section:
+def section(question: Asked) -> Section:
     """Everything that a document shows of a question."""
-    page = asked.page
+    page = question.page
     answer, start = page.conclusion(), page.start()
     tables = [_without(table, "".join(answer)) for table in page.tables()]
     return Section(
-        asked,
+        question,
         page.question(),
         answer,
         [_picture(name, chart) for name, chart in page.drawn.charts().items()],
@@ -128,7 +128,7 @@ def section(asked: Asked) -> Section:
         tables,
         _sliders(page, answer, tables),
         page.mix(),
-        "" if start is None else script(start, asked.engine),
+        "" if start is None else script(start, question.engine),
         _basis(page),
         list(dict.fromkeys(map(_facts, page.setups()))),
         _references(page.sources()),
