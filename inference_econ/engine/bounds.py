@@ -62,11 +62,20 @@ def around(instances: Instances, quantity: Quantity) -> Interval | None:
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
-    """Return where measured values of several quantities probably lie [1]."""
+    """Return where measured values of several quantities probably lie [1].
+
+    A request is no surer than its tokens, whose times add up to its own: where few requests were measured, they may all
+    have been shorter than predicted.
+    """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
-    return {
-        quantity: interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects) for quantity in set(quantities)
+    lying = {
+        quantity: interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
+        for quantity in {*quantities, "tpot"}
     }
+    request, tpot = lying.get("request"), lying["tpot"]
+    if request is not None and tpot is not None:
+        lying["request"] = Interval(min(request.low, tpot.low), max(request.high, tpot.high))
+    return lying
 
 
 def subjects_of(instances: Instances) -> list[Subject]:

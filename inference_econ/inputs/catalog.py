@@ -61,6 +61,8 @@ _SINGULAR = {
     "engines": "engine",
     "traffic": "traffic",
 }
+#: Kinds whose names stand beside each other in a question, and may be taken for one another.
+_OTHER: dict[Kind, Kind] = {"hardware": "models", "models": "hardware"}
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
 _FILES: tuple[tuple[str, Part], ...] = (
     ("network", "collectives"),
@@ -219,10 +221,26 @@ def _is_folder(path: Path) -> bool:
 _COUNTED = re.compile(r"^\d+_?x_?")
 
 
+def _is_called(kind: Kind, name: str) -> bool:
+    """Whether an entry of the catalogue has the name, or is called so by people."""
+    from inference_econ.inputs.names import meant
+
+    try:
+        return name in names(kind) or meant(kind, name) is not None
+    except UnknownNameError:
+        return True
+
+
 def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
     word = _SINGULAR[kind]
     if "," in name:
         return f"{name!r} is no {word}: give one name here; options that take several are repeated, one name each"
+    if (other := _OTHER.get(kind)) is not None and _is_called(other, name):
+        words = [{"hardware": "a chip", "models": "a model"}[role] for role in (other, kind)]
+        return (
+            f"{name!r} is {words[0]}, not {words[1]}: a model comes before its chip (llama_3_70b h100_sxm), and --on "
+            "names further chips"
+        )
     # Eight of them, as people say 8xH100.
     wanted = _COUNTED.sub("", name.lower().replace("-", "_").replace(" ", "_"))
     bare = {full.rsplit("/", 1)[-1]: full for full in reversed(known)}

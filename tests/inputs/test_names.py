@@ -89,7 +89,8 @@ def test_what_is_not_plain_comes_with_a_remark(kind: catalog.Kind, text: str, na
         ("hardware", "blackwell", "unknown hardware 'blackwell'"),
         ("models", "gpt-oss", "'gpt-oss' could be gpt_oss_120b (gpt-oss 120b) or gpt_oss_20b (gpt-oss 20b); name one"),
         ("models", "llama-70b", "'llama-70b' could be llama_2_70b (Llama 2 70B) or llama_3_70b (Llama 3.1 70B)"),
-        ("models", "qwen3-coder", "could be qwen3_coder_480b_a35b (Qwen3-Coder 480B-A35B); write that if it is meant"),
+        ("models", "qwen3-coder", "could be qwen3_coder_30b_a3b (Qwen3-Coder 30B-A3B) or qwen3_coder_480b_a35b ("),
+        ("models", "coder-480b", "could be qwen3_coder_480b_a35b (Qwen3-Coder 480B-A35B); write that if it is meant"),
         (
             "models",
             "Qwen3-32B-FP8",
