@@ -88,8 +88,8 @@ def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
         return tuple(f"{group}.{name}" for group, name in zip(("chip", "experts"), curves, strict=False))
     if part == "kv_cache":
         kernel = setup.assumptions.attention.kernel
-        known = kernel("latent" if setup.model.has_latents else "grouped", setup.precision.kv)
-        return ("attention.kv_hbm_efficiency" if known is None else "attention.score_efficiency",)
+        kernels = kernel("latent" if setup.model.has_latents else "grouped", setup.precision.kv)
+        return ("attention.kv_hbm_efficiency" if kernels is None else "attention.score_efficiency",)
     return CONSTANTS.get(part, _NETWORK)
 
 
@@ -144,14 +144,14 @@ def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
     for share in (1.0, 1.0 / instances):
         if offered is not None and whole is not None and math.isclose(offered, whole * share, rel_tol=_LOADS):
             return share
-    each = f", or one of its {instances} instances alone" if instances > 1 else ""
+    split = f", or one of its {instances} instances alone" if instances > 1 else ""
     had = (
         f"{run.concurrency:g} requests under way"
         if run.requests_per_second is None and run.concurrency
         else (f"{run.requests_per_second or math.inf:g} requests/s")
     )
     raise InputError(
-        f"the run offered {had}, and the answer is about {load.text} to the whole deployment{each}; run the benchmark "
+        f"the run offered {had}, and the answer is about {load.text} to the whole deployment{split}; run the benchmark "
         "that 'inference-econ launch' writes"
     )
 
@@ -164,8 +164,8 @@ def _check_lengths(service: Service, run: BenchmarkRun) -> None:
     InputError
         If mean lengths differ.
     """
-    asked = service.requests.isl.mean, service.requests.osl.mean
-    for name, measured, wanted in zip(("input", "output"), (run.isl, run.osl), asked, strict=True):
+    means = service.requests.isl.mean, service.requests.osl.mean
+    for name, measured, wanted in zip(("input", "output"), (run.isl, run.osl), means, strict=True):
         if abs(measured / wanted - 1.0) > _LENGTHS:
             raise InputError(
                 f"the run had {measured:.4g} {name} tokens per request, and the answer is about {wanted:g}; run the "

@@ -149,5 +149,5 @@ def own_errors(fitted: Fit, target: int) -> list[list[Array]]:
     constants = np.einsum("ri,ij,rj->r", fitted.jacobian[:, target], fitted.covariance, fitted.jacobian[:, target])
     scatter = TARGETS[fitted.targets[target]].scatter
     errors = -fitted.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
-    known = errors[np.isfinite(errors)]
-    return [[known]] if known.size else []
+    finite = errors[np.isfinite(errors)]
+    return [[finite]] if finite.size else []

@@ -262,8 +262,8 @@ def problem_of(
 
 def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[str]) -> list[Measurement]:
     predictions = predict(rows, lambda _: base)
-    known = np.isfinite(log_ratios(predictions, targets))
-    return [prediction.measurement for prediction, kept in zip(predictions, known, strict=True) if np.any(kept)]
+    finite = np.isfinite(log_ratios(predictions, targets))
+    return [prediction.measurement for prediction, kept in zip(predictions, finite, strict=True) if np.any(kept)]
 
 
 def _value(base: Assumptions, name: str) -> float:

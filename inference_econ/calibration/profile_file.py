@@ -253,19 +253,19 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
 
 
 def _range(values: Iterable[float | None]) -> dict[str, float]:
-    known = [value for value in values if value] or [1.0]
-    return {"low": _four_digits(min(known)), "high": _four_digits(max(known))}
+    measured = [value for value in values if value] or [1.0]
+    return {"low": _four_digits(min(measured)), "high": _four_digits(max(measured))}
 
 
 def _errors(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
     """By what was left out and target; the fewer groups there are, the nearer to what the base knows."""
     before = calibration_behind(fitted.base)
-    known: dict[Unlike, dict[Quantity, ErrorSpread]] = {} if before is None else before.errors
+    errors_by_kind: dict[Unlike, dict[Quantity, ErrorSpread]] = {} if before is None else before.errors
     errors = {
         by: {
             target: spread
             for index, target in enumerate(fitted.targets)
-            if (spread := _spread(fitted, index, by, folds, known.get(by, {}).get(cast("Quantity", target))))
+            if (spread := _spread(fitted, index, by, folds, errors_by_kind.get(by, {}).get(cast("Quantity", target))))
         }
         for by in GROUPS
     }
@@ -357,8 +357,8 @@ def _unseen(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[st
 
 def _summary(sizes: Array, targets: Sequence[str]) -> dict[str, Any]:
     """Median and 90th percentile of errors, shape (rows, targets), by target."""
-    known = [target for index, target in enumerate(targets) if np.isfinite(sizes[:, index]).any()]
-    columns = {target: sizes[:, targets.index(target)] for target in known}
+    fitted_targets = [target for index, target in enumerate(targets) if np.isfinite(sizes[:, index]).any()]
+    columns = {target: sizes[:, targets.index(target)] for target in fitted_targets}
     return {
         "rows": len(sizes),
         "medians": {target: round(float(np.nanmedian(column)), 3) for target, column in columns.items()},

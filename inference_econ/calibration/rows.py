@@ -103,7 +103,7 @@ def chosen(
 
 
 def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> str:
-    if not fulfils(row, where) or any(fulfils(row, each) for each in without):
+    if not fulfils(row, where) or any(fulfils(row, excluded) for excluded in without):
         return "not asked for"
     if row.speculates:
         return "speculative decoding"

@@ -63,17 +63,17 @@ def unseen_of(row: Measurement, levels: MeasuredLevels | None) -> Unseen | None:
         return None
     model, hardware = specs(row.model, row.hardware)
     precision = Precision.of(model, row.weights)
-    known = SetupLevels.of(levels, model, hardware, precision, row.engine_version or row.ran)
-    if known is None:
+    levels_of_setup = SetupLevels.of(levels, model, hardware, precision, row.engine_version or row.ran)
+    if levels_of_setup is None:
         return None
     layouts = [layout_of(row)] if row.decode is None else [_pool_key(row.decode)]
-    return known.served(apart=row.decode is not None, speculates=row.speculates).unseen(layouts)
+    return levels_of_setup.served(apart=row.decode is not None, speculates=row.speculates).unseen(layouts)
 
 
 def measured_subject(row: Measurement, levels: MeasuredLevels | None = None) -> Subject:
     """The :class:`Subject` of a measurement that is predicted with some levels."""
-    chips, each = instance_chips(row), requests_per_accelerator(row)
-    together = None if chips is None or each is None else each * chips
+    chips, per_accelerator = instance_chips(row), requests_per_accelerator(row)
+    together = None if chips is None or per_accelerator is None else per_accelerator * chips
     return Subject(
         *specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine or UNKNOWN,
         version=row.engine_version, layout=layout_of(row), unseen=unseen_of(row, levels),

@@ -48,9 +48,13 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Answer:
     """
     answers = inference.infer.infer_all(ask, progress)
     labels = [model.label for model in ask.models]
-    known = [(label, answer) for label, answer in zip(labels, answers, strict=True) if answer.truth is not None]
+    with_truth = [(label, answer) for label, answer in zip(labels, answers, strict=True) if answer.truth is not None]
     sizes = [_sizes(name, index, labels, answers) for index, name in enumerate(("All", "Active"))]
-    charts = tuple(_chart(name, index, known) for index, name in enumerate(("All", "Active"))) if len(known) > 1 else ()
+    charts = (
+        tuple(_chart(name, index, with_truth) for index, name in enumerate(("All", "Active")))
+        if len(with_truth) > 1
+        else ()
+    )
     return Answer((*sizes, _kinds(ask, labels, answers)), charts, catalog.priors(ask.priors))
 
 

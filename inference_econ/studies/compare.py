@@ -124,7 +124,9 @@ def comparison_scenario(
             compared = ", ".join(axes["hardware"]) or "none"
             raise InputError(f"price: {name!r} is not among the hardware that is compared: {compared}")
     if not isinstance(price, Mapping):
-        unpriced = (one.hardware for one in series.values() if one.hardware is not None and one.price is None)
+        unpriced = (
+            setting.hardware for setting in series.values() if setting.hardware is not None and setting.price is None
+        )
         chips = dict.fromkeys((*axes["hardware"], *unpriced))
         common_price = prices.compared(map(catalog.hardware, chips), price)
         shared |= {} if common_price is None else {"price": common_price}

@@ -93,7 +93,7 @@ def compare(ask: FamilyAsk, progress: Progress | None = None) -> Answer:
         labels = tuple(choice.label for choice in choices)
         if progress is not None:
             progress(index / len(combinations), ", ".join(labels))
-        settings = ask.common.replace(changes=(*ask.common.changes, *(c for one in choices for c in one.changes)))
+        settings = ask.common.replace(changes=(*ask.common.changes, *(c for member in choices for c in member.changes)))
         if ask.kind == "chip":
             cost = price + sum(choice.dollars for choice in choices)
             if ask.budget is not None and cost > ask.budget * (1.0 + 1e-9):
@@ -103,7 +103,7 @@ def compare(ask: FamilyAsk, progress: Progress | None = None) -> Answer:
         elif ask.equal_parameters is not False and index:
             settings = _of_equal_parameters(ask.common, settings, ", ".join(labels))
         members.append(_member(labels, settings, ask.speeds, practice))
-    base = members[0] if members and members[0].labels == tuple(one.label for one in combinations[0]) else None
+    base = members[0] if members and members[0].labels == tuple(member.label for member in combinations[0]) else None
     if base is None:
         raise InputError(f"the first choices cost more than the budget of ${ask.budget:g}/h: nothing to compare with")
     if base.front is None:

@@ -247,8 +247,8 @@ def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context
         return _DOES_NOT_FIT
 
     def reached(new_tokens: float) -> bool:
-        own, absorbed = (seconds(which, batch, context, new_tokens) for which in (variant, "absorbed"))
-        return own is not None and absorbed is not None and own <= absorbed
+        variant_seconds, absorbed = (seconds(which, batch, context, new_tokens) for which in (variant, "absorbed"))
+        return variant_seconds is not None and absorbed is not None and variant_seconds <= absorbed
 
     return _least(reached)
 

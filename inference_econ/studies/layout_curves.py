@@ -135,15 +135,15 @@ class LayoutCurves:
         if not rows.size:
             return Held()
         row, flights = rows[:1], self._flights[rows[0]]
-        known = np.isfinite(flights)
+        finite = np.isfinite(flights)
         # A batch of the last state is the last one by definition, not by its last digit.
-        if not known.any() or concurrency > flights[known].max() * (1.0 + 1e-9):
+        if not finite.any() or concurrency > flights[finite].max() * (1.0 + 1e-9):
             return Held()
-        columns = np.flatnonzero(known)
+        columns = np.flatnonzero(finite)
         waits = self.candidate.ttft_seconds(np.repeat(row, columns.size), columns)
         seen = (self._speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
-        flight, each = np.log(concurrency), np.log(flights[columns])
-        return Held(*(float(np.exp(np.interp(flight, each, np.log(values)))) for values in seen))
+        flight, flights_of = np.log(concurrency), np.log(flights[columns])
+        return Held(*(float(np.exp(np.interp(flight, flights_of, np.log(values)))) for values in seen))
 
     def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
         """The time per output token of such a deployment by part [s]; nothing where it is not possible."""

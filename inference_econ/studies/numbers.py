@@ -53,10 +53,10 @@ def number(settings: Settings, name: str) -> float:
             "(hardware.FIELD, model.FIELD, assumptions.FIELD)"
         )
     value = getattr(filled, name)
-    known = _ABSENT.get(name) if value is None else value
-    if not isinstance(known, (int, float)):
+    present = _ABSENT.get(name) if value is None else value
+    if not isinstance(present, (int, float)):
         raise InputError(f"{name}: the question sets none, or several; set a single number")
-    return float(known)
+    return float(present)
 
 
 def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
@@ -87,16 +87,16 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
     for name in values:
         if name not in SETTINGS and name.partition(".")[0] not in SPECIFICATIONS:
             number(settings, name)
-    own = {name: value for name, value in values.items() if "." not in name}
+    plain = {name: value for name, value in values.items() if "." not in name}
     changes = (*settings.changes, *(f"{name}={value!r}" for name, value in values.items() if "." in name))
-    return settings.replace(**own, changes=changes)
+    return settings.replace(**plain, changes=changes)
 
 
 def _of_specification(filled: Settings, name: str) -> float:
     """A number of the model, the hardware or the assumptions."""
     specification, _, path = name.partition(".")
     if specification not in SPECIFICATIONS:
-        allowed = ", ".join(f"{each}.FIELD" for each in SPECIFICATIONS)
+        allowed = ", ".join(f"{kind}.FIELD" for kind in SPECIFICATIONS)
         raise InputError(f"{name!r} is no number of a question; specifications: {allowed}")
     value: object = getattr(setup_of(filled), specification)
     if isinstance(value, ModelSpec) and path in model_keys.SHORT_KEYS:

@@ -68,8 +68,8 @@ def _best(wanted: OfferedPoints) -> list[tuple[float, Offer]]:
     ]
     odd = next((name for name in wanted.without if name not in {offer.provider for offer in that_day}), None)
     if odd is not None:
-        known = ", ".join(dict.fromkeys(offer.provider for offer in that_day)) or "nobody"
-        raise InputError(f"offers without {odd!r}: {known} offered {wanted.model_as_written!r} on {wanted.date}")
+        providers = ", ".join(dict.fromkeys(offer.provider for offer in that_day)) or "nobody"
+        raise InputError(f"offers without {odd!r}: {providers} offered {wanted.model_as_written!r} on {wanted.date}")
     fast = [
         (offer.tokens_per_second, offer)
         for offer in that_day

@@ -91,13 +91,13 @@ def asked(
     compared = asked_scenario(model, hardware, price, None, settings).ask
     assert isinstance(compared, FrontierAsk)
     series = [each.model_dump(exclude_unset=True) for each in compared.series]
-    shared, own = _inputs(vary, [each.label for each in compared.series])
+    shared, inputs_of = _inputs(vary, [each.label for each in compared.series])
     data = {
         "name": _NAME,
         "ask": {
             "kind": "uncertainty",
             "common": compared.common.model_dump(exclude_unset=True),
-            "series": [{**each, "inputs": own.get(str(each["label"]), {})} for each in series],
+            "series": [{**each, "inputs": inputs_of.get(str(each["label"]), {})} for each in series],
             "inputs": shared,
             **choices,
         },
@@ -109,14 +109,14 @@ def asked(
 def _inputs(vary: Mapping[str, Given], labels: Sequence[str]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
     """Inputs that all series share, and those of single series by their labels."""
     shared: dict[str, object] = {}
-    own: dict[str, dict[str, object]] = {}
-    for key, given in vary.items():
+    inputs_of: dict[str, dict[str, object]] = {}
+    for key, text in vary.items():
         label, colon, name = (part.strip() for part in key.rpartition(":"))
         if colon and label not in labels:
             raise InputError(f"vary {key!r}: {label!r} is none of what is compared: {', '.join(labels)}")
-        inputs = own.setdefault(label, {}) if colon else shared
-        inputs[name] = parsed(given) if isinstance(given, str) else dict(given)
-    return shared, own
+        inputs = inputs_of.setdefault(label, {}) if colon else shared
+        inputs[name] = parsed(text) if isinstance(text, str) else dict(text)
+    return shared, inputs_of
 
 
 def parsed(text: str) -> object:
@@ -145,10 +145,10 @@ def parsed(text: str) -> object:
             f"{text!r} is no distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats, for example "
             f"'lognorm(s=0.2, relative)', or for {PROFILE} {HELD_OUT!r}"
         )
-    given: dict[str, object] = {"distribution": match[1]}
+    arguments: dict[str, object] = {"distribution": match[1]}
     for part in filter(None, (part.strip() for part in match[2].split(","))):
         name, sign, value = (piece.strip() for piece in part.partition("="))
-        if name in given or not (value or (name == "relative" and not sign)):
+        if name in arguments or not (value or (name == "relative" and not sign)):
             raise InputError(f"{text!r}: write each parameter once, as NAME=VALUE; got {part!r}")
-        given[name] = parsed_value(value, name) if sign else True
-    return given
+        arguments[name] = parsed_value(value, name) if sign else True
+    return arguments

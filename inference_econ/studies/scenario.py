@@ -77,8 +77,8 @@ def run(
         If a series has no feasible plan.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
-    asked = spec.changed(changes)
-    return _ANSWERS[type(asked.ask)](_Run(asked, tuple(changes), keep_going, progress), asked.ask)
+    changed = spec.changed(changes)
+    return _ANSWERS[type(changed.ask)](_Run(changed, tuple(changes), keep_going, progress), changed.ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +208,8 @@ class _Run:
         self, exhibits: Iterable[Exhibit], used: Iterable[UsedSource] = (), missing: Mapping[str, str] | None = None
     ) -> Result:
         """A result with the sources of what it shows, each once, before those of the scenario itself."""
-        own = spec_sources("scenario", self.scenario)
-        return Result(self.scenario, tuple(exhibits), (*dict.fromkeys(used), *own), missing or {})
+        sources = spec_sources("scenario", self.scenario)
+        return Result(self.scenario, tuple(exhibits), (*dict.fromkeys(used), *sources), missing or {})
 
 
 #: What answers each kind of question.

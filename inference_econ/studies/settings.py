@@ -54,8 +54,8 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
             among=among,
         )
         return service_frontier(offered, promises)
-    said = ("context", "contexts", "isl", "osl", "max_tokens_per_second")
-    traffic = Traffic(**{name: getattr(filled, name) for name in said})
+    lengths = ("context", "contexts", "isl", "osl", "max_tokens_per_second")
+    traffic = Traffic(**{name: getattr(filled, name) for name in lengths})
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     return decode_frontier(setup, traffic, space, speculation=speculation, sampling=sampling)
 
@@ -91,9 +91,9 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting cannot be used.
     """
-    given, filled = ask.common, with_defaults(ask.common)
+    settings, filled = ask.common, with_defaults(ask.common)
     pins = pins_of(filled)
-    lengths = given.isl is not None or given.osl is not None
+    lengths = settings.isl is not None or settings.osl is not None
     context = filled.context if filled.context is not None or lengths else MEAN_CONTEXT
     traffic = Traffic(isl=filled.isl, osl=filled.osl) if lengths else Traffic(context=context)
     fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}

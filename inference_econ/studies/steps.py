@@ -105,7 +105,7 @@ def _times(ask: StepsAsk, steps: Steps) -> CellTable:
     for index, value in enumerate(ask.values):
         seconds = {label: None if row[index] is None else row[index].seconds for label, row in steps.items()}  # type: ignore[union-attr]
         times = [_ratio(seconds[label], seconds[first]) for label in others]
-        rows.append(CellRow((f"{value:g}",), (*(_cell(each, 1e3) for each in seconds.values()), *times)))
+        rows.append(CellRow((f"{value:g}",), (*(_cell(seconds_of, 1e3) for seconds_of in seconds.values()), *times)))
     notes = (f"x: the time over that of {first!r}.", *ask.notes) if others else ask.notes
     return CellTable("Time of a decode step", (AXES[ask.over],), columns, tuple(rows), notes)
 
@@ -123,9 +123,9 @@ def _amounts(ask: StepsAsk, steps: Steps) -> CellTable:
     columns = tuple(f"{label} {unit}" for unit in ("$/M", "GB of cache") for label in steps)
     rows = []
     for index, value in enumerate(ask.values):
-        each = [row[index] for row in steps.values()]
-        dollars = [_cell(None if step is None else step.dollars) if step is not None else _NONE for step in each]
-        cache = [_NONE if step is None else step.memory.of_one_plan()[1] / 1e9 for step in each]
+        amounts = [row[index] for row in steps.values()]
+        dollars = [_cell(None if step is None else step.dollars) if step is not None else _NONE for step in amounts]
+        cache = [_NONE if step is None else step.memory.of_one_plan()[1] / 1e9 for step in amounts]
         rows.append(CellRow((f"{value:g}",), (*dollars, *cache)))
     return CellTable("Cost and memory of the instance", (AXES[ask.over],), columns, tuple(rows))
 
@@ -144,8 +144,10 @@ def _charts(ask: StepsAsk, steps: Steps, *, priced: bool) -> tuple[Chart, ...]:
 def _lines(ask: StepsAsk, steps: Steps, name: str) -> tuple[Line, ...]:
     lines = []
     for label, row in steps.items():
-        known: Sequence[tuple[float, Explanation]] = [
+        explanations: Sequence[tuple[float, Explanation]] = [
             (float(value), step) for value, step in zip(ask.values, row, strict=True) if step is not None
         ]
-        lines.append(Line(label, [value for value, _ in known], [getattr(step, name) for _, step in known]))
+        lines.append(
+            Line(label, [value for value, _ in explanations], [getattr(step, name) for _, step in explanations])
+        )
     return tuple(lines)

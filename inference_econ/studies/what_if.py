@@ -160,8 +160,8 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     -1.0
     """
     across, up = np.log(x), np.log(y)
-    known = np.isfinite(up)
-    return float(np.polyfit(across[known], up[known], 1)[0]) if known.sum() > 1 else math.nan
+    finite = np.isfinite(up)
+    return float(np.polyfit(across[finite], up[finite], 1)[0]) if finite.sum() > 1 else math.nan
 
 
 def what_if(
@@ -214,9 +214,9 @@ def what_if(
     >>> round(answer.effects[0].cost(), 9)
     1.0
     """
-    asked = Settings.build({"model": model, "hardware": hardware, **settings}, origin="what_if")
+    settings_asked = Settings.build({"model": model, "hardware": hardware, **settings}, origin="what_if")
     wanted = tuple(dict.fromkeys(speeds if isinstance(speeds, Sequence) else [speeds]))
-    return what_if_of(asked, inputs, wanted, span, progress)
+    return what_if_of(settings_asked, inputs, wanted, span, progress)
 
 
 def what_if_of(
@@ -241,8 +241,8 @@ def what_if_of(
         practice, curves = (), InstanceCurves(market)
     front = curves.front
     best = tuple(curves.cheapest(speed) for speed in at)
-    for speed, one in zip(at, best, strict=True):
-        if one.layout is None:
+    for speed, place in zip(at, best, strict=True):
+        if place.layout is None:
             fastest = float(front.tokens_per_second[-1])
             raise NothingFitsError(
                 f"{', '.join(practice)}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, "
@@ -254,10 +254,10 @@ def what_if_of(
     asked, effects = _Asked(settings, practice, front.setup, at, best, span, sharp, continuous), []
     varied = chosen(settings, inputs)
     _check_work(curves, len(varied), steps=bool(inputs))
-    for index, each in enumerate(varied):
+    for index, varied_input in enumerate(varied):
         if progress is not None:
-            progress(index / len(varied), each.label)
-        effects.append(_effect(asked, each))
+            progress(index / len(varied), varied_input.label)
+        effects.append(_effect(asked, varied_input))
     answering = best[0].layout, best[0].concurrency
     layout, chips = curves.record(*answering), curves.accelerators(*answering)
     return WhatIf(front, at, best, layout, chips, span, tuple(effects))
@@ -292,10 +292,10 @@ def _check_work(curves: Curves, inputs: int, *, steps: bool) -> None:
     values = inputs * (_VALUES + (_BISECTED if steps else 0))
     if isinstance(curves, LayoutCurves):
         layouts = len(curves.candidate)
-        each, work = layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS, f"with {layouts:,} layouts each"
+        seconds, work = layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS, f"with {layouts:,} layouts each"
     else:
-        each, work = (_STUDY_SECONDS if curves.continuous else 2.0 * _QUESTION_SECONDS), "with a frontier each"
-    _work.check(f"{values} values of inputs {work}", seconds=values * each, smaller="max_instance_gpus")
+        seconds, work = (_STUDY_SECONDS if curves.continuous else 2.0 * _QUESTION_SECONDS), "with a frontier each"
+    _work.check(f"{values} values of inputs {work}", seconds=values * seconds, smaller="max_instance_gpus")
 
 
 def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:
@@ -313,8 +313,8 @@ def _effect(asked: _Asked, each: Input) -> Effect:
         return tried[ratio]
 
     def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> Best:
-        known = curves(ratio)
-        return Best() if known is None else known.cheapest(speed, layout)
+        curves_at = curves(ratio)
+        return Best() if curves_at is None else curves_at.cheapest(speed, layout)
 
     def kind_at(ratio: float) -> Best:
         """The answer of the first speed; of sizes that are no whole numbers all are one kind."""
@@ -367,9 +367,9 @@ def _steps(best: Callable[[float], Best], values: Sequence[float], sharp: float)
         yield from _changes(best, left, right, sharp)
     directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))
     for kind, ordered in directions:
-        found = _flat(best, ordered, sharp)
-        if found is not None:
-            yield kind, min(found), max(found), None, None
+        flat = _flat(best, ordered, sharp)
+        if flat is not None:
+            yield kind, min(flat), max(flat), None, None
 
 
 def _changes(best: Callable[[float], Best], left: float, right: float, sharp: float) -> Iterator[_Found]:

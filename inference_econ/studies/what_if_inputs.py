@@ -92,7 +92,7 @@ def inputs_of(settings: Settings) -> tuple[Input, ...]:
     setup = setup_of(settings)
     kinds = (*_of_chip(setup), *_of_host(setup), *_of_requests(settings), *_of_model(setup))
     every = (_read(settings, kind) for kind in kinds)
-    return tuple(each for each in every if each.value > 0.0)
+    return tuple(candidate for candidate in every if candidate.value > 0.0)
 
 
 def _read(settings: Settings, kind: _Kind) -> Input:
@@ -115,10 +115,10 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
     InputError
         If there is no such input or number, or it is 0, so that nothing is a per cent of it.
     """
-    known = {each.key: each for each in inputs_of(settings)}
+    by_key = {candidate.key: candidate for candidate in inputs_of(settings)}
     if not keys:
-        return tuple(known.values())
-    return tuple(known[key] if key in known else _any_number(settings, key, known) for key in dict.fromkeys(keys))
+        return tuple(by_key.values())
+    return tuple(by_key[key] if key in by_key else _any_number(settings, key, by_key) for key in dict.fromkeys(keys))
 
 
 def _any_number(settings: Settings, key: str, known: Mapping[str, Input]) -> Input:

@@ -60,8 +60,8 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
     spreads = spreads_of(rows)
     levels, errors = pooled(rows, spreads), error_spreads(rows, spreads)
     files = {
-        group: levels_data(group, entries_of(group, own, levels), spreads, errors.get(group, {}), date=date)
-        for group, own in _by_group(rows).items()
+        group: levels_data(group, entries_of(group, members, levels), spreads, errors.get(group, {}), date=date)
+        for group, members in _by_group(rows).items()
     }
     return Fitted(tuple(rows), spreads, files)
 
@@ -69,8 +69,8 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
 def profiles_with(rows: Sequence[Observed], levels: Levels, spreads: Spreads) -> Callable[[Group], Assumptions]:
     """The profile of each group with levels that were fitted to some rows."""
     made = {
-        group: _profile_with(levels_data(group, entries_of(group, own, levels), spreads, {}, date=_UNDATED))
-        for group, own in _by_group(rows).items()
+        group: _profile_with(levels_data(group, entries_of(group, members, levels), spreads, {}, date=_UNDATED))
+        for group, members in _by_group(rows).items()
     }
     return lambda group: made.get(group) or as_fitted(group)
 

@@ -68,8 +68,8 @@ def other_loads_known(rows: Sequence[Observed], spreads: Spreads) -> Array:
         chosen = [index for index, row in enumerate(rows) if id(row) in half]
         rest = [row for row in rows if id(row) not in half]
         assumed = profiles_with(rest, pooled(rest, spreads), spreads)
-        own = [rows[index] for index in chosen]
-        errors[chosen] = _errors(own, {id(row.row): assumed(row.group) for row in own})
+        members = [rows[index] for index in chosen]
+        errors[chosen] = _errors(members, {id(row.row): assumed(row.group) for row in members})
     return errors
 
 
@@ -95,8 +95,8 @@ def by_one_point(rows: Sequence[Observed], spreads: Spreads) -> list[tuple[Serie
 def _with_point(group: Group, rest: Sequence[Observed], point: Observed, spreads: Spreads) -> Assumptions:
     base = catalog.as_fitted(group.profile)
     if rest:
-        known = levels_data(group, entries_of(group, rest, pooled(rest, spreads)), spreads, {}, date=_UNDATED)
-        file = MeasuredLevels.build(known, origin=group.profile)
+        levels = levels_data(group, entries_of(group, rest, pooled(rest, spreads)), spreads, {}, date=_UNDATED)
+        file = MeasuredLevels.build(levels, origin=group.profile)
         data = own_levels(file, group, [point], date=_UNDATED)
     else:
         data = levels_data(group, entries_of(group, [point], pooled([point], spreads)), spreads, {}, date=_UNDATED)
@@ -108,7 +108,7 @@ def all_series(rows: Sequence[Observed]) -> list[Series]:
     series: dict[object, list[Observed]] = {}
     for row in rows:
         series.setdefault((row.group, row.places, row.row.isl, row.row.osl), []).append(row)
-    return [Series(tuple(sorted(each, key=lambda row: row.row.concurrency or 0.0))) for each in series.values()]
+    return [Series(tuple(sorted(members, key=lambda row: row.row.concurrency or 0.0))) for members in series.values()]
 
 
 def before(rows: Sequence[Observed]) -> Array:

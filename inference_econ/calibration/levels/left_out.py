@@ -32,8 +32,8 @@ def left_out_levels(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Ob
     """The levels of each row by all rows but those that share something with it, shape (2,) each [1]."""
     levels: dict[int, Array] = {}
     for shared, rest in folds(rows, by):
-        known = pooled(rest, spreads)
-        levels |= {id(row): level_of(known, row) for row in shared}
+        entries = pooled(rest, spreads)
+        levels |= {id(row): level_of(entries, row) for row in shared}
     return [levels[id(row)] for row in rows]
 
 
@@ -50,13 +50,13 @@ def errors_left(rows: Sequence[Observed], levels: Sequence[Array]) -> Array:
     answers = request - ttft
     further = np.log((ttft * np.exp(moved[:, 1]) + answers * np.exp(moved[:, 0])) / request)
     with np.errstate(invalid="ignore"):
-        own = np.stack([row.errors for row in rows]) - moved
-    return np.stack([own[:, 0], own[:, 1], ratios[:, 2] - further, ratios[:, 3] + further], axis=-1)
+        left = np.stack([row.errors for row in rows]) - moved
+    return np.stack([left[:, 0], left[:, 1], ratios[:, 2] - further, ratios[:, 3] + further], axis=-1)
 
 
 def error_spreads(rows: Sequence[Observed], spreads: Spreads) -> dict[Group, dict[Unseen, dict[Quantity, Any]]]:
     """Quantiles of such errors by group, as plain data of error spreads; the fewer runs, the nearer to those of all."""
-    known: dict[Group, dict[Unseen, dict[Quantity, Any]]] = {}
+    spreads_by_group: dict[Group, dict[Unseen, dict[Quantity, Any]]] = {}
     groups = list(dict.fromkeys(row.group for row in rows))
     for unseen in get_args(Unseen):
         errors = errors_left(rows, left_out_levels(rows, spreads, UNSEEN[unseen]))
@@ -65,8 +65,8 @@ def error_spreads(rows: Sequence[Observed], spreads: Spreads) -> dict[Group, dic
             for group in groups:
                 runs = _runs(rows, errors[:, index], unseen, group)
                 if base is not None and joined(runs).size >= _ENOUGH:
-                    known.setdefault(group, {}).setdefault(unseen, {})[quantity] = _described(runs, base)
-    return known
+                    spreads_by_group.setdefault(group, {}).setdefault(unseen, {})[quantity] = _described(runs, base)
+    return spreads_by_group
 
 
 def _runs(rows: Sequence[Observed], errors: Array, unseen: Unseen, group: Group | None) -> list[list[Array]]:

@@ -84,8 +84,8 @@ def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], Entry]:
             for way in version.ways:
                 place = (*part, version.version, (way.apart, way.speculates))
                 entries[place] = _entry(way)
-                for each in way.deployments:
-                    entries[*place, (each.layout, each.weights)] = _entry(each)
+                for deployment in way.deployments:
+                    entries[*place, (deployment.layout, deployment.weights)] = _entry(deployment)
     return entries
 
 

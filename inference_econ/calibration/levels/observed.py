@@ -136,7 +136,9 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
 
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
     ratios = log_ratios(plain, QUANTITIES)
-    slopes = np.stack([(log_ratios(each, QUANTITIES) - ratios) / _TRIED for each in moved], axis=-1)
+    slopes = np.stack(
+        [(log_ratios(moved_predictions, QUANTITIES) - ratios) / _TRIED for moved_predictions in moved], axis=-1
+    )
     return [
         Observed(row, prediction, _group(row), places_of(row), -ratios[index], np.nan_to_num(slopes[index]))
         for index, (row, prediction) in enumerate(zip(usable, plain, strict=True))
@@ -151,9 +153,12 @@ def refined(
 
     A step of Gauss and Newton: exact where the levels are, and by slopes around them.
     """
-    predictions = predict([each.row for each in rows], lambda row: assumptions(_group(row)))
+    predictions = predict([predicted.row for predicted in rows], lambda row: assumptions(_group(row)))
     left = -log_ratios(predictions, QUANTITIES)
-    return [replace(each, errors=left[index] + each.slopes @ levels[index]) for index, each in enumerate(rows)]
+    return [
+        replace(predicted, errors=left[index] + predicted.slopes @ levels[index])
+        for index, predicted in enumerate(rows)
+    ]
 
 
 def _group(row: Measurement) -> Group:

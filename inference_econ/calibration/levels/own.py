@@ -79,12 +79,12 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     assert shipped.levels is not None
     levels = own_levels(shipped.levels, group, seen, date=date)
     mine = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
-    known = [row.row for row in seen]
+    measured = [row.row for row in seen]
     before, after = (
-        log_ratios(predict(known, lambda _: shipped), QUANTITIES),
-        log_ratios(predict(known, lambda _: mine), QUANTITIES),
+        log_ratios(predict(measured, lambda _: shipped), QUANTITIES),
+        log_ratios(predict(measured, lambda _: mine), QUANTITIES),
     )
-    return OwnProfile(group, levels, tuple(known), before, np.asarray(after))
+    return OwnProfile(group, levels, tuple(measured), before, np.asarray(after))
 
 
 def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
@@ -107,26 +107,32 @@ def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], 
     only one's own deployment may differ from it, of what they have not, all that is narrower. Errors over that are
     pooled as all are (:mod:`inference_econ.calibration.levels.pooled`).
     """
-    known, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
+    shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
     before = {
-        (group, kind, part): (entry.decode, entry.prefill)[kind] for part, entry in known.items() for kind in range(2)
+        (group, kind, part): (entry.decode, entry.prefill)[kind]
+        for part, entry in shipped_entries.items()
+        for kind in range(2)
     }
     beyond = [replace(row, errors=row.errors - row.slopes @ level_of(before, row)) for row in rows]
-    fixed = {part for part in known if len(part) < len(DEPTHS)}
+    fixed = {part for part in shipped_entries if len(part) < len(DEPTHS)}
     further = pooled(beyond, spreads, fixed=fixed)
-    own = dict(known)
+    entries = dict(shipped_entries)
     for part, entry in entries_of(group, rows, further).items():
-        decode, prefill = (_nearest(known, part)[kind] + (entry.decode, entry.prefill)[kind] for kind in range(2))
-        own[part] = Entry(entry.rows + (known[part].rows if part in known else 0), decode, prefill)
+        decode, prefill = (
+            _nearest(shipped_entries, part)[kind] + (entry.decode, entry.prefill)[kind] for kind in range(2)
+        )
+        entries[part] = Entry(
+            entry.rows + (shipped_entries[part].rows if part in shipped_entries else 0), decode, prefill
+        )
     errors = {
         unseen: {quantity: spread.model_dump(exclude_none=True, mode="json") for quantity, spread in spreads_of.items()}
         for unseen, spreads_of in shipped.errors.items()
     }
-    return levels_data(group, own, spreads, errors, date=date)
+    return levels_data(group, entries, spreads, errors, date=date)
 
 
 def _nearest(known: dict[tuple[Any, ...], Entry], part: tuple[Any, ...]) -> tuple[float, float]:
     """The levels of decode and prefill steps that others have measured of a part, or of what it belongs to [1]."""
     parts = (part[:length] for length in range(len(part), 0, -1))
-    entry = next((known[each] for each in parts if each in known), Entry(0, 0.0, 0.0))
+    entry = next((known[key] for key in parts if key in known), Entry(0, 0.0, 0.0))
     return entry.decode, entry.prefill

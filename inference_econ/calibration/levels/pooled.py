@@ -151,13 +151,13 @@ def folds(
 
 def spreads_of(rows: Sequence[Observed]) -> Spreads:
     """The standard deviations that some rows show."""
-    parts = [_block(each) for each in blocks(rows).values()]
+    parts = [_block(block) for block in blocks(rows).values()]
     spreads = Spreads.start()
     for _ in range(_ROUNDS):
         solved = [_solved(part, spreads) for part in parts]
-        squares = np.concatenate([one.effects**2 + np.diag(one.covariance) for one in solved])
+        squares = np.concatenate([solution.effects**2 + np.diag(solution.covariance) for solution in solved])
         kinds = np.concatenate([part.kinds for part in parts])
-        left = np.concatenate([_left(part, one, spreads) for part, one in zip(parts, solved, strict=True)])
+        left = np.concatenate([_left(part, solution, spreads) for part, solution in zip(parts, solved, strict=True)])
         quantity = np.concatenate([part.quantity for part in parts])
         effects = [
             [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS))]
@@ -201,16 +201,16 @@ def pooled(
     levels: dict[tuple[Group, int, tuple[object, ...]], float] = {}
     for part in blocks(rows).values():
         block = _block(part)
-        own = dict(zip(block.names, _solved(block, spreads, fixed).effects.tolist(), strict=True))
-        for group, kind, name in own:
-            levels[group, kind, name] = sum(own[group, kind, name[: depth + 1]] for depth in range(len(name)))
+        effects = dict(zip(block.names, _solved(block, spreads, fixed).effects.tolist(), strict=True))
+        for group, kind, name in effects:
+            levels[group, kind, name] = sum(effects[group, kind, name[: depth + 1]] for depth in range(len(name)))
     return levels
 
 
 def level_of(levels: Levels, row: Observed) -> Array:
     """The levels of decode and prefill steps of a row, from the narrowest thing that it shares [1]; 0 if nothing."""
-    found = []
+    sums = []
     for kind, place in enumerate(row.places):
         parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
-        found.append(next((levels[row.group, kind, part] for part in parts if (row.group, kind, part) in levels), 0.0))
-    return np.array(found)
+        sums.append(next((levels[row.group, kind, part] for part in parts if (row.group, kind, part) in levels), 0.0))
+    return np.array(sums)

@@ -133,10 +133,10 @@ def _guidellm(run: Json) -> BenchmarkRun:
         ("e2e", "request_latency", 1.0),
     )
     for measure, name, factor in blocks:
-        known = {
+        fields = {
             word: value for word, value in successful(name).items() if word in ("mean", "p50", "p90", "p95", "p99")
         }
-        latencies |= by_statistic(measure, known, name, factor)
+        latencies |= by_statistic(measure, fields, name, factor)
     strategy = inside(run, "config", "strategy") or inside(run, "args", "strategy")
     kind = strategy.get("type_")
     streams = 1 if kind == "synchronous" else strategy.get("streams")

@@ -96,11 +96,11 @@ def _demand(row: Row, load: Load, layout: Degrees) -> dict[str, float | None]:
         cap = _CAP.search(text)
         most = None if cap is None else float(cap[1] or cap[2])
         return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
-    each = _COUNT_PER_ACCELERATOR.search(text)
-    if each is not None:
-        total = float(each[1]) * layout.accelerators
+    per_accelerator = _COUNT_PER_ACCELERATOR.search(text)
+    if per_accelerator is not None:
+        total = float(per_accelerator[1]) * layout.accelerators
         isl = row.number("isl")
-        if each[2]:  # tokens of a prefill batch
+        if per_accelerator[2]:  # tokens of a prefill batch
             return {"concurrency": None if isl is None else total / isl}
         return {"concurrency": positive(total, "batch_or_concurrency")}
     if number is None:
@@ -129,8 +129,13 @@ def _value(row: Row, layout: Degrees) -> dict[str, Any]:
         return {"tpot_seconds": 1 / value, "statistic": statistic}
     if not re.fullmatch(r"(?:tok|tokens?)/s.*", unit.lower()) or "node" in unit:
         raise UnusableRowError(f"unit {unit!r} of metric {metric!r} is not convertible")
-    each = value if _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words) else value / layout.accelerators
-    result: dict[str, Any] = {f"{_tokens(words, metric)}_tokens_per_second_per_accelerator": each, "statistic": "mean"}
+    per_accelerator = (
+        value if _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words) else value / layout.accelerators
+    )
+    result: dict[str, Any] = {
+        f"{_tokens(words, metric)}_tokens_per_second_per_accelerator": per_accelerator,
+        "statistic": "mean",
+    }
     if harmonised is not None:
         result["tpot_seconds"] = harmonised * 1e-3
     return result

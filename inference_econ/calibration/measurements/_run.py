@@ -139,8 +139,8 @@ def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, An
     """How requests arrived, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
     cap = None if concurrency in (None, "", 0, math.inf) else positive(concurrency, "concurrency")
     if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
-        asked = positive(rate, "request_rate")
-        return {"load": "rate", "requests_per_second": asked, "concurrency": cap, "requests": requests}
+        rate_asked = positive(rate, "request_rate")
+        return {"load": "rate", "requests_per_second": rate_asked, "concurrency": cap, "requests": requests}
     load = "batch" if cap is None else "concurrency"
     return {"load": load, "concurrency": requests if cap is None else cap, "requests": requests}
 
@@ -174,13 +174,13 @@ def anywhere(value: Any, keys: Iterable[str]) -> Any:
     """The first value under one of the keys, however deep; of a list, its first entry."""
     if isinstance(value, dict):
         for key in keys:
-            known = value.get(key)
-            if known not in (None, "", [], {}) and not isinstance(known, dict):
-                return known[0] if isinstance(known, list) else known
+            inner = value.get(key)
+            if inner not in (None, "", [], {}) and not isinstance(inner, dict):
+                return inner[0] if isinstance(inner, list) else inner
         for below in value.values():
-            known = anywhere(below, keys)
-            if known is not None:
-                return known
+            inner = anywhere(below, keys)
+            if inner is not None:
+                return inner
     return None
 
 

@@ -137,7 +137,7 @@ def scrape(text: str) -> Scrape:
     UnusableRowError
         If a line cannot be read, there is no metric of a known engine, or several models are served.
     """
-    found: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
+    samples_by_engine: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
     models = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -146,17 +146,17 @@ def scrape(text: str) -> Scrape:
         if match is None:
             raise UnusableRowError(f"line {number} is no sample of Prometheus: {line[:60]!r}")
         engine, _, name = match[1].partition(":")
-        if engine not in found or name.endswith("_bucket"):
+        if engine not in samples_by_engine or name.endswith("_bucket"):
             continue
         labels: dict[str, Any] = dict(_LABEL.findall(match[2] or ""))
         models |= {labels["model_name"]} if labels.get("model_name") else set()
-        found[engine][name] += float(match[3])
-    engine = max(found, key=lambda name: len(found[name]))
-    if not found[engine]:
+        samples_by_engine[engine][name] += float(match[3])
+    engine = max(samples_by_engine, key=lambda name: len(samples_by_engine[name]))
+    if not samples_by_engine[engine]:
         raise UnusableRowError("no metric of vLLM (vllm:...) or SGLang (sglang:...) in it")
     if len(models) > 1:
         raise UnusableRowError(f"it is about {len(models)} models, {', '.join(sorted(models))}; give the page of one")
-    return Scrape(engine, next(iter(models), ""), found[engine])
+    return Scrape(engine, next(iter(models), ""), samples_by_engine[engine])
 
 
 def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
@@ -165,5 +165,5 @@ def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
 
 def _cached(samples: Mapping[str, float]) -> float:
     """How much of the prompts was found in the prefix cache [1]."""
-    asked, hits = samples.get("prefix_cache_queries_total", 0.0), samples.get("prefix_cache_hits_total", 0.0)
-    return hits / asked if asked else samples.get("cache_hit_rate", 0.0)
+    queries, hits = samples.get("prefix_cache_queries_total", 0.0), samples.get("prefix_cache_hits_total", 0.0)
+    return hits / queries if queries else samples.get("cache_hit_rate", 0.0)

@@ -129,10 +129,10 @@ def workers(
     """
     row = rows[0]
     requests, model = _requests(row), _model(row.model)
-    one, stage = np.ones(1), pool.tp * pool.dp
+    single, stage = np.ones(1), pool.tp * pool.dp
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
-    groups, depth = one * pool.dp * pool.pp, one * pool.pp
-    plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
+    groups, depth = single * pool.dp * pool.pp, single * pool.pp
+    plans = Plans(single * stage * pool.pp, groups, depth, single * pool.tp, single * spread, whole=True)
     setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).served(apart=apart)
     speculation = speculation_of(row)
     slots = min(_room(row, setup, plans, speculation), most, pool.slots or math.inf)
@@ -231,10 +231,10 @@ def shortage(row: Measurement, service: Service) -> str:
     str
         With what is needed and what there is.
     """
-    weights, each, available = _memory(row, service.setup, service.plans, service.speculation)
-    if weights + each <= available:
+    weights, per_request, available = _memory(row, service.setup, service.plans, service.speculation)
+    if weights + per_request <= available:
         return ""
-    needed, present = (value / _GB for value in (weights + each, max(available, 0.0)))
+    needed, present = (value / _GB for value in (weights + per_request, max(available, 0.0)))
     return f"weights and one request need {needed:,.1f} GB of the {present:,.1f} GB there are: predicted as if it ran"
 
 
@@ -342,8 +342,8 @@ def _most_sequences(row: Measurement, setup: Setup) -> float:
 
 def _room(row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None) -> float:
     """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
-    weights, each, available = _memory(row, setup, plans, speculation)
-    return (available - weights) / each if available - weights >= each else math.inf
+    weights, per_request, available = _memory(row, setup, plans, speculation)
+    return (available - weights) / per_request if available - weights >= per_request else math.inf
 
 
 def _memory(

@@ -37,8 +37,8 @@ class Run:
 
     def typical(self, values: Array, *, median: bool) -> float:
         """Mean or median over the run of a value of each request, shape (n,); what is unknown is left out."""
-        known = ~np.isnan(values)
-        values, weights = values[known], self.weights[known]
+        present = ~np.isnan(values)
+        values, weights = values[present], self.weights[present]
         if not median:
             return float(np.average(values, weights=weights))
         order = np.argsort(values)

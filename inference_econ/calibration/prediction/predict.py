@@ -115,8 +115,8 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
         for index, row in enumerate(rows):
             groups[_deployment(row)].append(index)
         together = [[rows[index] for index in indices] for indices in groups.values()]
-        each = _predict_groups(together, [profiles(group[0]) for group in together], processes)
-    for indices, group in zip(groups.values(), each, strict=True):
+        predicted = _predict_groups(together, [profiles(group[0]) for group in together], processes)
+    for indices, group in zip(groups.values(), predicted, strict=True):
         for index, prediction in zip(indices, group, strict=True):
             predictions[index] = prediction
     return [prediction for prediction in predictions if prediction is not None]
@@ -250,12 +250,12 @@ def _run(
 def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
     """A closed loop without end, of lengths that are not known: its steady state."""
     assert row.concurrency is not None
-    each = max(row.concurrency / replicas, 1.0)
-    state = service.at(each)
+    per_replica = max(row.concurrency / replicas, 1.0)
+    state = service.at(per_replica)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
     # Those without room wait for it: of so many at a time, each goes around as often as the server completes one.
-    wait = max(each - service.most_in_flight, 0.0) / rate + row.wait_steps * tpot
-    return _prediction(row, service, ttft + wait, tpot, rate, idle=each <= 1.0)
+    wait = max(per_replica - service.most_in_flight, 0.0) / rate + row.wait_steps * tpot
+    return _prediction(row, service, ttft + wait, tpot, rate, idle=per_replica <= 1.0)
 
 
 def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
@@ -336,12 +336,14 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
         # Nearly all that are measured share each matrix among as many accelerators as can be.
         most = max(service.plans.attention_ranks[0] for service in chosen)
         widest = [service for service in chosen if service.plans.attention_ranks[0] == most]
-        each = [
+        steady_states = [
             (_under_load([row], service, row.accelerators / service.accelerators)[0], service) for service in widest
         ]
-        return _marked(*min(each, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf))
-    each = [(_steady(row, service, _most(row, service)), service) for service in chosen]
-    return _marked(*max(each, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
+        return _marked(
+            *min(steady_states, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf)
+        )
+    steady_states = [(_steady(row, service, _most(row, service)), service) for service in chosen]
+    return _marked(*max(steady_states, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
 
 
 def _marked(prediction: Prediction, service: Service) -> Prediction:

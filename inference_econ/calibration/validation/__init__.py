@@ -128,9 +128,9 @@ def dataset(name: str) -> Dataset:
     if name not in DATASETS:
         near = difflib.get_close_matches(name, [*DATASETS, *SERVERS], n=2)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
-        known = ", ".join([*DATASETS, *SERVERS])
+        names = ", ".join([*DATASETS, *SERVERS])
         raise UnknownNameError(
-            f"unknown dataset {name!r}; {hint}known: {known}; or a file of measured servers (.csv, .json)"
+            f"unknown dataset {name!r}; {hint}known: {names}; or a file of measured servers (.csv, .json)"
         )
     return DATASETS[name]
 

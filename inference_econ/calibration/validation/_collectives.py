@@ -169,8 +169,8 @@ def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[flo
 def _fitted(measured: Measured, assumed: Assumptions) -> bool:
     """Whether a source of the constants says that they were fitted to the file and operation that a row is from."""
     key = assumed.exceptional(measured.chip)
-    own = "network.collectives" in exceptions_of(assumed, key)
-    place = f"per_family.{key}.network.collectives." if own else "network.collectives."
+    excepted = "network.collectives" in exceptions_of(assumed, key)
+    place = f"per_family.{key}.network.collectives." if excepted else "network.collectives."
     for field, source in assumed.sources.items():
         if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
             files = re.findall(r"\((\w+/comm/\w+|\w+_results)\)", source.where)

@@ -297,7 +297,10 @@ def report(paths: Sequence[Path], names: Sequence[str], offered: Market = defaul
         smaller="datasets",
     )
     points = [
-        point for name in names for asked, servers in groups.items() for point in _points(asked, servers, name, offered)
+        point
+        for name in names
+        for combination, servers in groups.items()
+        for point in _points(combination, servers, name, offered)
     ]
     return Report("costs", "Cost at the speed of the best measured servers", points, NOTES, form="costs")
 
@@ -314,7 +317,7 @@ def combinations(rows: Sequence[Measurement]) -> dict[Combination, list[Measurem
             continue
         assert row.isl is not None and row.osl is not None
         groups.setdefault(Combination(row.model, row.hardware, row.weights, row.isl, row.osl), []).append(row)
-    return {asked: servers for asked, servers in groups.items() if len(servers) >= _ENOUGH}
+    return {combination: servers for combination, servers in groups.items() if len(servers) >= _ENOUGH}
 
 
 def _usable(row: Measurement) -> bool:
@@ -322,8 +325,8 @@ def _usable(row: Measurement) -> bool:
     rated = row.output_tokens_per_second_per_accelerator or (row.ttft_seconds and row.concurrency)
     doubtful = row.spoilt or row.unknown or row.speculation == "suspected"
     wrong = any(explained.applies(row) for explained in EXPLAINED)
-    known = lengths and rated and row.tpot_seconds and row.accelerators
-    return bool(row.load == "concurrency" and known and not doubtful and not wrong)
+    measured = lengths and rated and row.tpot_seconds and row.accelerators
+    return bool(row.load == "concurrency" and measured and not doubtful and not wrong)
 
 
 def dollars_of(row: Measurement) -> float:
@@ -356,7 +359,11 @@ def _points(asked: Combination, servers: Sequence[Measurement], name: str, candi
     tried = _tried(servers)
     for apart, speculates in SERIES:
         alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
-        offered = [each for each in curves if (speculates or not each.speculates) and (apart or not each.apart)]
+        offered = [
+            curves_of
+            for curves_of in curves
+            if (speculates or not curves_of.speculates) and (apart or not curves_of.apart)
+        ]
         for place, row in enumerate(_best(alike)):
             if row.speculates == speculates:
                 blank = _blank(asked, row, name, fastest=place == 0)
@@ -390,9 +397,9 @@ def _tried(servers: Sequence[Measurement]) -> _Tried:
     """Layouts of instances that do both, with the fewest and the most requests that were measured."""
     ranges: _Tried = {}
     for row in servers:
-        each, chips = requests_per_accelerator(row), instance_chips(row)
-        if row.decode is None and each is not None and chips is not None:
-            requests, layout = each * chips, layout_of(row)
+        per_accelerator, chips = requests_per_accelerator(row), instance_chips(row)
+        if row.decode is None and per_accelerator is not None and chips is not None:
+            requests, layout = per_accelerator * chips, layout_of(row)
             low, high = ranges.get(layout, (math.inf, 0.0))
             ranges[layout] = min(low, requests), max(high, requests)
     return ranges

@@ -85,8 +85,8 @@ def report(path: Path, names: Sequence[str]) -> Report:
     points: list[ComparedPoint] = []
     for name in names:
         assumed = preset(name)
-        known: dict[tuple[str, ...], Service] = {}
-        points += [point for line in lines for point in _points(line, name, assumed, known)]
+        services: dict[tuple[str, ...], Service] = {}
+        points += [point for line in lines for point in _points(line, name, assumed, services)]
     return Report("load", f"Closed forms of load: {path.name}, predicted and measured", tuple(points), NOTES)
 
 

@@ -161,15 +161,15 @@ def _point(line: Line, lines: Sequence[Line], name: str, assumed: Assumptions) -
 def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple[float, str]:
     """Ours in the unit of a row, and what explains the difference."""
     stated, item = line.needed("value"), line.text("item")
-    known = next((begin for begin in ITEMS if item.startswith(begin)), None)
-    if known is None:
+    heading = next((begin for begin in ITEMS if item.startswith(begin)), None)
+    if heading is None:
         raise UnusableRowError(f"unknown item {item!r}")
     deployment = _deployment(line, lines, assumed)
     unit = 1.0 if line.text("unit") in _COUNTS else _in_bytes(line, 1.0)
-    ours = ITEMS[known](deployment) / unit
+    ours = ITEMS[heading](deployment) / unit
     if ours <= 0.0:
         raise UnusableRowError(f"ours has no room for it: {item} would be {ours:.4g} {line.text('unit')}")
-    reasons = [] if abs(ours / stated - 1.0) <= _SMALL else list(_reasons(line, known, deployment, ours, unit))
+    reasons = [] if abs(ours / stated - 1.0) <= _SMALL else list(_reasons(line, heading, deployment, ours, unit))
     return ours, "; ".join(reasons)
 
 

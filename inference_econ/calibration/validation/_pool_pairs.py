@@ -76,10 +76,10 @@ def _answered(line: Line, name: str) -> ComparedPoint:
             engine=line.text("engine") or None,
         )
         space = Space(max_accelerators=int(line.needed("largest_instance")))
-        found = compare.compare(pools(setup, requests, space))
+        comparison = compare.compare(pools(setup, requests, space))
     except (InputError, NothingFitsError) as error:
         return replace(blank, note=str(error))
-    together, apart = float(found.aggregated_dollars(speed)), float(found.disaggregated.dollars_at(speed))
+    together, apart = float(comparison.aggregated_dollars(speed)), float(comparison.disaggregated.dollars_at(speed))
     if math.isinf(together) or math.isinf(apart):
         return replace(blank, note="neither is so quick" if math.isinf(apart) else "only pools are so quick")
     return replace(blank, predicted=together / apart)

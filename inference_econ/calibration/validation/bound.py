@@ -37,9 +37,9 @@ class Explained:
 
     def applies(self, row: Measurement) -> bool:
         """Whether a row is one of them."""
-        said = (row.source, row.engine, row.model, row.hardware)
+        row_key = (row.source, row.engine, row.model, row.hardware)
         begins = (self.source, self.engine, self.model, self.hardware)
-        return all(words.startswith(begin) for words, begin in zip(said, begins, strict=True))
+        return all(words.startswith(begin) for words, begin in zip(row_key, begins, strict=True))
 
 
 #: In the order in which they are tried.

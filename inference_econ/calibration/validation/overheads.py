@@ -67,26 +67,32 @@ def overheads(rows: Iterable[Row]) -> list[Overhead]:
 
 
 def _usable(row: Row) -> bool:
-    one, guess = row.measurement, row.prediction
-    if one is None or guess is None or guess.tpot_seconds is None or one.tpot_seconds is None:
+    measurement, guess = row.measurement, row.prediction
+    if measurement is None or guess is None or guess.tpot_seconds is None or measurement.tpot_seconds is None:
         return False
-    return bool(one.engine and one.tp and one.decode is None and one.load == "concurrency" and (one.dp or 1) == 1)
+    return bool(
+        measurement.engine
+        and measurement.tp
+        and measurement.decode is None
+        and measurement.load == "concurrency"
+        and (measurement.dp or 1) == 1
+    )
 
 
 def _layout(row: Row) -> tuple[object, ...]:
-    one = row.measurement
-    assert one is not None
+    measurement = row.measurement
+    assert measurement is not None
     return (
-        one.engine,
-        one.model,
-        one.hardware,
-        one.weights,
-        one.accelerators,
-        one.tp,
-        one.pp,
-        one.ep,
-        one.isl,
-        one.osl,
+        measurement.engine,
+        measurement.model,
+        measurement.hardware,
+        measurement.weights,
+        measurement.accelerators,
+        measurement.tp,
+        measurement.pp,
+        measurement.ep,
+        measurement.isl,
+        measurement.osl,
     )
 
 
@@ -97,15 +103,15 @@ def _requests(row: Row) -> float:
 
 def _overhead(row: Row) -> Iterator[Overhead]:
     """That of a row, if few enough requests are at an instance."""
-    one, guess = row.measurement, row.prediction
-    assert one is not None and guess is not None and row.assumptions is not None
-    assert one.tpot_seconds is not None and guess.tpot_seconds is not None
-    service, instances = deployed.instance([one], row.assumptions)
+    measurement, guess = row.measurement, row.prediction
+    assert measurement is not None and guess is not None and row.assumptions is not None
+    assert measurement.tpot_seconds is not None and guess.tpot_seconds is not None
+    service, instances = deployed.instance([measurement], row.assumptions)
     requests = max(_requests(row) / instances, 1.0)
     if requests <= _FEW:
         predicted = _predicted(service, requests)
-        implied = predicted + one.tpot_seconds - guess.tpot_seconds
-        yield Overhead(one, service.setup.model.layers, implied, predicted)
+        implied = predicted + measurement.tpot_seconds - guess.tpot_seconds
+        yield Overhead(measurement, service.setup.model.layers, implied, predicted)
 
 
 def _predicted(service: Service, requests: float) -> float:

@@ -56,9 +56,9 @@ QUANTITIES = (
     *_OF_SERVERS,
     _TTFT_OF_BATCHES,
     *(
-        Quantity(f"{each.name}_of_batches", f"{each.title}, static batches", each.field, "batches")
-        for each in _OF_SERVERS
-        if each.field != _TTFT_OF_BATCHES.field
+        Quantity(f"{kind.name}_of_batches", f"{kind.title}, static batches", kind.field, "batches")
+        for kind in _OF_SERVERS
+        if kind.field != _TTFT_OF_BATCHES.field
     ),
 )
 

@@ -87,15 +87,17 @@ def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) ->
 
 def _file(source: str | Path, server: MeasuredServer | None) -> File:
     path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-    found = tuple(measurements.read(path, server))
+    rows = tuple(measurements.read(path, server))
     if path.suffix.lower() in RESULT_ENDINGS:
-        return File("ms", (None,) * len(found), found)
+        return File("ms", (None,) * len(rows), rows)
     kind, cells = measurements.cells(path)
-    own = kind == "measurements"
-    published = tuple(_published(cell) if kind == "points" or (own and cell.get("value")) else None for cell in cells)
+    measured = kind == "measurements"
+    published = tuple(
+        _published(cell) if kind == "points" or (measured and cell.get("value")) else None for cell in cells
+    )
     units = {_published(cell)[1] for cell, number in zip(cells, published, strict=True) if number is None}
-    seconds = kind == "InferenceMAX runs" or (own and bool(units) and units <= {"", "s"})
-    return File("s" if seconds else "ms", published, found)
+    seconds = kind == "InferenceMAX runs" or (measured and bool(units) and units <= {"", "s"})
+    return File("s" if seconds else "ms", published, rows)
 
 
 def _published(cell: Mapping[str, str]) -> tuple[str, str]:
@@ -108,30 +110,30 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
 
     Without ``levels`` it does not count by how much measured servers differ from their profile.
     """
-    found = [one for file in files for one in file.found]
+    served = [server for file in files for server in file.found]
     only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
 
     def usual(hardware: str, engine: str) -> Assumptions:
         return of_hardware(hardware, engine, levels=levels)
 
     behind = None if only is None else calibration_behind(only)
-    usable = [one for one in found if isinstance(one, Measurement)]
+    usable = [server for server in served if isinstance(server, Measurement)]
     _work.check(f"{len(usable):,} measured servers", seconds=_ROW_SECONDS * len(usable), smaller="datasets")
     processes = os.cpu_count() or 1
     predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine), processes=processes))
-    kept = {id(one) for one in measurements.distinct(usable)}
+    kept = {id(server) for server in measurements.distinct(usable)}
     numbers: Counter[str] = Counter()
     rows = []
-    for one in found:
-        numbers[one.dataset] += 1
-        place = (one.dataset, numbers[one.dataset], one.id)
-        if isinstance(one, Skipped):
-            rows.append(Row(*place, None, None, one.reason, ""))
+    for server in served:
+        numbers[server.dataset] += 1
+        place = (server.dataset, numbers[server.dataset], server.id)
+        if isinstance(server, Skipped):
+            rows.append(Row(*place, None, None, server.reason, ""))
         else:
-            prediction, under = next(predictions), only or usual(one.hardware, one.engine)
-            apart = _apart(one, repeated=id(one) not in kept)
-            fitted = was_fitted(one, behind if only else calibration_behind(under))
-            rows.append(Row(*place, one, prediction, prediction.skipped, apart, under, fitted))
+            prediction, under = next(predictions), only or usual(server.hardware, server.engine)
+            apart = _apart(server, repeated=id(server) not in kept)
+            fitted = was_fitted(server, behind if only else calibration_behind(under))
+            rows.append(Row(*place, server, prediction, prediction.skipped, apart, under, fitted))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
 
 

@@ -69,13 +69,13 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
     >>> claims("tokens_per_round")["tokens_per_round"].verdict
     'does not hold'
     """
-    shipped = {each: catalog.scenario(each) for each in _shipped()}
+    shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in _shipped()}
     if name is None:
         return _together(list(shipped.values()), progress)
     for scenario in shipped.values():
-        found = [claim for claim in _ask(scenario).claims if claim.id == name]
-        if found:
-            return answered(scenario, found, progress=progress)
+        named = [claim for claim in _ask(scenario).claims if claim.id == name]
+        if named:
+            return answered(scenario, named, progress=progress)
     return _together([_named(name, shipped)], progress)
 
 
@@ -142,9 +142,9 @@ def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
     except InputError as error:
         if "no such file" in str(error) or name.endswith((".yaml", ".yml")):
             raise
-        ids = [claim.id for each in shipped.values() for claim in _ask(each).claims]
+        ids = [claim.id for shipped_scenario in shipped.values() for claim in _ask(shipped_scenario).claims]
         near = difflib.get_close_matches(name, [*ids, *shipped], n=4, cutoff=0.7)
-        near += [known for known in ids if name and name in known and known not in near]
+        near += [claim_id for claim_id in ids if name and name in claim_id and claim_id not in near]
         hint = f"did you mean {', '.join(near[:4])}?" if near else f"of a publication: {', '.join(shipped)}"
         raise InputError(f"unknown claim {name!r}; {hint} ('inference-econ claims' lists all)") from error
     _ask(scenario)

@@ -150,8 +150,8 @@ def _of_toy(reading: ToyReading, settings: Settings) -> float:
 
 
 def _of_square_root(reading: SquareRootReading, _: Settings) -> float:
-    own, reference = (float(catalog.model(name).total_parameters) for name in (reading.model, reading.reference))
-    return 1.0 / float(roofline.square_root_law(own, reference, 1.0 / reading.speed))
+    parameters, reference = (float(catalog.model(name).total_parameters) for name in (reading.model, reading.reference))
+    return 1.0 / float(roofline.square_root_law(parameters, reference, 1.0 / reading.speed))
 
 
 def _of_step(reading: StepReading, settings: Settings) -> float:
@@ -237,8 +237,8 @@ def _of_round(reading: RoundReading, settings: Settings) -> float:
 def _of_pools(_: PoolsReading, settings: Settings) -> float:
     filled = with_defaults(settings)
     space = Space(max_accelerators=filled.max_instance_gpus)
-    found = compare(pools(setup_of(filled), requests_of(filled), space), Terms(promises_of(filled)))
-    return found.best()[0]
+    comparison = compare(pools(setup_of(filled), requests_of(filled), space), Terms(promises_of(filled)))
+    return comparison.best()[0]
 
 
 def _of_chain(reading: ChainReading, settings: Settings) -> float:

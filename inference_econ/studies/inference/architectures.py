@@ -36,8 +36,8 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
     >>> sized("deepseek_v3", catalog.model("deepseek_v3").total_parameters, 256) == catalog.model("deepseek_v3")
     True
     """
-    known = catalog.model(name)
-    spread = known if experts is None else with_experts(known, experts)
+    template = catalog.model(name)
+    spread = template if experts is None else with_experts(template, experts)
     return scaled(spread, parameters / spread.total_parameters)
 
 

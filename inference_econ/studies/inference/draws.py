@@ -113,7 +113,7 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
         sizes = (np.exp(Surface(_axes(kind), values).at(*where)) for values in counts(kind))
         total[mine], active[mine] = sizes
         for column, manner in enumerate(wanted):
-            spots = [np.repeat(each[:, None], _PLACES, axis=1) for each in where]
+            spots = [np.repeat(coordinates[:, None], _PLACES, axis=1) for coordinates in where]
             spots += [np.broadcast_to(acceptance, spots[0].shape)] if manner.speculates else []
             spots.append(np.broadcast_to(place, spots[0].shape))
             seen[mine, column] = surfaces.of(kind, manner).at(*spots)
@@ -174,8 +174,8 @@ def _error(chip: str, quantity: Quantity, uniform: Array) -> Array:
 def spread_of(chip: str, quantity: Quantity) -> tuple[float, ...] | None:
     """Quantiles of the held-out errors of a chip's profile for models that its fit had not seen; None if unknown."""
     profile = profile_of(chip)
-    known = {} if profile.calibration is None else profile.calibration.errors
-    of_models = known.get("model", {}).get(quantity)
+    errors = {} if profile.calibration is None else profile.calibration.errors
+    of_models = errors.get("model", {}).get(quantity)
     if of_models is not None:
         return tuple(of_models.quantiles)
     widest = error_spread(profile, quantity)
@@ -198,9 +198,9 @@ def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
     every = tuple(manners(priors))
     on_it = tuple(manner for manner in every if chip in (None, manner.chip))
     if not on_it:
-        known = ", ".join(dict.fromkeys(manner.chip for manner in every))
+        chips = ", ".join(dict.fromkeys(manner.chip for manner in every))
         raise InputError(
-            f"the priors {priors.name!r} have no chip {chip!r}; theirs: {known}; another needs an entry under 'chips' "
+            f"the priors {priors.name!r} have no chip {chip!r}; theirs: {chips}; another needs an entry under 'chips' "
             "in priors of your own (--priors FILE), with its hour price and formats"
         )
     return on_it

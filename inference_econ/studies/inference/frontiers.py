@@ -231,7 +231,7 @@ def counts(family: Family) -> tuple[Array, ...]:
     ]
     shape = (len(family.parameters), len(family.experts)) if family.experts else (len(family.parameters),)
     sizes = ([model.total_parameters for model in models], [model.active_parameters for model in models])
-    return tuple(np.log(np.array(each, dtype=float)).reshape(shape) for each in sizes)
+    return tuple(np.log(np.array(sizes_of_kind, dtype=float)).reshape(shape) for sizes_of_kind in sizes)
 
 
 #: Columns of the shipped table that hold a number of each point, after those of :class:`Case`.

@@ -71,8 +71,8 @@ def infer(
     if not seen:
         raise InputError("nothing was observed; give at least one offer, for example input=3,output=15,speed=60")
     believed = catalog.priors(priors) if isinstance(priors, str) else priors
-    known = truth if truth is None or isinstance(truth, ModelSpec) else catalog.model(truth)
-    return posterior(drawn(believed, [offer.hardware for offer in seen], samples, progress=progress), seen, known)
+    true_model = truth if truth is None or isinstance(truth, ModelSpec) else catalog.model(truth)
+    return posterior(drawn(believed, [offer.hardware for offer in seen], samples, progress=progress), seen, true_model)
 
 
 def _observed(offer: ObservedOffer | Mapping[str, object]) -> ObservedOffer:

@@ -145,9 +145,9 @@ class Inferred(Shown):
 
     def mean_of(self, probabilities: Callable[[Served], Mapping[str, float]]) -> dict[str, float]:
         """Probabilities averaged over the offers [1]."""
-        each = [probabilities(served) for served in self.served]
-        names = dict.fromkeys(name for shares in each for name in shares)
-        return {name: sum(shares.get(name, 0.0) for shares in each) / len(each) for name in names}
+        by_offer = [probabilities(served) for served in self.served]
+        names = dict.fromkeys(name for shares in by_offer for name in shares)
+        return {name: sum(shares.get(name, 0.0) for shares in by_offer) / len(by_offer) for name in names}
 
 
 def interval(values: Array, weights: Array) -> Interval:
@@ -186,9 +186,9 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     for offer in offers:
         check_reach(draws, offer)
     alone = [over_manners(draws, log_likelihood(draws, offer), offer) for offer in offers]
-    logs = np.stack([_with_strays(each, draws.priors.stray) for each in alone])
+    logs = np.stack([_with_strays(likelihood, draws.priors.stray) for likelihood in alone])
     weights = special.softmax(logs.sum(axis=0) / (1.0 + (len(offers) - 1) * draws.priors.alike))
-    strays = tuple(float(weights @ _stray(each, draws.priors.stray)) for each in alone)
+    strays = tuple(float(weights @ _stray(likelihood, draws.priors.stray)) for likelihood in alone)
     _check_agreement(offers, np.stack(alone), strays)
     return Inferred(tuple(offers), draws, weights, strays, truth)
 
@@ -242,7 +242,7 @@ def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) ->
     model, column, place = np.unravel_index(_systematic(shares.ravel(), _SERVED), shares.shape)
     manners = [draws.manners[index] for index in column]
     speculates = np.array([manner.speculates for manner in manners])
-    sold = _sold(draws, offer, draws.cost[model, column, place], np.array([_hour(draws, one) for one in manners]))
+    sold = _sold(draws, offer, draws.cost[model, column, place], np.array([_hour(draws, way) for way in manners]))
     return Served(
         offer,
         stray,
@@ -293,5 +293,5 @@ def _plain_interval(values: Array) -> Interval:
 
 def _shares(names: Iterable[str]) -> dict[str, float]:
     """How often each name is there, the most frequent first [1]."""
-    known, times = np.unique(list(names), return_counts=True)
-    return {str(known[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}
+    distinct, times = np.unique(list(names), return_counts=True)
+    return {str(distinct[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}

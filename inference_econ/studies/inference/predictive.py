@@ -34,7 +34,8 @@ def density(values: Array, weights: Array) -> Density:
     edges = np.linspace(logs.min(), logs.max(), _BINS + 1)
     width = edges[1] - edges[0]
     before, after = (
-        np.histogram(logs, edges, weights=each)[0] / each.sum() / width for each in (np.ones_like(weights), weights)
+        np.histogram(logs, edges, weights=masses)[0] / masses.sum() / width
+        for masses in (np.ones_like(weights), weights)
     )
     return Density(2.0 ** ((edges[1:] + edges[:-1]) / 2.0), before, after)
 

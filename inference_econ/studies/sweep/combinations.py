@@ -85,8 +85,8 @@ class Combinations:
     def _points(self, name: str) -> dict[str, SweepPoint]:
         axis = self.ask.axes[name]
         if axis == "all":
-            known = (each for each in catalog.names(_NAMES[name]) if "/" not in each)
-            return {each: {name: each} for each in known}
+            shipped = (entry for entry in catalog.names(_NAMES[name]) if "/" not in entry)
+            return {entry: {name: entry} for entry in shipped}
         meant = [(label, _named(point)) for label, point in axis_points(name, axis)]
         # What is called after a name is called as the catalogue has it.
         return {str(point[name]) if name in _NAMES and [*point] == [name] else label: point for label, point in meant}
@@ -158,8 +158,8 @@ class Combinations:
     def price(self) -> float | str | None:
         """The price of all combinations [USD/h], or its kind; of several chips a kind and seller that all list."""
         points = (point for axis in self.axes.values() for point in axis.values())
-        asked = self.ask.common.price
-        return prices.compared(map(catalog.hardware, _chips(points)), asked) if self.several_chips else asked
+        common = self.ask.common.price
+        return prices.compared(map(catalog.hardware, _chips(points)), common) if self.several_chips else common
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Settings]]:
@@ -172,7 +172,7 @@ class Combinations:
     @cached_property
     def digest(self) -> str:
         """What tells a sweep from others: what is asked, and which rows that gives."""
-        asked = {
+        content = {
             "axes": {name: list(points.items()) for name, points in self.axes.items()},
             "common": self._common.model_dump(mode="json", exclude_unset=True),
             "leave_out": self._left_out,
@@ -180,7 +180,7 @@ class Combinations:
             "batch": self.batch,
             "form": _FORM,
         }
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @cached_property
     def facts(self) -> str:
@@ -236,7 +236,7 @@ def combinations_of(ask: SweepAsk) -> Combinations:
         If a name is unknown, no model or hardware is named, or everything is left out.
     """
     made = Combinations(ask)
-    first = next((found for index in range(made.parts) for found in made.part(index)), None)
+    first = next((combination for index in range(made.parts) for combination in made.part(index)), None)
     if first is None:
         raise InputError("leave_out leaves every combination out; there is nothing to ask")
     for name in WHOLE_CATALOGUE:

@@ -123,18 +123,18 @@ def _unpickled(asked: bytes) -> Combinations:
 
 def part(combinations: Combinations, index: int) -> Part:
     """A part of a sweep, answered and written."""
-    asked = combinations.part(index)
+    some = combinations.part(index)
     columns = axis_columns(combinations)
-    blocks = [_rows(combination, columns) for combination in asked]
+    blocks = [_rows(combination, columns) for combination in some]
     failures = [block["failure"] for block in blocks if "failure" in block]
     listed = [block for block in blocks if block.get("failure") not in combinations.ask.unlisted]
-    return Part(_parquet(combinations, index, listed), len(asked), len(failures))
+    return Part(_parquet(combinations, index, listed), len(some), len(failures))
 
 
 def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
     """Columns of a combination: values of all its rows, or a list with one for each."""
-    own = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
-    named = {"combination": combination.number, **own, **_as_asked(combination.settings)}
+    by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
+    named = {"combination": combination.number, **by_label, **_as_asked(combination.settings)}
     try:
         front = frontier_of(combination.settings)
         return {**named, **_resolved(front), **_points(front)}
@@ -235,7 +235,7 @@ def _parquet(combinations: Combinations, index: int, blocks: Sequence[Mapping[st
     """Blocks of rows as a Parquet file that says where it belongs."""
     from pyarrow import parquet
 
-    said = {DIGEST: combinations.digest.encode(), INDEX: str(index).encode()}
+    metadata = {DIGEST: combinations.digest.encode(), INDEX: str(index).encode()}
     with io.BytesIO() as file:
-        parquet.write_table(table(combinations, blocks).replace_schema_metadata(said), file, compression="zstd")
+        parquet.write_table(table(combinations, blocks).replace_schema_metadata(metadata), file, compression="zstd")
         return file.getvalue()

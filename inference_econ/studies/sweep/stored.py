@@ -188,8 +188,8 @@ class Sweep(Shown):
     def _usual(self, rows: str, among: str) -> dict[str, str | float]:
         """The first point of each axis that is no choice of whoever serves: one traffic, one price, one what-if."""
         columns, axes = axis_columns(self.combinations), self.combinations.axes
-        given = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
-        firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in given}
+        varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
+        firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
         return {name: value for name, value in firsts.items() if name not in (rows, among)}
 
     @property
@@ -200,7 +200,7 @@ class Sweep(Shown):
         """The rows in the order of their axis; those that are none in order of their names."""
         of_axis = {column.name: axis for axis, column in axis_columns(self.combinations).items()}
         if rows not in of_axis:
-            return tuple(sorted({each.row for each in best}))
+            return tuple(sorted({cheapest.row for cheapest in best}))
         column = axis_columns(self.combinations)[of_axis[rows]]
         return tuple(_text(column.value(label)) for label in self.combinations.axes[of_axis[rows]])
 
@@ -209,11 +209,11 @@ class Sweep(Shown):
         """A database in memory that has the views and nothing else, and can have nothing else."""
         import duckdb
 
-        asked = ", ".join(_quoted(str(name)) for name in self._asked())
+        columns = ", ".join(_quoted(str(name)) for name in self._asked())
         with duckdb.connect(":memory:", config=_APART) as connection:
             connection.register("every_row", self.rows)
             for view in _VIEWS:
-                connection.execute(view.format(asked=asked))
+                connection.execute(view.format(asked=columns))
             connection.execute("SET lock_configuration = true")
             yield connection
 
@@ -245,9 +245,9 @@ def _check_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     statements = connection.extract_statements(sql)
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
-        given = "nothing" if not kinds else " and ".join(kinds)
+        read = "nothing" if not kinds else " and ".join(kinds)
         raise InputError(
-            f"SQL: give one SELECT, got {given}; for example SELECT hardware, min(dollars_per_million_output_tokens) "
+            f"SQL: give one SELECT, got {read}; for example SELECT hardware, min(dollars_per_million_output_tokens) "
             "FROM points GROUP BY ALL (tables: points, failures, combinations; DESCRIBE points lists columns)"
         )
 
@@ -288,12 +288,12 @@ def _best(
         f"arg_min(struct_pack({kept}), {dollars}) AS kept FROM points JOIN (VALUES {least}) AS speeds(least) "
         f"ON {speed} >= least WHERE {only} GROUP BY ALL"
     )
-    found = connection.execute(
+    answered = connection.execute(
         f"SELECT row, among, least, kept FROM ({each}) "
         "QUALIFY row_number() OVER (PARTITION BY row, least ORDER BY dollars, combination) = 1 ORDER BY least",
         list(where.values()),
     )
-    for name, winner, reached, columns in found.fetchall():
+    for name, winner, reached, columns in answered.fetchall():
         yield Best(_text(name), _text(winner), float(reached), dict(columns))
 
 

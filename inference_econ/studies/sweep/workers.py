@@ -43,9 +43,9 @@ def worthwhile(combinations: int) -> int:
 
 def alone(combinations: Combinations, parts: Iterable[int]) -> Iterator[tuple[int, Part]]:
     """Parts answered in this process, in order."""
-    asked = pickle.dumps(combinations.ask)
+    question = pickle.dumps(combinations.ask)
     for index in parts:
-        yield index, answered(asked, index, combinations.facts)
+        yield index, answered(question, index, combinations.facts)
 
 
 def beside(jobs: int) -> Answering:
@@ -61,9 +61,9 @@ def beside(jobs: int) -> Answering:
         from concurrent.futures import FIRST_COMPLETED, wait
         from concurrent.futures.process import BrokenProcessPool
 
-        asked, facts, todo = pickle.dumps(combinations.ask), combinations.facts, iter(parts)
+        question, facts, todo = pickle.dumps(combinations.ask), combinations.facts, iter(parts)
         with _processes(jobs) as pool:
-            running = {pool.submit(answered, asked, index, facts): index for index in islice(todo, _EACH * jobs)}
+            running = {pool.submit(answered, question, index, facts): index for index in islice(todo, _EACH * jobs)}
             while running:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -75,7 +75,7 @@ def beside(jobs: int) -> Answering:
                             f"the system ended one of the {jobs} worker processes, perhaps for want of memory; "
                             f"{_KEPT}, with fewer --jobs"
                         ) from error
-                    running |= {pool.submit(answered, asked, more, facts): more for more in islice(todo, 1)}
+                    running |= {pool.submit(answered, question, more, facts): more for more in islice(todo, 1)}
 
     return answering
 
@@ -120,12 +120,12 @@ def of_scheduler(address: str) -> Answering:
     def answering(combinations: Combinations, parts: Iterable[int]) -> Iterator[tuple[int, Part]]:
         from distributed import as_completed
 
-        asked, facts, todo = pickle.dumps(combinations.ask), combinations.facts, iter(parts)
+        question, facts, todo = pickle.dumps(combinations.ask), combinations.facts, iter(parts)
         with _client(address) as client:
 
             def submitted(index: int) -> Any:
                 key = f"{combinations.digest[:12]}-{index}"
-                return client.submit(_numbered, asked, index, facts, key=key, pure=False)
+                return client.submit(_numbered, question, index, facts, key=key, pure=False)
 
             threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
             running: Any = as_completed(map(submitted, islice(todo, _EACH * threads)), loop=client.loop)

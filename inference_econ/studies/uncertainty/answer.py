@@ -159,8 +159,8 @@ class Uncertainty(Study):
     def shares(self) -> Mapping[str, Shares]:
         """Sobol shares of the inputs in :meth:`outputs`; of those that are finite in all samples, and vary."""
         finite = {name: values for name, values in self.outputs().items() if np.isfinite(values).all()}
-        known = {name: shares(self.plan, values, self.ask.seed) for name, values in finite.items()}
-        return {name: parts for name, parts in known.items() if parts is not None}
+        shares_by_name = {name: shares(self.plan, values, self.ask.seed) for name, values in finite.items()}
+        return {name: parts for name, parts in shares_by_name.items() if parts is not None}
 
     @property
     def all_reach(self) -> float:
@@ -170,8 +170,8 @@ class Uncertainty(Study):
     @cached_property
     def knowledge(self) -> Sequence[Knowledge]:
         """What it is worth to know each input at ``speed``; for the choice between several series."""
-        known = self.plan.both(self.plan.shares)
-        return [self._knowledge(known[:, column]) for column in range(len(self.variables))]
+        inputs = self.plan.both(self.plan.shares)
+        return [self._knowledge(inputs[:, column]) for column in range(len(self.variables))]
 
     @cached_property
     def all_known(self) -> Knowledge:
@@ -229,7 +229,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     times = _check_dependence(series, every)
     samples = ask.samples or (_FEW if times else _MANY)
     speed, shown, speeds = _speeds(ask, series)
-    needed = sum(one.needed(samples) for one in series)
+    needed = sum(sampled.needed(samples) for sampled in series)
     rows = samples * (len(every) + 2)
     _check_work(samples, needed, min(times, default=0.0), rows * speeds.size * len(series))
     plan = design(len(every), samples, ask.seed)
@@ -238,7 +238,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     plan, costs, fastest = _sampled(
         series, plan, speeds, told, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
     )
-    frontiers = len(series) + len(times) + sum(one.needed(plan.samples) for one in series)
+    frontiers = len(series) + len(times) + sum(sampled.needed(plan.samples) for sampled in series)
     if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
         raise InputError(f"speed: nothing is as fast as {speed:g} tokens/s; the fastest sample has {fastest.max():.4g}")
     return Uncertainty(scenario, series, every, plan, speed, shown, speeds, costs, fastest, frontiers)
@@ -252,7 +252,7 @@ def _sampled(
     rows = points * plan.block
     try:
         for shares_of_step in np.split(plan.shares, range(rows, len(plan.shares), rows)):
-            sampled = [one.costs(shares_of_step, speeds, told.of(one.label)) for one in series]
+            sampled = [drawn.costs(shares_of_step, speeds, told.of(drawn.label)) for drawn in series]
             costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
             steps.append((costs, fastest))
     except KeyboardInterrupt:
@@ -264,18 +264,18 @@ def _sampled(
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
     """A series with its inputs, each of which it has a number or a profile for."""
-    own = ask.series[index]
-    settings = own.settings.over(ask.common)
-    inputs = {column: variable for column, variable in enumerate(every) if own.label in variable.series}
+    asked_series = ask.series[index]
+    settings = asked_series.settings.over(ask.common)
+    inputs = {column: variable for column, variable in enumerate(every) if asked_series.label in variable.series}
     try:
         for variable in inputs.values():
             _check_name(settings, variable)
-        series = SampledSeries(own.label, settings, inputs, frontier_of(settings))
+        series = SampledSeries(asked_series.label, settings, inputs, frontier_of(settings))
         series.check()
     except InputError as error:
         if len(ask.series) == 1 or type(error) is not InputError:
             raise
-        raise InputError(f"{own.label}: {error}") from error
+        raise InputError(f"{asked_series.label}: {error}") from error
     return series
 
 
@@ -316,18 +316,18 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
     """
     times: list[float] = []
 
-    def tried(one: SampledSeries, column: int, share: float) -> AnyFrontier | None:
+    def tried(sampled: SampledSeries, column: int, share: float) -> AnyFrontier | None:
         # Of this process alone: a busy machine is waited for, and not refused.
         started = process_time()
-        front = one.frontier({column: share})
+        front = sampled.frontier({column: share})
         times.append(process_time() - started)
         return front
 
     for column, variable in enumerate(every):
         if variable.name in CHEAP:
             continue
-        having = [one for one in series if column in one.inputs]
-        ends = [[tried(one, column, share) for share in _ENDS] for one in having]
+        having = [sampled for sampled in series if column in sampled.inputs]
+        ends = [[tried(sampled, column, share) for share in _ENDS] for sampled in having]
         if not any(_differ(*fronts) for fronts in ends):
             raise InputError(
                 f"{variable.label}: cost and speed do not depend on it here, neither at its lowest values nor at its "
@@ -346,7 +346,7 @@ def _differ(one: AnyFrontier | None, other: AnyFrontier | None) -> bool:
 
 def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float, tuple[float, ...], Array]:
     """The speed of the choice, those that tables show, and all that costs are sampled at [tokens/s]."""
-    present = [one.present.tokens_per_second for one in series]
+    present = [sampled.present.tokens_per_second for sampled in series]
     high = min(float(speeds[-1]) for speeds in present)
     common = [speed for speed in common_speeds(present) if speed <= high] or [high]
     speed = float(ask.speed) if ask.speed is not None else common[len(common) // 2]

@@ -41,13 +41,13 @@ class Variable:
 def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
     """Everything that is uncertain in a study: what all series share, then what each has for itself."""
     labels = tuple(series.label for series in ask.series)
-    shared = [Variable(name, labels, given, name) for name, given in ask.inputs.items()]
-    own = [
-        Variable(name, (series.label,), given, f"{name} of {series.label}" if len(labels) > 1 else name)
+    shared = [Variable(name, labels, distribution, name) for name, distribution in ask.inputs.items()]
+    separate = [
+        Variable(name, (series.label,), distribution, f"{name} of {series.label}" if len(labels) > 1 else name)
         for series in ask.series
-        for name, given in series.inputs.items()
+        for name, distribution in series.inputs.items()
     ]
-    return (*shared, *own)
+    return (*shared, *separate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,8 @@ def _equal(times: Array) -> Errors:
 
 def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
     """The held-out errors of a quantity; None if they are not known."""
-    known = [error_spread(each.setup.assumptions, quantity, subjects_of(each)) for each in front.subjects()]
-    return max((errors.spread for errors in known if errors is not None), key=lambda each: each.width, default=None)
+    spreads = [error_spread(each.setup.assumptions, quantity, subjects_of(each)) for each in front.subjects()]
+    return max((errors.spread for errors in spreads if errors is not None), key=lambda each: each.width, default=None)
 
 
 def quantile(spread: ErrorSpread, shares: Array) -> Array:

@@ -210,9 +210,9 @@ class SampledSeries:
         column = next((column for column, variable in self.inputs.items() if variable.name == "price"), None)
         if column is None:
             return np.full(len(shares), present)
-        given = self.inputs[column].given
-        assert isinstance(given, Distribution)
-        return (present if given.relative else 1.0) * given.quantiles(shares[:, column])
+        distribution = self.inputs[column].given
+        assert isinstance(distribution, Distribution)
+        return (present if distribution.relative else 1.0) * distribution.quantiles(shares[:, column])
 
     def _errors(self, shares: Array) -> Errors:
         """Measured over predicted values in some samples [1]."""
