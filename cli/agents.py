@@ -61,10 +61,10 @@ def work(choices: options.Choices) -> Agents | None:
     return Agents.of(choices["traffic"])
 
 
-def played(choices: options.Choices) -> dict[str, Any]:
-    """How sessions are played: promises, router, memories behind."""
+def played(choices: options.Choices, **usual: float) -> dict[str, Any]:
+    """How sessions are played: promises, some as usual where they are not given, router, memories behind."""
     return {
-        "targets": options.targets(choices),
+        "targets": options.targets(choices, **usual),
         "router": choices["router"] or "prefix_aware",
         "tiers": choices["tiers"],
     }
@@ -74,9 +74,11 @@ def answer(
     ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str, **asked: Any
 ) -> None:
     """Answer a question about sessions on some chips, and show it."""
+    from inference_econ.answers.agents import USUAL
+
     with show.progress_bar(quiet=output.quiet) as progress:
         offers = market.of_chips({**choices, "together": True}, ready.requests, chips or (choices["hardware"],))
-        shown = ask(offers, choices["agents"], **played(choices), progress=progress, **asked)
+        shown = ask(offers, choices["agents"], **played(choices, **USUAL), progress=progress, **asked)
     show.answer(shown, output)
 
 

@@ -261,12 +261,15 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
         return None
 
 
-def targets(choices: Choices) -> Targets:
-    """The promises of :data:`promises`; what is not given is not promised."""
+def targets(choices: Choices, **usual: float) -> Targets:
+    """The promises of :data:`promises`; what is not given is as usual, otherwise not promised."""
     from inference_econ.answers.promises import NAMES, Targets
     from inference_econ.inputs import parse_quantity, percentiles
 
-    named = {name: choices[name] for name in ("percentile", "confidence") if name in choices}
+    named: dict[str, Any] = {
+        **usual,
+        **{name: choices[name] for name in ("percentile", "confidence") if name in choices},
+    }
     for name in NAMES:
         if choices[name] is not None:
             promise = percentiles.promise(str(choices[name]))

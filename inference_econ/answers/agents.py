@@ -50,7 +50,7 @@ from inference_econ.serving.simulation import play
 #: Numbers of agents that are tried where none are given, over those that keep an instance full [1].
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
 #: What agents are promised where nothing else is: 20 tokens/s, and an answer that begins within ten seconds [s].
-TPOT, TTFT = 0.05, 10.0
+USUAL: Mapping[str, float] = {"ttft_seconds": 10.0, "tpot_seconds": 0.05}
 #: Requests of a run: so many for each agent, at least and at most [1]. Fewer are enough to look for a number of agents.
 _PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
 _QUICK = 3
@@ -252,7 +252,7 @@ class Agents:
         agents : int
             How many there are [1].
         targets : Targets, optional
-            What is promised; of the first token and those after it :data:`TTFT` and :data:`TPOT` where nothing is said.
+            What is promised; of the first token and those after it as :data:`USUAL` where nothing is said.
         router, tiers, progress
             See :func:`load`.
         most : int
@@ -525,11 +525,7 @@ class AgentSheet(Sheet):
 
 def promises(targets: Targets) -> Targets:
     """Return promises with those that agents have where nothing is said of the first token or those after it."""
-    ttft, tpot = (
-        usual if math.isinf(given) else given
-        for given, usual in ((targets.ttft_seconds, TTFT), (targets.tpot_seconds, TPOT))
-    )
-    return replace(targets, ttft_seconds=ttft, tpot_seconds=tpot)
+    return replace(targets, **{name: seconds for name, seconds in USUAL.items() if math.isinf(getattr(targets, name))})
 
 
 @dataclass(frozen=True)

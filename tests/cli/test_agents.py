@@ -106,6 +106,18 @@ def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatc
     assert "hour of an agent" in said and "cached input" in said
 
 
+def test_usual_promises_are_met_with_a_confidence(
+    command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "_LEAST", 900)
+    monkeypatch.setattr(agents, "_MOST", 1500)
+    words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers, "--agents", 120)
+    plain, sure = (record(command, "recommend", *words, *more) for more in ((), ("--confidence", 80)))
+    assert sure["targets"] == {**plain["targets"], "confidence": 0.8}
+    assert sure["choices"][0]["dollars_per_hour"] >= plain["choices"][0]["dollars_per_hour"]
+    assert record(command, "price", *words, "--confidence", 80)["targets"] == sure["targets"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
