@@ -24,7 +24,7 @@ _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (
     *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
-    *("gpus", "budget", "power_budget", "any_speed", "api_prices"),
+    *("any_speed", "api_prices"),
 )
 
 
@@ -76,9 +76,10 @@ def answer(
     """Answer a question about sessions on some chips, and show it."""
     from inference_econ.answers.agents import USUAL
 
+    counted = options.given_means(choices) or choices["agents"]
     with show.progress_bar(quiet=output.quiet) as progress:
         offers = market.of_chips({**choices, "together": True}, ready.requests, chips or (choices["hardware"],))
-        shown = ask(offers, choices["agents"], **played(choices, **USUAL), progress=progress, **asked)
+        shown = ask(offers, counted, **played(choices, **USUAL), progress=progress, **asked)
     show.answer(shown, output)
 
 

@@ -133,7 +133,7 @@ traffic = apply(lengths, options("request_rate", "throughput"), burstiness, prom
 #: Options that one setup, its layouts and its proposer are made of.
 _RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how large a fleet is.
-_SIZES = ("request_rate", "throughput", "gpus", "budget", "power_budget")
+_SIZES = ("request_rate", "throughput", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
 
 
@@ -327,8 +327,8 @@ def check_sizes(choices: Choices) -> None:
     named = [name for name in _SIZES if choices.get(name) is not None]
     if len(named) > 1 and set(_MEANS) & set(named):
         raise InputError(
-            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
-            "fleet, chips, a budget or power ask for the most traffic",
+            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate or agents ask for the "
+            "cheapest fleet, chips, a budget or power ask for the most traffic",
             option=named[0],
         )
 

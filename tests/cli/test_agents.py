@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import agents
+from inference_econ.answers import agent_play
 from tests.cli.conftest import Command, record
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
@@ -52,8 +52,8 @@ def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path:
 
 
 def test_python_answers_as_the_command_line(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "_LEAST", 300)
-    monkeypatch.setattr(agents, "_MOST", 300)
+    monkeypatch.setattr(agent_play, "_LEAST", 300)
+    monkeypatch.setattr(agent_play, "_MOST", 300)
     workers, setup = ie.Agents.of(helpers), ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
     space = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
     layouts, offers = ie.offer(setup, workers.requests, space), ie.market(setup, workers.requests, space)
@@ -88,8 +88,8 @@ def test_routers_and_memory_behind(command: Command, helpers: str) -> None:
 
 
 def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "_LEAST", 900)
-    monkeypatch.setattr(agents, "_MOST", 1500)
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
     words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
     outcome = command("recommend", *words, "--agents", 120, "--format", "csv")
     assert outcome.code == 0, outcome.err
@@ -106,11 +106,24 @@ def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatc
     assert "hour of an agent" in said and "cached input" in said
 
 
+def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
+    words = ("recommend", *ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
+    said = record(command, *words, "--gpus", 3)
+    assert said["means"] == {"accelerators": 3, "dollars_per_hour": None, "provisioned_watts": None}
+    numbers = [choice["agent_use"]["agents"] for choice in said["choices"]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert all(choice["accelerators"] <= 3 for choice in said["choices"])
+    outcome = command(*words, "--budget", 9, "--plot", "session.svg")
+    assert outcome.code == 0 and "Most agents for $9.00 per hour" in " ".join(outcome.out.split())
+
+
 def test_usual_promises_are_met_with_a_confidence(
     command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "_LEAST", 900)
-    monkeypatch.setattr(agents, "_MOST", 1500)
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
     words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers, "--agents", 120)
     plain, sure = (record(command, "recommend", *words, *more) for more in ((), ("--confidence", 80)))
     assert sure["targets"] == {**plain["targets"], "confidence": 0.8}
@@ -130,6 +143,8 @@ def test_usual_promises_are_met_with_a_confidence(
         (("price", "--replicas", "2", "--traffic", "F"), "--replicas follow from --agents"),
         (("price", "--any-speed", "--traffic", "F"), "--any-speed does not go with"),
         (("recommend", "--traffic", "F"), "say how many --agents"),
+        (("recommend", "--traffic", "F", "--agents", "9", "--gpus", "2"), "give only one of --agents, --gpus: a"),
+        (("recommend", "--traffic", "F", "--budget", "1"), "$1.00 per hour: Llama 3.1 8B (bf16) needs at least 1"),
         (("recommend", "--agents", "0", "--traffic", "F"), "0 is not in the range"),
         (("recommend", "--agents", "9", "--traffic", "F", "--tpot", "0.1 ms"), "nothing keeps TTFT 10000 ms, TPOT"),
         (("load", "--agents", "5", "--traffic", "F", "--router", "nearest"), "'nearest' is not one of"),
