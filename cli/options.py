@@ -327,8 +327,8 @@ def check_sizes(choices: Choices) -> None:
     named = [name for name in _SIZES if choices.get(name) is not None]
     if len(named) > 1 and set(_MEANS) & set(named):
         raise InputError(
-            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate or agents ask for the "
-            "cheapest fleet, chips, a budget or power ask for the most traffic",
+            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
+            "fleet, and so do agents; chips, a budget or power ask for the most traffic",
             option=named[0],
         )
 
