@@ -7,7 +7,7 @@ answer before it. All of it is played, with the blocks of prompts that memories 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inference_econ._types import Indices, Progress
@@ -22,8 +22,11 @@ from inference_econ.answers.agent_play import (
     point_of,
     shortlist,
 )
+from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_agents
 from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.lots import Way, no_price
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import affordable
 from inference_econ.answers.picks import Pick
@@ -312,6 +315,61 @@ class Agents(AgentSessions):
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)
 
+    def buy(
+        self,
+        offers: Sequence[Candidate | Services],
+        api: Mapping[str, Mapping[str, float]],
+        agents: int | None = None,
+        targets: Targets | None = None,
+        *,
+        ways: Collection[Way] = MONTHLY,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> AgentPurchase:
+        """Hold API offers, rented and owned fleets for agents against each other, month by month.
+
+        Parameters
+        ----------
+        offers, targets, router, tiers, progress
+            See :meth:`recommend`.
+        api, ways
+            See :func:`inference_econ.answers.buy.buy`; offers have all in their caches that was there before.
+        agents : int, optional
+            How many there are [1]; by default as many as a lot of each chip carries.
+
+        Returns
+        -------
+        AgentPurchase
+            Of each chip with the instance that carries most agents per dollar.
+
+        Raises
+        ------
+        InputError
+            If there is no offer, one is free, there is no agent, or as :meth:`check` says.
+        NothingFitsError
+            If nothing keeps the promises even for a single agent, or no chip has a price of the ways.
+        """
+        if agents is not None and agents < 1:
+            raise InputError(f"say how many --agents there are, at least 1, got {agents}", option="agents")
+        ranked = dollars_per_request(api, self.requests)
+        wanted, best = promises(targets or Targets()), dict[str, AgentChoice]()
+        both = self._played(offers)
+
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+            return fullest_fleet(instance, replicas, wanted, guess, router)
+
+        for choice in sorted(self._choices(both, None, wanted, tiers, fleet, progress), key=_dollars_per_agent):
+            best.setdefault(choice.service.setup.hardware.name, choice)
+        lots = tuple(lot for choice in best.values() for lot in lots_of_agents(choice, ways))
+        if not lots:
+            raise no_price(ways)
+        chips = dict.fromkeys(layouts.setup.hardware.name for layouts in both)
+        left_out = (f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best)
+        return AgentPurchase(
+            lots, ranked, crossovers(lots, ranked), self.requests, wanted, None, tuple(left_out), agents
+        )
+
     def offload(
         self, layouts: Services, tiers: Sequence[TierSpec], *, requests_per_second: float | None = None
     ) -> Offloading:
@@ -346,6 +404,12 @@ class Agents(AgentSessions):
         for layouts in both:
             self.check(layouts)
         return both
+
+
+def _dollars_per_agent(choice: AgentChoice) -> float:
+    """Of machines that instances fill [USD/h]."""
+    service = choice.service
+    return float(service.setup.dollars_per_hour_in_bulk(service.accelerators)) / choice.use.agents
 
 
 def promises(targets: Targets) -> Targets:

@@ -233,11 +233,11 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
     return ranked
 
 
-def crossovers(lots: Sequence[Lot], ranked: Mapping[str, float]) -> tuple[Crossover, ...]:
+def crossovers(offered: Sequence[Lot], ranked: Mapping[str, float]) -> tuple[Crossover, ...]:
     """Those of each lot with the cheapest offer, and with the one in the middle."""
     names = list(ranked)
     compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
-    return tuple(Crossover(lot, name, ranked[name]) for name in compared for lot in lots)
+    return tuple(Crossover(lot, name, ranked[name]) for name in compared for lot in offered)
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:

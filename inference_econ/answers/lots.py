@@ -164,14 +164,15 @@ def lots(
             continue
         found += _of_service(best.service, targets, arrival_scv, ways)
     if not found:
-        raise (
-            failures[0]
-            if failures
-            else NothingFitsError(
-                f"no chip has a price that is {' or '.join(ways)}: allow another way to pay, or give --price"
-            )
-        )
+        raise failures[0] if failures else no_price(ways)
     return tuple(found)
+
+
+def no_price(ways: Collection[Way]) -> NothingFitsError:
+    """The error where chips are paid for in none of the ways."""
+    return NothingFitsError(
+        f"no chip has a price that is {' or '.join(ways)}: allow another way to pay, or give --price"
+    )
 
 
 def _of_service(service: Service, targets: Targets, arrival_scv: float, ways: Collection[Way]) -> list[Lot]:

@@ -14,12 +14,14 @@ from inference_econ.answers.agent_answers import (
     MostAgents,
     Use,
 )
+from inference_econ.answers.agent_purchase import AgentPurchase
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import caveats, charts
+from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Record, view
 from inference_econ.report.heading import heading
@@ -200,6 +202,38 @@ class AgentSheetPage(PricePage):
         return (view(title, rows, columns, notes=notes), *super().tables())
 
 
+class AgentBuyPage(BuyPage):
+    """Ways to have the answers that agents need for a month, ready to be shown."""
+
+    answer: AgentPurchase
+    fleet = "as many lots as carry the agents"
+
+    def tables(self) -> Sequence[Table]:
+        """One row per fleet and offer."""
+        answer, use = self.answer, self.answer.use
+        columns = (
+            "hardware", "paid", "agents", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
+            "cheaper_from_agents", "always_cheaper_from_agents", "probability",
+        )  # fmt: skip
+        counted = "" if answer.agents is None else f" for {answer.agents:,} agents"
+        title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
+        notes = (
+            "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
+            f"taken to find all in their caches that was there before, {_ideal(use)}, and charge it as input where it "
+            "has no price.",
+            *_notes(use, use.trace.preemptions / use.trace.ttft.size),
+        )
+        rows = [{**record, **record["agent_bill"]} for record in answer.records()]
+        return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
+
+    def question(self) -> str:
+        """From how many agents on machines pay."""
+        model = self.answer.lots[0].setup.model.name
+        return (
+            f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
+        )
+
+
 def load_plots(answer: AgentCurve) -> list[Plot]:
     """What is found in each memory, TTFT, TPOT and cost by the number of agents."""
     points, targets = answer.points, answer.targets
@@ -269,13 +303,17 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
     return heading(counted, setups, [label], promises=[targets])
 
 
+def _ideal(use: Use) -> str:
+    """Share of prompts that was there before, in words."""
+    return f"{100 * use.work.requests.cached / use.work.requests.isl.mean:.1f} %"
+
+
 def _notes(use: Use, preempted: float) -> list[str]:
     """How it was played, in words."""
-    ideal = use.work.requests.cached / use.work.requests.isl.mean
     together = "" if use.instances == 1 else f", {use.instances} instances together, router {use.router}"
     notes = [
         f"Simulated turn by turn with the blocks of their prompts{together}; a cache that forgets nothing would find "
-        f"{100 * ideal:.1f} %."
+        f"{_ideal(use)}."
     ]
     if preempted:
         notes.append(f"Memory ran out for up to {100 * preempted:.2g} % of requests, which were read again.")

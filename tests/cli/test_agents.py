@@ -119,6 +119,26 @@ def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypa
     assert outcome.code == 0 and "Most agents for $9.00 per hour" in " ".join(outcome.out.split())
 
 
+def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
+    kept = ("--tpot", 8, "--traffic", helpers, "--slots", 16, "--engine", "vllm")
+    words = ("buy", *ONE, *kept, "--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pay", "on_demand")
+    (row,) = record(command, *words, "--agents", 1000)["crossovers"]
+    bill = row["agent_bill"]
+    # The offer: mean turns of 500 + 200 + 260 x 2.5 tokens, of which the 200 are new to it.
+    use = record(command, "recommend", *ONE, *kept, "--gpus", 1)["choices"][0]["agent_use"]
+    turn = (200 * 0.06 + (500 + 260 * 2.5) * 0.01 + 60 * 0.2) / 1e6
+    turns_per_hour = 6 * use["tasks_per_hour"] / use["agents"]
+    assert bill["offer_dollars_per_month"] == pytest.approx(1000 * 730 * turns_per_hour * turn, rel=0.01)
+    lots = -(-1000 // use["agents"])
+    assert (bill["accelerators"], bill["dollars_per_month"]) == (lots, pytest.approx(lots * 2.95 * 730))
+    assert bill["cheaper_from_agents"] == pytest.approx(2.95 * 730 / bill["offer_dollars_per_agent_month"])
+    outcome = command(*words, "--plot", "buy.svg")
+    said = " ".join(outcome.out.split())
+    assert outcome.code == 0 and "of as many lots as carry the agents, idle or not" in said
+
+
 def test_usual_promises_are_met_with_a_confidence(
     command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +165,9 @@ def test_usual_promises_are_met_with_a_confidence(
         (("recommend", "--traffic", "F"), "say how many --agents"),
         (("recommend", "--traffic", "F", "--agents", "9", "--gpus", "2"), "give only one of --agents, --gpus: a"),
         (("recommend", "--traffic", "F", "--budget", "1"), "$1.00 per hour: Llama 3.1 8B (bf16) needs at least 1"),
+        (("buy", "--traffic", "F", "--isl", "500"), "--isl does not go with the sessions of"),
+        (("buy", "--agents", "5"), "--agents is about sessions, and no --traffic has none"),
+        (("buy", "--traffic", "F", "--api-prices", "input=0,output=0"), "given charges nothing"),
         (("recommend", "--agents", "0", "--traffic", "F"), "0 is not in the range"),
         (("recommend", "--agents", "9", "--traffic", "F", "--tpot", "0.1 ms"), "nothing keeps TTFT 10000 ms, TPOT"),
         (("load", "--agents", "5", "--traffic", "F", "--router", "nearest"), "'nearest' is not one of"),
