@@ -66,7 +66,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     assert isinstance(best, AgentChoice)
     assert best.accelerators <= 6 and best.dollars_per_hour <= 20.0
     # So many cost no more than that, and a tenth more do.
-    assert work.recommend(offers, best.use.agents, kept)[0].dollars_per_hour <= best.dollars_per_hour
+    assert work.recommend(offers, int(best.use.agents), kept)[0].dollars_per_hour <= best.dollars_per_hour
     more = work.recommend(offers, round(1.1 * best.use.agents), kept)[0]
     assert more.dollars_per_hour > best.dollars_per_hour
     most = work.most_agents(offers, Means(dollars_per_hour=more.dollars_per_hour), kept)[0]
