@@ -63,7 +63,14 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
         "load": (workers.load(layouts, [5, 9], replicas=2, targets=kept, **behind), ("5,9", "--replicas", 2)),
         "recommend": (workers.recommend(offers, 9, kept, **behind), (9,)),
         "price": (workers.price(offers, 9, kept, **behind), (9,)),
+        "buy": (
+            workers.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, 9, kept, **behind),
+            (9, "--api-prices", "input=1,output=3"),
+        ),
     }
+    said = record(command, "recommend", *words, "--ttft", "500 ms", "--gpus", 2)
+    del said["asked"]
+    assert said == json.loads(json.dumps(workers.most_agents(offers, ie.Means(2), kept, **behind).to_dict()))
     for name, (answer, asked) in answers.items():
         said = record(command, name, *words, "--ttft", "500 ms", "--agents", *asked)
         del said["asked"]
