@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
@@ -24,12 +24,19 @@ _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (
     *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
-    *("gpus", "budget", "power_budget", "any_speed", "api_prices"),
+    *("any_speed", "api_prices"),
 )
 
 
-def work(choices: options.Choices) -> Agents | None:
+def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents | None:
     """The sessions of the traffic that is named; None if it has none, or none is named.
+
+    Parameters
+    ----------
+    choices : mapping
+        Options by name.
+    allowed : collection of str
+        Options that go with sessions here, otherwise not.
 
     Raises
     ------
@@ -51,7 +58,7 @@ def work(choices: options.Choices) -> Agents | None:
         )
     from inference_econ.answers.agents import Agents
 
-    stray = next((name for name in _OF_RATES if options.is_given(name)), None)
+    stray = next((name for name in _OF_RATES if name not in allowed and options.is_given(name)), None)
     if stray is not None:
         raise InputError(
             f"--{stray.replace('_', '-')} does not go with the sessions of {choices['traffic']}, which are played; say "
@@ -61,22 +68,30 @@ def work(choices: options.Choices) -> Agents | None:
     return Agents.of(choices["traffic"])
 
 
-def played(choices: options.Choices) -> dict[str, Any]:
-    """How sessions are played: promises, router, memories behind."""
+def played(choices: options.Choices, **usual: float) -> dict[str, Any]:
+    """How sessions are played: promises, some as usual where they are not given, router, memories behind."""
     return {
-        "targets": options.targets(choices),
+        "targets": options.targets(choices, **usual),
         "router": choices["router"] or "prefix_aware",
         "tiers": choices["tiers"],
     }
+
+
+def usual() -> Mapping[str, float]:
+    """What agents are promised where nothing else is [s]."""
+    from inference_econ.answers.agents import USUAL
+
+    return USUAL
 
 
 def answer(
     ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str, **asked: Any
 ) -> None:
     """Answer a question about sessions on some chips, and show it."""
+    counted = options.given_means(choices) or choices["agents"]
     with show.progress_bar(quiet=output.quiet) as progress:
         offers = market.of_chips({**choices, "together": True}, ready.requests, chips or (choices["hardware"],))
-        shown = ask(offers, choices["agents"], **played(choices), progress=progress, **asked)
+        shown = ask(offers, counted, **played(choices, **usual()), progress=progress, **asked)
     show.answer(shown, output)
 
 

@@ -8,13 +8,16 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError, of_option
 
-from . import market, options, prices, proposals, show
+from . import agents, market, options, prices, proposals, show
 from .help import Command, example
 from .parameters import Name
 from .price import api_prices as typed_prices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from inference_econ.answers.candidates import Candidate
+    from inference_econ.inputs import Requests
 
 #: Chips that are compared where none is named.
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
@@ -28,6 +31,7 @@ _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 @click.argument("chips", nargs=-1, type=Name("hardware"), metavar="[HARDWARE]...")
 @options.manner
 @options.lengths
+@agents.sessions
 @options.burstiness
 @options.promises
 @options.options("percentile")
@@ -55,34 +59,45 @@ def buy(
     """Buy tokens, rent machines or own them: dollars a month over traffic, and where they cross.
 
     API offers of the last recorded day beside fleets of every chip, as large as the traffic needs within the SLOs; of
-    the usual chips where none is named. Without promises fleets are as fast as offers of the model usually are.
+    the usual chips where none is named. Without promises fleets are as fast as offers of the model usually are; of a
+    --traffic with sessions the agents are counted that they carry, or those that --agents says.
     """
     from inference_econ.answers.buy import MONTHLY, buy
 
-    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     named = tuple(dict.fromkeys(chips)) or _USUAL
     choices["price"] = prices.of_chips(choices["price"], named)
+    ready, ways = agents.work(choices, allowed=("api_prices",)), choices["pay"] or MONTHLY
+    if ready is not None:
+        with show.progress_bar(quiet=output.quiet) as progress:
+            offers = _competing(choices, ready.requests, named, required=bool(chips))
+            api, asked = _offers(api_prices, choices["model"]), agents.played(choices, **agents.usual())
+            answered = ready.buy(offers, api, choices["agents"], ways=ways, progress=progress, **asked)
+        show.answer(answered, output)
+        return
+    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     with show.progress_bar(quiet=output.quiet):
-        offers: list[Candidate] = []
-        failures: list[InputError | NothingFitsError] = []
-        for chip in named:
-            try:
-                offers += market.candidates({**choices, "hardware": chip, "together": True}, requests, chip)
-            except (InputError, NothingFitsError) as error:
-                # Of chips that nobody named, those that cannot serve are left out.
-                if chips:
-                    raise
-                failures.append(error)
-        if not offers:
-            raise failures[0]
-        answered = buy(
-            offers,
-            _offers(api_prices, choices["model"]),
-            targets,
-            ways=choices["pay"] or MONTHLY,
-            arrival_scv=choices["arrival_scv"],
-        )
-    show.answer(answered, output)
+        offers = _competing(choices, requests, named, required=bool(chips))
+        scv, api = choices["arrival_scv"], _offers(api_prices, choices["model"])
+        bought = buy(offers, api, targets, ways=ways, arrival_scv=scv)
+    show.answer(bought, output)
+
+
+def _competing(
+    choices: options.Choices, requests: Requests, chips: Sequence[str], *, required: bool
+) -> list[Candidate]:
+    """Instances that do both on some chips; those that cannot serve are left out unless they are required."""
+    offers: list[Candidate] = []
+    failures: list[InputError | NothingFitsError] = []
+    for chip in chips:
+        try:
+            offers += market.candidates({**choices, "hardware": chip, "together": True}, requests, chip)
+        except (InputError, NothingFitsError) as error:
+            if required:
+                raise
+            failures.append(error)
+    if not offers:
+        raise failures[0]
+    return offers
 
 
 def _offers(text: str | None, model: str) -> dict[str, dict[str, float]]:

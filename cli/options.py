@@ -133,7 +133,7 @@ traffic = apply(lengths, options("request_rate", "throughput"), burstiness, prom
 #: Options that one setup, its layouts and its proposer are made of.
 _RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how large a fleet is.
-_SIZES = ("request_rate", "throughput", "gpus", "budget", "power_budget")
+_SIZES = ("request_rate", "throughput", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
 
 
@@ -261,12 +261,15 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
         return None
 
 
-def targets(choices: Choices) -> Targets:
-    """The promises of :data:`promises`; what is not given is not promised."""
+def targets(choices: Choices, **usual: float) -> Targets:
+    """The promises of :data:`promises`; what is not given is as usual, otherwise not promised."""
     from inference_econ.answers.promises import NAMES, Targets
     from inference_econ.inputs import parse_quantity, percentiles
 
-    named = {name: choices[name] for name in ("percentile", "confidence") if name in choices}
+    named: dict[str, Any] = {
+        **usual,
+        **{name: choices[name] for name in ("percentile", "confidence") if name in choices},
+    }
     for name in NAMES:
         if choices[name] is not None:
             promise = percentiles.promise(str(choices[name]))
@@ -325,7 +328,7 @@ def check_sizes(choices: Choices) -> None:
     if len(named) > 1 and set(_MEANS) & set(named):
         raise InputError(
             f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
-            "fleet, chips, a budget or power ask for the most traffic",
+            "fleet, and so do agents; chips, a budget or power ask for the most traffic",
             option=named[0],
         )
 

@@ -223,7 +223,7 @@ def _kind(kind: click.ParamType[Any]) -> Any:
     if isinstance(kind, Degree):
         return int | Literal["any"]
     if isinstance(kind, Rates):
-        return list[float] | str
+        return list[float] | float | str
     return str if isinstance(kind, (Name, Percentile)) else float | str
 
 

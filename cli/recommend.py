@@ -42,7 +42,8 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 
     With --gpus, --budget or --power-budget the other way round: the most traffic that so many chips, so much money per
-    hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated.
+    hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated; of a --traffic with
+    sessions the most agents.
     """
     from inference_econ.answers.recommend import recommend
 
@@ -50,7 +51,8 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     ready, chips = agents.work(choices), tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
     if ready is not None:
-        agents.answer(ready.recommend, choices, ready, output, *chips, most=most)
+        ask = ready.recommend if options.given_means(choices) is None else ready.most_agents
+        agents.answer(ask, choices, ready, output, *chips, most=most)
         return
     requests, targets = options.requests(choices), options.targets(choices)
     means = options.given_means(choices)

@@ -7,67 +7,47 @@ answer before it. All of it is played, with the blocks of prompts that memories 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
 
-import numpy as np
-
-from inference_econ import _work
-from inference_econ._types import Array, Progress
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import chances
-from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
-from inference_econ.answers.picks import Pick
-from inference_econ.answers.prefix_cache import Offloading, behind, offload
-from inference_econ.answers.price import Sheet, sheet
-from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Recommendation, as_candidates, choice_record, some_of_each_chip
-from inference_econ.answers.record import targets_record
-from inference_econ.answers.service_record import pick_record, service_record
-from inference_econ.answers.together import Choice
-from inference_econ.engine import Setup, chip_power
-from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests, SessionSpec, TierSpec, catalog
-from inference_econ.inputs.catalog import Name
-from inference_econ.serving import (
-    Gamma,
-    Loaded,
-    Router,
-    Server,
-    Service,
-    Services,
-    Session,
-    Sessions,
-    Trace,
-    Usual,
-    draw_sessions,
-    usual,
+from inference_econ._types import Indices, Progress
+from inference_econ.answers.agent_answers import AgentChoice, AgentCurve, AgentRecommendation, AgentSheet, MostAgents
+from inference_econ.answers.agent_play import (
+    TOGETHER,
+    PlayedInstance,
+    cheapest_fleet,
+    check_runs,
+    fullest_fleet,
+    in_flight,
+    point_of,
+    shortlist,
 )
-from inference_econ.serving.simulation import play
+from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_agents
+from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
+from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.lots import Way, no_price
+from inference_econ.answers.means import Means
+from inference_econ.answers.most_traffic import affordable
+from inference_econ.answers.picks import Pick
+from inference_econ.answers.prefix_cache import Offloading, offload
+from inference_econ.answers.price import Sheet
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import as_candidates, some_of_each_chip
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import TierSpec, catalog
+from inference_econ.serving import Router, Services
 
 #: Numbers of agents that are tried where none are given, over those that keep an instance full [1].
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
 #: What agents are promised where nothing else is: 20 tokens/s, and an answer that begins within ten seconds [s].
-TPOT, TTFT = 0.05, 10.0
-#: Requests of a run: so many for each agent, at least and at most [1]. Fewer are enough to look for a number of agents.
-_PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
-_QUICK = 3
-#: Share of a run that is not measured: until caches hold what they hold in the long run [1].
-_WARM_UP = 0.25
-#: More slots than mean contexts have room for, so that blocks decide who is let in [1].
-_SLOTS = 4
-#: Instances that are played together at most; of more, as many agents come to each [1].
-_TOGETHER = 4
-#: Layouts of a chip that are played; and how near a number of agents is found to the largest that keeps promises [1].
-_PLAYED, _NEAR = 2, 0.05
-#: What a request takes that is played with its blocks [s].
-_SECONDS = 2.5e-4
+USUAL: Mapping[str, float] = {"ttft_seconds": 10.0, "tpot_seconds": 0.05}
+#: Layouts of a chip that are played [1].
+_PLAYED = 2
 
 
 @dataclass(frozen=True)
-class Agents:
+class Agents(AgentSessions):
     """Agents or users who play sessions of a traffic, and the questions of how many are carried and what they cost.
 
     Attributes
@@ -87,74 +67,6 @@ class Agents:
     >>> [round(point.use.record(point.sheet, 1)["hit_rate"], 2) for point in curve.points]
     [0.31, 0.31]
     """
-
-    name: str
-    spec: SessionSpec
-    place: str = ""
-
-    @classmethod
-    def of(cls, traffic: Name) -> Agents:
-        """Return those of a traffic with sessions, by name or path (``--traffic``).
-
-        Raises
-        ------
-        InputError
-            If it is unknown, or has no sessions.
-        """
-        sessions = catalog.traffic(traffic).sessions
-        if sessions is None:
-            raise InputError(
-                f"{traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a file "
-                "with sessions"
-            )
-        return cls(str(traffic), sessions, catalog.place("traffic", traffic, ("sessions",)))
-
-    @cached_property
-    def drawn(self) -> tuple[Session, ...]:
-        """Sessions that stand for all."""
-        return draw_sessions(self.spec)
-
-    @cached_property
-    def means(self) -> Usual:
-        """Means over their turns."""
-        return usual(self.drawn, self.spec.shared_tokens)
-
-    @property
-    def requests(self) -> Requests:
-        """The mean turn, with all in the cache that was there before; layouts are offered for it."""
-        isl, osl, known = (
-            round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
-        )
-        return Requests(isl, osl, cached=min(known, isl - 1))
-
-    def check(self, layouts: Services) -> None:
-        """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
-
-        Raises
-        ------
-        InputError
-            Beginning with the place of the sessions in their file.
-        """
-        longest, most = float(np.max(self.means.prompts + self.means.answers)), layouts.setup.model.max_context
-        if most is not None and longest > most:
-            raise InputError(
-                f"{self.place or self.name}: sessions of {self.name} grow to {longest:,.0f} tokens, beyond the "
-                f"{most:,} of {layouts.setup.model.name}; give compacts_at, or fewer and shorter turns"
-            )
-        if layouts.requests != self.requests:
-            raise InputError(
-                f"these layouts are offered for other requests than those of {self.name}; offer them for the requests "
-                "of the agents (agents.requests)"
-            )
-
-    def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Sessions under way that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
-        waiting = requests_per_second * self.means.pause_seconds
-        return np.asarray((waiting + in_flight) / self.means.side_by_side)
-
-    def resting(self, requests_per_second: Array | float) -> Array:
-        """Agents between two sessions at such a rate [1]."""
-        return np.asarray(requests_per_second * self.spec.rest / self.means.turns)
 
     def load(
         self,
@@ -201,11 +113,11 @@ class Agents:
         """
         self.check(layouts)
         promised = Targets() if targets is None else targets
-        rows = _short(layouts, self, promised, tiers=bool(tiers), most=1) or _short(
+        rows = shortlist(layouts, self, promised, tiers=bool(tiers), most=1) or shortlist(
             layouts, self, Targets(), tiers=bool(tiers), most=1
         )
         row, _ = rows[0]
-        instance = _Instance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+        instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
         full = instance.service.at(instance.service.slots)
         rate_of_full = float(full.requests_per_second)
         most = replicas * float(self.agents(rate_of_full, float(full.concurrency)) + self.resting(rate_of_full))
@@ -213,21 +125,19 @@ class Agents:
             agents = sorted({max(round(share * most), 1) for share in SHARES})
         asked: list[tuple[int, float]] = [(number, 0.0) for number in agents]
         if rates is not None:
-            under_way = [float(self.agents(rate, replicas * _in_flight(instance, rate / replicas))) for rate in rates]
+            under_way = [float(self.agents(rate, replicas * in_flight(instance, rate / replicas))) for rate in rates]
             asked = [(max(round(min(number, most)), 1), rate) for number, rate in zip(under_way, rates, strict=True)]
         if any(number < 1 for number, _ in asked) or any(not 0.0 <= rate < math.inf for _, rate in asked):
             raise InputError("numbers of agents, and rates, must be positive", option="agents")
-        _work.check(
-            f"{len(asked)} runs of up to {_MOST:,} requests", seconds=len(asked) * _MOST * _SECONDS, smaller="agents"
-        )
+        check_runs(len(asked), "agents")
         points = []
-        together = min(replicas, _TOGETHER)
+        together = min(replicas, TOGETHER)
         for index, (number, rate) in enumerate(asked):
             if progress is not None:
                 progress(index / len(asked), f"{number:,} agents")
             part = max(round(number * together / replicas), 1)
             trace = instance.play(part, together, router, rate * together / replicas)
-            points.append(_point(instance, trace, number, together, replicas, router, promised, rate))
+            points.append(point_of(instance, trace, number, together, replicas, router, promised, rate))
         return AgentCurve(
             tuple(points), promised, 1.0, None, Pick("the one that carries most agents per dollar", len(layouts))
         )
@@ -252,7 +162,7 @@ class Agents:
         agents : int
             How many there are [1].
         targets : Targets, optional
-            What is promised; of the first token and those after it :data:`TTFT` and :data:`TPOT` where nothing is said.
+            What is promised; of the first token and those after it as :data:`USUAL` where nothing is said.
         router, tiers, progress
             See :func:`load`.
         most : int
@@ -271,25 +181,90 @@ class Agents:
             If nothing keeps the promises even for a single agent.
         """
         if not agents or agents < 1:
-            raise InputError(f"say how many --agents there are, at least 1, got {agents or 'none'}", option="agents")
+            raise InputError(
+                f"say how many --agents there are, at least 1, got {agents or 'none'}, or what there is to serve them "
+                "with (--gpus, --budget, --power-budget)",
+                option="agents",
+            )
         wanted = promises(targets or Targets())
         both = self._played(offers)
-        runs = _PLAYED * len(both) * 10
-        _work.check(f"{runs} runs of {_MOST:,} requests", seconds=runs * _MOST * _SECONDS / _QUICK, smaller="agents")
+
+        def fleet(instance: PlayedInstance, _: int, guess: int) -> AgentChoice | None:
+            return cheapest_fleet(instance, agents, wanted, min(guess, agents), router)
+
+        choices = self._choices(both, None, wanted, tiers, fleet, progress)
+        ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
+        return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
+
+    def most_agents(
+        self,
+        offers: Sequence[Candidate | Services],
+        means: Means,
+        targets: Targets | None = None,
+        *,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        most: int = 5,
+        progress: Progress | None = None,
+    ) -> MostAgents:
+        """The deployments that carry the most agents with some means: the inverse of :meth:`recommend`.
+
+        Parameters
+        ----------
+        offers, targets, router, tiers, most, progress
+            See :meth:`recommend`.
+        means : Means
+            Chips, money or power, for one kind of chip.
+
+        Returns
+        -------
+        MostAgents
+            Descending in the number of agents; of equal ones the cheaper first.
+
+        Raises
+        ------
+        InputError
+            As :meth:`check` says.
+        NothingFitsError
+            If not one instance can be had, with how many chips it takes; or if nothing keeps the promises even for a
+            single agent.
+        """
+        wanted = promises(targets or Targets())
+        both, counts = affordable(self._played(offers), means)
+
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+            return fullest_fleet(instance, replicas, wanted, guess, router)
+
+        choices = self._choices(both, counts, wanted, tiers, fleet, progress)
+        ranked = sorted(choices, key=lambda choice: (-choice.use.agents, choice.dollars_per_hour))
+        return MostAgents(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0, means)
+
+    def _choices(
+        self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
+        fleet: Callable[[PlayedInstance, int, int], AgentChoice | None], progress: Progress | None,
+    ) -> list[AgentChoice]:  # fmt: skip
+        """The fleets of the layouts of each offer that are promising, of so many instances if that is given.
+
+        Raises
+        ------
+        NothingFitsError
+            If nothing keeps the promises even for a single agent.
+        """
+        check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
         choices: list[AgentChoice] = []
-        for layouts in both:
-            rows = _short(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED)
-            for row, guess in rows:
+        for index, layouts in enumerate(both):
+            room = None if counts is None else counts[index]
+            rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room)
+            for number, (row, guess) in enumerate(rows):
                 if progress is not None:
-                    progress(len(choices) / (_PLAYED * len(both)), layouts.setup.hardware.name)
-                instance = _Instance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
-                choice = _fleet(instance, agents, wanted, min(guess, agents), router)
+                    progress((index + number / _PLAYED) / len(both), layouts.setup.hardware.name)
+                instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+                choice = fleet(instance, 1 if room is None else int(room[row]), guess)
                 if choice is not None:
                     choices.append(choice)
         if not choices:
             raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
-        ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
-        return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
+        return choices
 
     def price(
         self,
@@ -320,23 +295,80 @@ class Agents:
             wanted = promises(targets or Targets())
             both = self._played(offers)
             rows = [
-                (layouts, *row) for layouts in both for row in _short(layouts, self, wanted, tiers=bool(tiers), most=1)
+                (layouts, *row)
+                for layouts in both
+                for row in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1)
             ]
             if rows:
                 layouts, row, guess = rows[0]
-                instance = _Instance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
-                number = instance.carried(wanted.predicted(instance.service), guess, _MOST)[0]
+                instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+                number = instance.carried(wanted.predicted(instance.service), guess)[0]
         deployments = self.recommend(
             offers, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress
         )
         best = deployments[0]
         assert isinstance(best, AgentChoice)
-        bill = _Instance(best.service, self, tuple(map(catalog.tier, tiers))).bill(
+        bill = PlayedInstance(best.service, self, tuple(map(catalog.tier, tiers))).bill(
             best.use.trace, best.replicas, best.load
         )
         pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", deployments.layouts)
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)
+
+    def buy(
+        self,
+        offers: Sequence[Candidate | Services],
+        api: Mapping[str, Mapping[str, float]],
+        agents: int | None = None,
+        targets: Targets | None = None,
+        *,
+        ways: Collection[Way] = MONTHLY,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> AgentPurchase:
+        """Hold API offers, rented and owned fleets for agents against each other, month by month.
+
+        Parameters
+        ----------
+        offers, targets, router, tiers, progress
+            See :meth:`recommend`.
+        api, ways
+            See :func:`inference_econ.answers.buy.buy`; offers have all in their caches that was there before.
+        agents : int, optional
+            How many there are [1]; by default as many as a lot of each chip carries.
+
+        Returns
+        -------
+        AgentPurchase
+            Of each chip with the instance that carries most agents per dollar.
+
+        Raises
+        ------
+        InputError
+            If there is no offer, one is free, there is no agent, or as :meth:`check` says.
+        NothingFitsError
+            If nothing keeps the promises even for a single agent, or no chip has a price of the ways.
+        """
+        if agents is not None and agents < 1:
+            raise InputError(f"say how many --agents there are, at least 1, got {agents}", option="agents")
+        ranked = dollars_per_request(api, self.requests)
+        wanted, best = promises(targets or Targets()), dict[str, AgentChoice]()
+        both = self._played(offers)
+
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+            return fullest_fleet(instance, replicas, wanted, guess, router)
+
+        for choice in sorted(self._choices(both, None, wanted, tiers, fleet, progress), key=_dollars_per_agent):
+            best.setdefault(choice.service.setup.hardware.name, choice)
+        lots = tuple(lot for choice in best.values() for lot in lots_of_agents(choice, ways))
+        if not lots:
+            raise no_price(ways)
+        chips = dict.fromkeys(layouts.setup.hardware.name for layouts in both)
+        left_out = (f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best)
+        return AgentPurchase(
+            lots, ranked, crossovers(lots, ranked), self.requests, wanted, None, tuple(left_out), agents
+        )
 
     def offload(
         self, layouts: Services, tiers: Sequence[TierSpec], *, requests_per_second: float | None = None
@@ -361,8 +393,8 @@ class Agents:
         self.check(layouts)
         known, rate = self.requests.cached, requests_per_second
         offloading = offload(layouts, tiers, prefix_tokens=known, requests_per_second=rate)
-        instance, rate = _Instance(offloading.service, self, tuple(tiers)), offloading.requests_per_second
-        hits = instance.play(max(round(float(self.agents(rate, _in_flight(instance, rate)))), 1), rate=rate).hit_rates
+        instance, rate = PlayedInstance(offloading.service, self, tuple(tiers)), offloading.requests_per_second
+        hits = instance.play(max(round(float(self.agents(rate, in_flight(instance, rate)))), 1), rate=rate).hit_rates
         readings = (replace(reading, hit_rate=hits[reading.tier]) for reading in offloading.readings)
         return replace(offloading, readings=tuple(readings), traffic=self.name)
 
@@ -374,290 +406,14 @@ class Agents:
         return both
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What agents make of a fleet.
-
-    Attributes
-    ----------
-    work : Agents
-        What they do.
-    agents : float
-        How many there are [1].
-    instances : int
-        Instances that were played together, with their share of the agents [1].
-    router : str
-        Where turns go.
-    trace : Trace
-        What their requests saw.
-    rest_seconds : float
-        Between two sessions of an agent [s].
-    """
-
-    work: Agents
-    agents: float
-    instances: int
-    router: Router
-    trace: Trace
-    rest_seconds: float
-
-    def record(self, fleet: Sheet | Choice, replicas: int) -> dict[str, Any]:
-        """Return their tasks and what these cost on some instances, as plain data."""
-        trace, turns = self.trace, self.work.means.turns
-        hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
-        dollars, watts = fleet.dollars_per_hour, _watts(fleet.service.setup, fleet.accelerators)
-        return {
-            "traffic": self.work.name,
-            "router": self.router,
-            "agents": self.agents,
-            "agents_per_accelerator": self.agents / fleet.accelerators,
-            "agents_per_megawatt": None if watts is None else 1e6 * self.agents / watts,
-            "requests_per_task": turns,
-            "tasks_per_hour": hourly,
-            "task_seconds": 3600.0 * self.agents / hourly - self.rest_seconds,
-            "dollars_per_task": dollars / hourly,
-            "dollars_per_agent_hour": dollars / self.agents,
-            "hit_rate": sum(trace.hit_rates.values()),
-            "hit_rates": dict(trace.hit_rates),
-        }
-
-
-def _watts(setup: Setup, accelerators: float) -> float | None:
-    """Power that a facility provisions for some chips [W]; None where their file has none."""
-    power = chip_power(setup.hardware)
-    return None if power is None else accelerators * power.provisioned_watts
-
-
-@dataclass(frozen=True, slots=True)
-class AgentPoint(LoadPoint):
-    """A fleet with some agents.
-
-    Attributes
-    ----------
-    use : Use
-        The agents.
-    """
-
-    use: Use
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AgentCurve(LoadCurve):
-    """A fleet with more and more agents: a :class:`~inference_econ.answers.load.LoadCurve` of :class:`AgentPoint`."""
-
-    page = "report.agents:AgentCurvePage"
-
-    points: tuple[AgentPoint, ...]
-
-    def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-        bill = self.points[0].sheet
-        return {
-            **service_record(bill.service, bill.replicas, *(point.load for point in self.points)),
-            "dollars_per_accelerator_hour": bill.service.setup.dollars_per_accelerator_hour,
-            "dollars_per_hour": bill.dollars_per_hour,
-            "targets": targets_record(self.targets),
-            "points": self.records(),
-            **pick_record(self.pick),
-            "arrival_scv": None,
-            "burstiness": None,
-        }
-
-    def records(self) -> list[Mapping[str, Any]]:
-        """Return every number of agents."""
-        return [
-            {**point_record(point, self.targets), "agent_use": point.use.record(point.sheet, point.sheet.replicas)}
-            for point in self.points
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentChoice(Choice):
-    """A deployment that carries some agents within promises.
-
-    Attributes
-    ----------
-    use : Use
-        The agents.
-    """
-
-    use: Use
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AgentRecommendation(Recommendation):
-    """Deployments that carry some agents, the cheapest first: of :class:`AgentChoice`."""
-
-    page = "report.agents:AgentChoicesPage"
-
-    def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-        return {"targets": targets_record(self.targets), "choices": self.records(), "first_is_cheaper": None}
-
-    def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per deployment."""
-        return [
-            {**choice_record(choice, self.targets), "agent_use": choice.use.record(choice, choice.replicas)}
-            for choice in self
-            if isinstance(choice, AgentChoice)
-        ]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AgentSheet(Sheet):
-    """The bill of a fleet of agents: tasks and hours of agents beside kinds of tokens.
-
-    Attributes
-    ----------
-    use : Use
-        The agents.
-    """
-
-    page = "report.agents:AgentSheetPage"
-
-    use: Use | None = None
-
-    def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-        assert self.use is not None
-        return {**super(AgentSheet, self).record(), "agent_use": self.use.record(self, self.replicas)}
+def _dollars_per_agent(choice: AgentChoice) -> float:
+    """Of machines that instances fill [USD/h]."""
+    service = choice.service
+    return float(service.setup.dollars_per_hour_in_bulk(service.accelerators)) / choice.use.agents
 
 
 def promises(targets: Targets) -> Targets:
     """Return promises with those that agents have where nothing is said of the first token or those after it."""
-    ttft, tpot = (
-        usual if math.isinf(given) else given
-        for given, usual in ((targets.ttft_seconds, TTFT), (targets.tpot_seconds, TPOT))
-    )
+    given = targets.given
+    ttft, tpot = (given.get(name, USUAL[f"{name}_seconds"]) for name in ("ttft", "tpot"))
     return replace(targets, ttft_seconds=ttft, tpot_seconds=tpot)
-
-
-@dataclass(frozen=True)
-class _Instance:
-    """An instance that is played with numbers of agents."""
-
-    service: Service
-    work: Agents
-    tiers: tuple[TierSpec, ...]
-
-    @cached_property
-    def _server(self) -> Server:
-        lengths = np.array([1, int(self.work.means.prompts.max())])
-        slots = _SLOTS * self.service.slots
-        return play.server(self.service, lengths, slots=slots, tiers=behind(self.service, self.tiers))
-
-    def play(
-        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
-    ) -> Trace:
-        """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s]."""
-        work = self.work
-        count = int(np.clip(_PER_AGENT * agents, _LEAST, _MOST)) // quick
-        sessions = Sessions(
-            work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
-            0.0 if rate else work.spec.rest,
-        )  # fmt: skip
-        return play.play(self.service, self._server, sessions, warm_up=_WARM_UP, instances=instances, router=router)
-
-    def load(self, trace: Trace, instances: int) -> Loaded:
-        """What requests saw, of one of the instances."""
-        rate, times = trace.requests_per_second / instances, ("ttft", "tpot", "e2e", "e2e_per_output_token")
-        ttft, tpot, e2e, per_token = (trace.statistics(name) for name in times)
-        full = self.service.most_requests_per_second
-        waits = trace.waiting / max(trace.waiting + trace.in_flight, 1e-9)
-        return Loaded(
-            rate, False, rate / full, rate, trace.in_flight / instances, waits, ttft, tpot, e2e, per_token, played=True,
-            arrivals=Gamma(1.0),
-        )  # fmt: skip
-
-    def bill(self, trace: Trace, replicas: int, load: Loaded) -> Sheet:
-        """The bill, with the cached tokens that were found."""
-        requests = self.service.requests
-        found = min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
-        service = replace(self.service, requests=requests.replace(cached=found))
-        return sheet(service, load.requests_per_second * replicas, replicas=replicas, load=load)
-
-    def broken(self, trace: Trace, targets: Targets) -> str | None:
-        """The promise that requests did not see kept; None if all are."""
-        times = {name: trace.statistics(name)[targets.percentile_of(name)] for name in targets.given}
-        return next((name for name, seconds in times.items() if seconds > targets.every[name]), None)
-
-    def carried(self, targets: Targets, guess: int, most: int) -> tuple[int, str]:
-        """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
-        kept, broken, binding = 0, 0, ""
-        number = min(max(guess, 1), most)
-        while kept < most and (not broken or broken - kept > max(_NEAR * kept, 1)):
-            problem = self.broken(self.play(number, quick=_QUICK), targets)
-            if problem is None:
-                kept = number
-            else:
-                broken, binding = number, problem
-            if broken == 1:
-                break
-            number = (kept + broken) // 2 if broken else min(2 * number, most)
-        return kept, binding
-
-
-def _short(layouts: Services, work: Agents, targets: Targets, *, tiers: bool, most: int) -> list[tuple[int, int]]:
-    """Layouts that carry most agents per dollar by closed forms, one of each size, and how many agents [1].
-
-    All is found that has room: with nothing behind HBM no more agents than there are contexts that fit.
-    """
-    rates, states = promised_rates(layouts, targets), layouts.states
-    in_flight = [
-        float(np.interp(rate, known, concurrency))
-        for rate, known, concurrency in zip(rates, states.requests_per_second, states.concurrency, strict=True)
-    ]
-    agents = work.agents(rates, np.array(in_flight)) + work.resting(rates)
-    if not tiers:
-        agents = np.minimum(agents, layouts.slots)
-    agents = np.where(rates > 0.0, agents, 0.0)
-    per_dollar = agents / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
-    sizes: dict[float, int] = {}
-    for row in np.argsort(-per_dollar, kind="stable").tolist():
-        if agents[row] > 0.0:
-            sizes.setdefault(float(layouts.plans.accelerators[row]), row)
-    return [(row, max(int(agents[row]), 1)) for row in list(sizes.values())[:most]]
-
-
-def _in_flight(instance: _Instance, rate: float) -> float:
-    """Requests in flight at a rate by closed forms [1]."""
-    states = instance.service.states
-    return float(np.interp(rate, states.requests_per_second, states.concurrency))
-
-
-def _point(
-    instance: _Instance, trace: Trace, number: int, together: int, replicas: int, router: Router, targets: Targets,
-    rate: float,
-) -> AgentPoint:  # fmt: skip
-    load = instance.load(trace, together)
-    limits = targets.predicted(instance.service)
-    kept = trace.kept_share(*limits.every.values()) if targets.given else None
-    if rate:
-        flight = float(trace.e2e.mean()) * trace.requests_per_second
-        number = round(float(instance.work.agents(trace.requests_per_second, flight)) * replicas / together)
-    use = Use(instance.work, number, together, router, trace, 0.0 if rate else instance.work.spec.rest)
-    return AgentPoint(
-        instance.bill(trace, replicas, load), kept, None, chances(instance.service, load, targets), load, use
-    )
-
-
-def _fleet(instance: _Instance, agents: int, targets: Targets, guess: int, router: Router) -> AgentChoice | None:
-    """The fewest instances that carry some agents, played together."""
-    service, limits = instance.service, targets.predicted(instance.service)
-    carried, binding = instance.carried(limits, guess, agents)
-    if not carried:
-        return None
-    replicas = math.ceil(agents / carried)
-    while True:
-        together = min(replicas, _TOGETHER)
-        trace = instance.play(max(round(agents * together / replicas), 1), together, router)
-        problem = instance.broken(trace, limits)
-        if problem is None:
-            break
-        if replicas >= 2 * agents:
-            return None
-        binding, replicas = problem, replicas + max(round(_NEAR * replicas), 1)
-    load = instance.load(trace, together)
-    dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-    use = Use(instance.work, agents, together, router, trace, instance.work.spec.rest)
-    return AgentChoice(service, replicas, load, dollars, "instance" if replicas == 1 else binding, use)

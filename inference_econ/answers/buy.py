@@ -187,13 +187,9 @@ def buy(
     NothingFitsError
         If nothing keeps the promises.
     """
-    if not api:
-        raise InputError(
-            "no offer is recorded of the model; give --api-prices input=0.6,output=0.6, or take a snapshot: "
-            "inference-econ offers --refresh FILE",
-            option="api_prices",
-        )
     candidates = as_candidates(offers)
+    requests = candidates[0].requests
+    ranked = dollars_per_request(api, requests)
     services = [candidate.services for candidate in candidates]
     left_out: list[str] = []
 
@@ -208,7 +204,23 @@ def buy(
         targets = usual.targets
     else:
         offered = found(targets)
-    requests = services[0].requests
+    return Purchase(offered, ranked, crossovers(offered, ranked), requests, targets, usual, tuple(left_out))
+
+
+def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
+    """What offers charge for a mean request, ascending; cached tokens as others where they have no price [USD].
+
+    Raises
+    ------
+    InputError
+        If there is no offer, or one is free.
+    """
+    if not api:
+        raise InputError(
+            "no offer is recorded of the model; give --api-prices input=0.6,output=0.6, or take a snapshot: "
+            "inference-econ offers --refresh FILE",
+            option="api_prices",
+        )
     counts = {"input": requests.new_tokens, "cached_input": requests.cached, "output": requests.osl.mean}
     dollars = {
         name: sum(counts[kind] * charged.get(kind, charged.get("input", 0.0)) / 1e6 for kind in counts)
@@ -218,10 +230,14 @@ def buy(
     free = next((name for name, price in ranked.items() if price <= 0.0), None)
     if free is not None:
         raise InputError(f"{free} charges nothing: nothing is cheaper at any traffic", option="api_prices")
+    return ranked
+
+
+def crossovers(offered: Sequence[Lot], ranked: Mapping[str, float]) -> tuple[Crossover, ...]:
+    """Those of each lot with the cheapest offer, and with the one in the middle."""
     names = list(ranked)
     compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
-    crossovers = tuple(Crossover(lot, name, ranked[name]) for name in compared for lot in offered)
-    return Purchase(offered, ranked, crossovers, requests, targets, usual, tuple(left_out))
+    return tuple(Crossover(lot, name, ranked[name]) for name in compared for lot in offered)
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:

@@ -164,27 +164,31 @@ def lots(
             continue
         found += _of_service(best.service, targets, arrival_scv, ways)
     if not found:
-        raise (
-            failures[0]
-            if failures
-            else NothingFitsError(
-                f"no chip has a price that is {' or '.join(ways)}: allow another way to pay, or give --price"
-            )
-        )
+        raise failures[0] if failures else no_price(ways)
     return tuple(found)
+
+
+def no_price(ways: Collection[Way]) -> NothingFitsError:
+    """The error where chips are paid for in none of the ways."""
+    return NothingFitsError(
+        f"no chip has a price that is {' or '.join(ways)}: allow another way to pay, or give --price"
+    )
 
 
 def _of_service(service: Service, targets: Targets, arrival_scv: float, ways: Collection[Way]) -> list[Lot]:
     """A replica in every way that its chip can be paid for."""
     most = most_of_one(service, targets, arrival_scv)
-    if most is None:
-        return []
+    return [] if most is None else lots_of(service, most.load, ways)
+
+
+def lots_of(service: Service, load: Loaded, ways: Collection[Way]) -> list[Lot]:
+    """A replica under the largest load that keeps the promises, in every way that its chip can be paid for."""
     setup, size = service.setup, service.accelerators
     bulk = float(setup.dollars_per_hour_in_bulk(size))
     together = next(
         number for number in range(1, 65) if float(setup.dollars_per_hour(number, size)) <= number * bulk * (1.0 + 1e-9)
     )
-    return [Lot(service, most.load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
+    return [Lot(service, load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from inference_econ.engine import Setup, chip_power, power
 from inference_econ.errors import InputError
@@ -84,6 +84,10 @@ class Means:
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))
+
+    def record(self) -> dict[str, float | None]:
+        """Return them as plain data."""
+        return asdict(self)
 
     @property
     def text(self) -> str:

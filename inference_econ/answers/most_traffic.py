@@ -55,11 +55,7 @@ class MostTraffic(Recommendation):
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         return {
-            "means": {
-                "accelerators": self.means.accelerators,
-                "dollars_per_hour": self.means.dollars_per_hour,
-                "provisioned_watts": self.means.provisioned_watts,
-            },
+            "means": self.means.record(),
             "targets": targets_record(self.targets),
             "choices": self.records(),
         }
@@ -152,7 +148,7 @@ def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Choice]:
     """The same of instances that do both; one per offer and size."""
-    within, replicas = _affordable(offers, means)
+    within, replicas = affordable(offers, means)
     bounds = sorted(
         (
             (-float(rate), which, index)
@@ -232,7 +228,7 @@ def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | No
     return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
 
 
-def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
+def affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
     """The layouts of which there is room for an instance, and for how many of each.
 
     Raises

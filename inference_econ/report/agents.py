@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers.agents import AgentChoice, AgentCurve, AgentRecommendation, AgentSheet, Use
+from inference_econ.answers.agent_answers import (
+    AgentChoice,
+    AgentCurve,
+    AgentRecommendation,
+    AgentSheet,
+    MostAgents,
+    Use,
+)
+from inference_econ.answers.agent_purchase import AgentPurchase
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import caveats, charts
+from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Record, view
 from inference_econ.report.heading import heading
@@ -93,6 +102,20 @@ class AgentChoicesPage(RecommendationPage):
 
     answer: AgentRecommendation
 
+    @property
+    def proportional(self) -> bool:
+        """Unless money is given: at other prices it buys other fleets."""
+        return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
+
+    @property
+    def _counted(self) -> str:
+        """What is looked for, in words."""
+        answer, best = self.answer, self.answer[0]
+        assert isinstance(best, AgentChoice)
+        if isinstance(answer, MostAgents):
+            return f"Most agents for {answer.means.text}"
+        return f"Cheapest for {best.use.agents:,.0f} agents"
+
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         answer, targets = self.answer, self.answer.targets
@@ -101,7 +124,8 @@ class AgentChoicesPage(RecommendationPage):
         kept = [choice_chances(choice, targets) for choice in choices]
         subjects = under_load((choice.service, choice.load) for choice in choices)
         columns = (
-            *several_chips(answer), "accelerators", "replicas", "layout", "dollars_per_hour", *_UNITS,
+            *several_chips(answer), *(("agents",) if isinstance(answer, MostAgents) else ()), "accelerators",
+            "replicas", "layout", "dollars_per_hour", *_UNITS,
             "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
             f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
         )  # fmt: skip
@@ -112,7 +136,7 @@ class AgentChoicesPage(RecommendationPage):
             *cannot_start(setups),
             *caveats.warnings(subjects),
         ]
-        title = _title(f"Cheapest for {use.agents:,.0f} agents", setups, use, targets)
+        title = _title(self._counted, setups, use, targets)
         rows = [_flat(record) for record in answer.records()]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", *_why(setups, subjects)]
@@ -122,24 +146,27 @@ class AgentChoicesPage(RecommendationPage):
         """The turns of one session on the cheapest in time."""
         best = self.answer[0]
         assert isinstance(best, AgentChoice)
-        counted = f"Cheapest for {best.use.agents:,.0f} agents"
-        title = _title(counted, [best.service.setup], best.use, self.answer.targets)
+        title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
         return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
 
     def question(self) -> str:
-        """Which deployment is the cheapest."""
+        """Which deployment is the cheapest, or how many agents the means carry."""
         best = self.answer[0]
         assert isinstance(best, AgentChoice)
         model = best.service.setup.model.name
+        if isinstance(self.answer, MostAgents):
+            return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} carry?"
         return f"Which deployment of {model} carries {best.use.agents:,.0f} agents ({best.use.work.name}) for least?"
 
     def conclusion(self) -> Pieces:
-        """The cheapest, and what a task costs on it."""
+        """The best, and what a task costs on it."""
         best = self.answer[0]
         assert isinstance(best, AgentChoice)
         record = best.use.record(best, best.replicas)
+        most = f"carries most, {best.use.agents:,.0f} agents"
+        said = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
-            f"{fleet_name(best.service, best.replicas)} is the cheapest: $", per_hour(best.dollars_per_hour),
+            f"{fleet_name(best.service, best.replicas)} {said}: $", per_hour(best.dollars_per_hour),
             " per hour, $", dollars(record["dollars_per_task"]), " per task, $",
             dollars(record["dollars_per_agent_hour"]), " per hour of an agent.",
         )  # fmt: skip
@@ -173,6 +200,38 @@ class AgentSheetPage(PricePage):
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
         ]
         return (view(title, rows, columns, notes=notes), *super().tables())
+
+
+class AgentBuyPage(BuyPage):
+    """Ways to have the answers that agents need for a month, ready to be shown."""
+
+    answer: AgentPurchase
+    fleet = "as many lots as carry the agents"
+
+    def tables(self) -> Sequence[Table]:
+        """One row per fleet and offer."""
+        answer, use = self.answer, self.answer.use
+        columns = (
+            "hardware", "paid", "agents", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
+            "cheaper_from_agents", "always_cheaper_from_agents", "probability",
+        )  # fmt: skip
+        counted = "" if answer.agents is None else f" for {answer.agents:,} agents"
+        title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
+        notes = (
+            "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
+            f"taken to find all in their caches that was there before, {_ideal(use)}, and charge it as input where it "
+            "has no price.",
+            *_notes(use, use.trace.preemptions / use.trace.ttft.size),
+        )
+        rows = [{**record, **record["agent_bill"]} for record in answer.records()]
+        return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
+
+    def question(self) -> str:
+        """From how many agents on machines pay."""
+        model = self.answer.lots[0].setup.model.name
+        return (
+            f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
+        )
 
 
 def load_plots(answer: AgentCurve) -> list[Plot]:
@@ -244,13 +303,17 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
     return heading(counted, setups, [label], promises=[targets])
 
 
+def _ideal(use: Use) -> str:
+    """Share of prompts that was there before, in words."""
+    return f"{100 * use.work.requests.cached / use.work.requests.isl.mean:.1f} %"
+
+
 def _notes(use: Use, preempted: float) -> list[str]:
     """How it was played, in words."""
-    ideal = use.work.requests.cached / use.work.requests.isl.mean
     together = "" if use.instances == 1 else f", {use.instances} instances together, router {use.router}"
     notes = [
         f"Simulated turn by turn with the blocks of their prompts{together}; a cache that forgets nothing would find "
-        f"{100 * ideal:.1f} %."
+        f"{_ideal(use)}."
     ]
     if preempted:
         notes.append(f"Memory ran out for up to {100 * preempted:.2g} % of requests, which were read again.")

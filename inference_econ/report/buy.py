@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers.buy import MONTH_HOURS, Purchase
+from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import view
+from inference_econ.report.fields import Record, view
 from inference_econ.report.fleet import lot_prices
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import service_title
@@ -29,6 +29,8 @@ class BuyPage(RowsPage[Purchase]):
 
     #: Offers are in no proportion to the price of a chip.
     proportional = False
+    #: Whose bill is shown.
+    fleet = "the smallest fleet"
 
     def tables(self) -> Sequence[Table]:
         """One row per fleet and offer."""
@@ -37,36 +39,43 @@ class BuyPage(RowsPage[Purchase]):
             "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
             "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
         )  # fmt: skip
-        subjects = under_load((lot.service, lot.load) for lot in answer.lots)
         speed = (
             [] if answer.usual is None else [f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user."]
         )
-        return (
-            view(
-                service_title("Buy tokens, rent or own", self._services(), promises=answer.targets),
-                answer.records(),
-                columns,
-                kind="crossover",
-                least=("dollars_per_month", "accelerators"),
-                notes=(
-                    f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
-                    f"month: of the first {MONTH_HOURS:g} hours of the smallest fleet, idle or not.",
-                    *speed,
-                    *(f"Left out: {reason}" for reason in answer.left_out),
-                    *cannot_start(self.setups()),
-                    *caveats.warnings(subjects),
-                ),
-                why=(
-                    "Cheaper from: traffic from which one lot of machines is cheaper; always: however much more comes, "
-                    "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
-                    *lot_prices(answer.lots),
-                    f"Assumptions: {assumptions_label(self.setups())}.",
-                    *caveats.remarks(subjects, SEEN),
-                ),
-            ),
-        )  # fmt: skip
+        title = service_title("Buy tokens, rent or own", self.services(), promises=answer.targets)
+        return (self.table(title, answer.records(), columns, *speed, least=("dollars_per_month", "accelerators")),)
 
-    def _services(self) -> list[Service]:
+    def table(
+        self, title: str, rows: Sequence[Record], columns: Sequence[str], *notes: str, least: Sequence[str]
+    ) -> Table:
+        """Crossovers with some columns, and what is to be said of all of them."""
+        answer = self.answer
+        subjects = under_load((lot.service, lot.load) for lot in answer.lots)
+        return view(
+            title,
+            rows,
+            columns,
+            kind="crossover",
+            least=least,
+            notes=(
+                f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
+                f"month: of the first {MONTH_HOURS:g} hours of {self.fleet}, idle or not.",
+                *notes,
+                *(f"Left out: {reason}" for reason in answer.left_out),
+                *cannot_start(self.setups()),
+                *caveats.warnings(subjects),
+            ),
+            why=(
+                "Cheaper from: traffic from which one lot of machines is cheaper; always: however much more comes, "
+                "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
+                *lot_prices(answer.lots),
+                f"Assumptions: {assumptions_label(self.setups())}.",
+                *caveats.remarks(subjects, SEEN),
+            ),
+        )
+
+    def services(self) -> list[Service]:
+        """One of each chip."""
         return list({lot.chip: lot.service for lot in self.answer.lots}.values())
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -108,13 +117,16 @@ class BuyPage(RowsPage[Purchase]):
         if not rows:
             return (f"Never, within these prices: {cheapest} charges less than every fleet costs when it is full.",)
         best = min(rows, key=lambda row: row.first or 0.0)
-        assert best.first is not None
         chance = "" if best.probability is None else f", with a probability of {100 * best.probability:.0f} %"
         return (
             f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
-            f"from {amount(best.first)} requests/s on{chance}.",
+            f"from {self.traffic(best)} on{chance}.",
         )
+
+    def traffic(self, crossover: Crossover) -> str:
+        """The traffic from which one lot is cheaper, in words."""
+        return f"{amount(crossover.first or 0.0)} requests/s"
 
     def setups(self) -> Sequence[Setup]:
         """Those of all chips."""
-        return [service.setup for service in self._services()]
+        return [service.setup for service in self.services()]

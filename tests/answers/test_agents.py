@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inference_econ.answers import agent_play
+from inference_econ.answers.agent_answers import AgentChoice
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.market import market
+from inference_econ.answers.means import Means
 from inference_econ.answers.offer import offer
+from inference_econ.answers.promises import Targets
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
 from inference_econ.inputs import SessionSpec, Step
@@ -48,12 +53,35 @@ def test_agents_follow_from_littles_law() -> None:
     assert np.all(np.diff(work.agents(np.array([1.0, 2.0, 3.0]), 5.0)) > 0)
 
 
+@pytest.mark.parametrize("means", [Means(accelerators=6), Means(dollars_per_hour=20.0)])
+def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 1200)
+    monkeypatch.setattr(agent_play, "_MOST", 1800)
+    step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
+    work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
+    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
+                    slots=16)  # fmt: skip
+    kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
+    best = work.most_agents(offers, means, kept)[0]
+    assert isinstance(best, AgentChoice)
+    assert best.accelerators <= 6 and best.dollars_per_hour <= 20.0
+    # So many cost no more than that, and a tenth more do.
+    assert work.recommend(offers, int(best.use.agents), kept)[0].dollars_per_hour <= best.dollars_per_hour
+    more = work.recommend(offers, round(1.1 * best.use.agents), kept)[0]
+    assert more.dollars_per_hour > best.dollars_per_hour
+    most = work.most_agents(offers, Means(dollars_per_hour=more.dollars_per_hour), kept)[0]
+    assert isinstance(most, AgentChoice)
+    assert most.use.agents >= best.use.agents
+
+
 def test_what_cannot_be_asked() -> None:
     chat = Agents.of("chat")
     layouts = offer(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), chat.requests, Space(Pins(tp=1, dp=1, pp=1)))
     with pytest.raises(InputError, match="numbers of agents, and rates, must be positive"):
         chat.load(layouts, [0])
-    with pytest.raises(InputError, match="say how many --agents there are, at least 1, got none"):
+    with pytest.raises(
+        InputError, match="say how many --agents there are, at least 1, got none, or what there is to serve"
+    ):
         chat.recommend([layouts], None)
     with pytest.raises(
         InputError, match=r"offered for other requests than those of rag; offer .* \(agents\.requests\)"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import agents
+from inference_econ.answers import agent_play
 from tests.cli.conftest import Command, record
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
@@ -52,8 +52,8 @@ def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path:
 
 
 def test_python_answers_as_the_command_line(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "_LEAST", 300)
-    monkeypatch.setattr(agents, "_MOST", 300)
+    monkeypatch.setattr(agent_play, "_LEAST", 300)
+    monkeypatch.setattr(agent_play, "_MOST", 300)
     workers, setup = ie.Agents.of(helpers), ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
     space = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
     layouts, offers = ie.offer(setup, workers.requests, space), ie.market(setup, workers.requests, space)
@@ -63,7 +63,14 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
         "load": (workers.load(layouts, [5, 9], replicas=2, targets=kept, **behind), ("5,9", "--replicas", 2)),
         "recommend": (workers.recommend(offers, 9, kept, **behind), (9,)),
         "price": (workers.price(offers, 9, kept, **behind), (9,)),
+        "buy": (
+            workers.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, 9, kept, **behind),
+            (9, "--api-prices", "input=1,output=3"),
+        ),
     }
+    said = record(command, "recommend", *words, "--ttft", "500 ms", "--gpus", 2)
+    del said["asked"]
+    assert said == json.loads(json.dumps(workers.most_agents(offers, ie.Means(2), kept, **behind).to_dict()))
     for name, (answer, asked) in answers.items():
         said = record(command, name, *words, "--ttft", "500 ms", "--agents", *asked)
         del said["asked"]
@@ -88,8 +95,8 @@ def test_routers_and_memory_behind(command: Command, helpers: str) -> None:
 
 
 def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "_LEAST", 900)
-    monkeypatch.setattr(agents, "_MOST", 1500)
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
     words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
     outcome = command("recommend", *words, "--agents", 120, "--format", "csv")
     assert outcome.code == 0, outcome.err
@@ -106,6 +113,51 @@ def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatc
     assert "hour of an agent" in said and "cached input" in said
 
 
+def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
+    words = ("recommend", *ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
+    said = record(command, *words, "--gpus", 3)
+    assert said["means"] == {"accelerators": 3, "dollars_per_hour": None, "provisioned_watts": None}
+    numbers = [choice["agent_use"]["agents"] for choice in said["choices"]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert all(choice["accelerators"] <= 3 for choice in said["choices"])
+    outcome = command(*words, "--budget", 9, "--plot", "session.svg")
+    assert outcome.code == 0 and "Most agents for $9.00 per hour" in " ".join(outcome.out.split())
+
+
+def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
+    kept = ("--tpot", 8, "--traffic", helpers, "--slots", 16, "--engine", "vllm")
+    words = ("buy", *ONE, *kept, "--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pay", "on_demand")
+    (row,) = record(command, *words, "--agents", 1000)["crossovers"]
+    bill = row["agent_bill"]
+    # The offer: mean turns of 500 + 200 + 260 x 2.5 tokens, of which the 200 are new to it.
+    use = record(command, "recommend", *ONE, *kept, "--gpus", 1)["choices"][0]["agent_use"]
+    turn = (200 * 0.06 + (500 + 260 * 2.5) * 0.01 + 60 * 0.2) / 1e6
+    turns_per_hour = 6 * use["tasks_per_hour"] / use["agents"]
+    assert bill["offer_dollars_per_month"] == pytest.approx(1000 * 730 * turns_per_hour * turn, rel=0.01)
+    lots = -(-1000 // use["agents"])
+    assert (bill["accelerators"], bill["dollars_per_month"]) == (lots, pytest.approx(lots * 2.95 * 730))
+    assert bill["cheaper_from_agents"] == pytest.approx(2.95 * 730 / bill["offer_dollars_per_agent_month"])
+    outcome = command(*words, "--plot", "buy.svg")
+    said = " ".join(outcome.out.split())
+    assert outcome.code == 0 and "of as many lots as carry the agents, idle or not" in said
+
+
+def test_usual_promises_are_met_with_a_confidence(
+    command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 900)
+    monkeypatch.setattr(agent_play, "_MOST", 1500)
+    words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers, "--agents", 120)
+    plain, sure = (record(command, "recommend", *words, *more) for more in ((), ("--confidence", 80)))
+    assert sure["targets"] == {**plain["targets"], "confidence": 0.8}
+    assert sure["choices"][0]["dollars_per_hour"] >= plain["choices"][0]["dollars_per_hour"]
+    assert record(command, "price", *words, "--confidence", 80)["targets"] == sure["targets"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -118,6 +170,11 @@ def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatc
         (("price", "--replicas", "2", "--traffic", "F"), "--replicas follow from --agents"),
         (("price", "--any-speed", "--traffic", "F"), "--any-speed does not go with"),
         (("recommend", "--traffic", "F"), "say how many --agents"),
+        (("recommend", "--traffic", "F", "--agents", "9", "--gpus", "2"), "give only one of --agents, --gpus: a"),
+        (("recommend", "--traffic", "F", "--budget", "1"), "$1.00 per hour: Llama 3.1 8B (bf16) needs at least 1"),
+        (("buy", "--traffic", "F", "--isl", "500"), "--isl does not go with the sessions of"),
+        (("buy", "--agents", "5"), "--agents is about sessions, and no --traffic has none"),
+        (("buy", "--traffic", "F", "--api-prices", "input=0,output=0"), "given charges nothing"),
         (("recommend", "--agents", "0", "--traffic", "F"), "0 is not in the range"),
         (("recommend", "--agents", "9", "--traffic", "F", "--tpot", "0.1 ms"), "nothing keeps TTFT 10000 ms, TPOT"),
         (("load", "--agents", "5", "--traffic", "F", "--router", "nearest"), "'nearest' is not one of"),

@@ -50,7 +50,7 @@ def test_proposers_that_a_model_in_training_leaves_behind(command: Command) -> N
         (("--finished", 2), "'--finished': 2"),
         (("--mfu", 0.3), "--mfu is that of a --learner; give both, or neither"),
         (("--learner", "--mfu", 0), "mfu"),
-        (("--traffic", "batch"), "the lengths of its requests follow from its sessions"),
+        (("--traffic", "batch"), "'price', 'buy' and 'cache' play them"),
         (("--traffic", "azure_code", "--osl", 9), "give either --traffic or --osl, not both"),
         (("--isl", 200_000), "give shorter prompts"),
     ],

@@ -62,6 +62,30 @@ def test_an_answer_is_what_its_command_prints(client: TestClient, capsys: pytest
 
 
 @pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        ("recommend", {"agents": 20}),
+        ("recommend", {"gpus": 1, "ttft": 200, "tpot": 5}),
+        ("price", {"agents": 20}),
+        ("load", {"agents": 20}),
+        ("load", {"agents": [5, 20]}),
+    ],
+)
+def test_agents_are_answered_as_their_command_prints(
+    client: TestClient, capsys: pytest.CaptureFixture[str], question: str, fields: dict[str, Any]
+) -> None:
+    pinned = {**SUBJECT, "tp": 1, "dp": 1, "pp": 1, "engine": ["vllm"], "traffic": "rag", "together": True}
+    if question == "load":
+        del pinned["together"]
+    reply = client.post(f"/api/v1/{question}", json={**pinned, **fields})
+    assert reply.status_code == 200, reply.text
+    importlib.import_module("inference_econ_cli.main").app(
+        [*reply.json()["command"].split()[1:], "--json"], standalone_mode=False
+    )
+    assert reply.json()["answer"] == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
     ("fields", "field", "message"),
     [
         ({"hardware": "h100_sxm"}, "model", "is needed"),

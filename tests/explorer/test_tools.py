@@ -38,6 +38,7 @@ def outcome() -> tuple[list[Any], list[tuple[bool, str]]]:
             ("explain", {**SUBJECT, "model": "/etc/passwd"}),
             ("explain", {**SUBJECT, "colour": "red"}),
             ("write", {}),
+            ("load", {**SUBJECT, "tp": 1, "dp": 1, "pp": 1, "traffic": "rag", "agents": 20}),
         )
     )
 
@@ -51,6 +52,13 @@ def test_every_question_is_a_tool_with_its_options(outcome: Any) -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
         assert list(schema["properties"]) == [option.name for option in question.options]
     assert tools["frontier"].input_schema["required"] == ["model", "hardware"]
+
+
+def test_agents_are_asked_about_with_their_traffic(outcome: Any) -> None:
+    refused, text = outcome[1][-1]
+    assert not refused, text
+    assert text.startswith("`inference-econ load llama_3_8b h100_sxm --traffic rag --agents 20 --tp 1")
+    assert "$/task" in text
 
 
 def test_answers_are_tables_below_the_command_that_asks_the_same(outcome: Any) -> None:

@@ -1,0 +1,184 @@
+"""Fleets of agents as answers: what agents make of them, and what a task, an hour of an agent and a token cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
+from inference_econ.answers.means import Means
+from inference_econ.answers.price import Sheet
+from inference_econ.answers.recommend import Recommendation, choice_record
+from inference_econ.answers.record import targets_record
+from inference_econ.answers.service_record import pick_record, service_record
+from inference_econ.answers.together import Choice
+from inference_econ.engine import Setup, chip_power
+from inference_econ.serving import Router, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What agents make of a fleet.
+
+    Attributes
+    ----------
+    work : AgentSessions
+        What they do.
+    agents : float
+        How many there are [1].
+    instances : int
+        Instances that were played together, with their share of the agents [1].
+    router : str
+        Where turns go.
+    trace : Trace
+        What their requests saw.
+    rest_seconds : float
+        Between two sessions of an agent [s].
+    """
+
+    work: AgentSessions
+    agents: float
+    instances: int
+    router: Router
+    trace: Trace
+    rest_seconds: float
+
+    def record(self, fleet: Sheet | Choice, replicas: int) -> dict[str, Any]:
+        """Return their tasks and what these cost on some instances, as plain data."""
+        trace, turns = self.trace, self.work.means.turns
+        hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
+        dollars, watts = fleet.dollars_per_hour, _watts(fleet.service.setup, fleet.accelerators)
+        return {
+            "traffic": self.work.name,
+            "router": self.router,
+            "agents": self.agents,
+            "agents_per_accelerator": self.agents / fleet.accelerators,
+            "agents_per_megawatt": None if watts is None else 1e6 * self.agents / watts,
+            "requests_per_task": turns,
+            "tasks_per_hour": hourly,
+            "task_seconds": 3600.0 * self.agents / hourly - self.rest_seconds,
+            "dollars_per_task": dollars / hourly,
+            "dollars_per_agent_hour": dollars / self.agents,
+            "hit_rate": sum(trace.hit_rates.values()),
+            "hit_rates": dict(trace.hit_rates),
+        }
+
+
+def _watts(setup: Setup, accelerators: float) -> float | None:
+    """Power that a facility provisions for some chips [W]; None where their file has none."""
+    power = chip_power(setup.hardware)
+    return None if power is None else accelerators * power.provisioned_watts
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPoint(LoadPoint):
+    """A fleet with some agents.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    """
+
+    use: Use
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentCurve(LoadCurve):
+    """A fleet with more and more agents: a :class:`~inference_econ.answers.load.LoadCurve` of :class:`AgentPoint`."""
+
+    page = "report.agents:AgentCurvePage"
+
+    points: tuple[AgentPoint, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        bill = self.points[0].sheet
+        return {
+            **service_record(bill.service, bill.replicas, *(point.load for point in self.points)),
+            "dollars_per_accelerator_hour": bill.service.setup.dollars_per_accelerator_hour,
+            "dollars_per_hour": bill.dollars_per_hour,
+            "targets": targets_record(self.targets),
+            "points": self.records(),
+            **pick_record(self.pick),
+            "arrival_scv": None,
+            "burstiness": None,
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return every number of agents."""
+        return [
+            {**point_record(point, self.targets), "agent_use": point.use.record(point.sheet, point.sheet.replicas)}
+            for point in self.points
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoice(Choice):
+    """A deployment that carries some agents within promises.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    """
+
+    use: Use
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentRecommendation(Recommendation):
+    """Deployments that carry some agents, the cheapest first: of :class:`AgentChoice`."""
+
+    page = "report.agents:AgentChoicesPage"
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {"targets": targets_record(self.targets), "choices": self.records(), "first_is_cheaper": None}
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [
+            {**choice_record(choice, self.targets), "agent_use": choice.use.record(choice, choice.replicas)}
+            for choice in self
+            if isinstance(choice, AgentChoice)
+        ]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MostAgents(AgentRecommendation):
+    """Deployments that carry the most agents with some means, the best first: of :class:`AgentChoice`.
+
+    Attributes
+    ----------
+    means : Means
+        Chips, money or power, for one kind of chip.
+    """
+
+    means: Means
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {"means": self.means.record(), "targets": targets_record(self.targets), "choices": self.records()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentSheet(Sheet):
+    """The bill of a fleet of agents: tasks and hours of agents beside kinds of tokens.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    """
+
+    page = "report.agents:AgentSheetPage"
+
+    use: Use | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        assert self.use is not None
+        return {**super(AgentSheet, self).record(), "agent_use": self.use.record(self, self.replicas)}

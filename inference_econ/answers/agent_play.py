@@ -1,0 +1,200 @@
+"""Instances that are played with agents: how many they carry within promises, and what these see and pay."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._types import Indices
+from inference_econ.answers.agent_answers import AgentChoice, AgentPoint, Use
+from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.chances import chances
+from inference_econ.answers.prefix_cache import behind
+from inference_econ.answers.price import Sheet, sheet
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.inputs import TierSpec
+from inference_econ.serving import Gamma, Loaded, Router, Server, Service, Services, Sessions, Trace
+from inference_econ.serving.simulation import play
+
+#: Requests of a run: so many for each agent, at least and at most [1]. A third is enough to look for a number of
+#: agents; as many as these are sent by each in any case.
+_PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
+_QUICK, _FEWEST = 3, 2
+#: Share of a run that is not measured: until caches hold what they hold in the long run [1].
+_WARM_UP = 0.25
+#: More slots than mean contexts have room for, so that blocks decide who is let in [1].
+_SLOTS = 4
+#: Instances that are played together at most; of more, as many agents come to each [1].
+TOGETHER = 4
+#: How near a number of agents is found to the largest that keeps promises [1].
+_NEAR = 0.05
+#: What a request takes that is played with its blocks [s].
+_SECONDS = 2.5e-4
+
+
+def check_runs(count: int, smaller: str, *, quick: bool = False) -> None:
+    """Refuse runs that would take too long; see :func:`inference_econ._work.check` for the errors."""
+    seconds = count * _MOST * _SECONDS / (_QUICK if quick else 1)
+    _work.check(f"{count} runs of up to {_MOST:,} requests", seconds=seconds, smaller=smaller)
+
+
+@dataclass(frozen=True)
+class PlayedInstance:
+    """An instance that is played with numbers of agents."""
+
+    service: Service
+    work: AgentSessions
+    tiers: tuple[TierSpec, ...]
+
+    @cached_property
+    def _server(self) -> Server:
+        lengths = np.array([1, int(self.work.means.prompts.max())])
+        slots = _SLOTS * self.service.slots
+        return play.server(self.service, lengths, slots=slots, tiers=behind(self.service, self.tiers))
+
+    def play(
+        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
+    ) -> Trace:
+        """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s]."""
+        work = self.work
+        count = max(int(np.clip(_PER_AGENT * agents, _LEAST, _MOST)) // quick, _FEWEST * agents)
+        sessions = Sessions(
+            work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
+            0.0 if rate else work.spec.rest,
+        )  # fmt: skip
+        return play.play(self.service, self._server, sessions, warm_up=_WARM_UP, instances=instances, router=router)
+
+    def load(self, trace: Trace, instances: int) -> Loaded:
+        """What requests saw, of one of the instances."""
+        rate, times = trace.requests_per_second / instances, ("ttft", "tpot", "e2e", "e2e_per_output_token")
+        ttft, tpot, e2e, per_token = (trace.statistics(name) for name in times)
+        full = self.service.most_requests_per_second
+        waits = trace.waiting / max(trace.waiting + trace.in_flight, 1e-9)
+        return Loaded(
+            rate, False, rate / full, rate, trace.in_flight / instances, waits, ttft, tpot, e2e, per_token, played=True,
+            arrivals=Gamma(1.0),
+        )  # fmt: skip
+
+    def bill(self, trace: Trace, replicas: int, load: Loaded) -> Sheet:
+        """The bill, with the cached tokens that were found."""
+        requests = self.service.requests
+        found = min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
+        service = replace(self.service, requests=requests.replace(cached=found))
+        return sheet(service, load.requests_per_second * replicas, replicas=replicas, load=load)
+
+    def broken(self, trace: Trace, targets: Targets) -> str | None:
+        """The promise that requests did not see kept; None if all are."""
+        times = {name: trace.statistics(name)[targets.percentile_of(name)] for name in targets.given}
+        return next((name for name, seconds in times.items() if seconds > targets.every[name]), None)
+
+    def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
+        """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
+        kept, broken, binding = 0, 0, ""
+        most = most or _MOST
+        number = min(max(guess, 1), most)
+        while kept < most and (not broken or broken - kept > max(_NEAR * kept, 1)):
+            problem = self.broken(self.play(number, quick=_QUICK), targets)
+            if problem is None:
+                kept = number
+            else:
+                broken, binding = number, problem
+            if broken == 1:
+                break
+            number = (kept + broken) // 2 if broken else min(2 * number, most)
+        return kept, binding
+
+
+def shortlist(
+    layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None
+) -> list[tuple[int, int]]:
+    """Layouts that carry most agents per dollar by closed forms, one of each size, and how many an instance does [1].
+
+    Where counts of instances are given, those that carry most in all. All is found that has room: with nothing behind
+    HBM no more agents than there are contexts that fit.
+    """
+    rates, states = promised_rates(layouts, targets), layouts.states
+    in_flight = [
+        float(np.interp(rate, known, concurrency))
+        for rate, known, concurrency in zip(rates, states.requests_per_second, states.concurrency, strict=True)
+    ]
+    agents = work.agents(rates, np.array(in_flight)) + work.resting(rates)
+    if not tiers:
+        agents = np.minimum(agents, layouts.slots)
+    agents = np.where(rates > 0.0, agents, 0.0)
+    bulk = layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
+    sizes: dict[float, int] = {}
+    for row in np.argsort(-(agents / bulk if counts is None else agents * counts), kind="stable").tolist():
+        if agents[row] > 0.0:
+            sizes.setdefault(float(layouts.plans.accelerators[row]), row)
+    return [(row, max(int(agents[row]), 1)) for row in list(sizes.values())[:most]]
+
+
+def in_flight(instance: PlayedInstance, rate: float) -> float:
+    """Requests in flight at a rate by closed forms [1]."""
+    states = instance.service.states
+    return float(np.interp(rate, states.requests_per_second, states.concurrency))
+
+
+def point_of(
+    instance: PlayedInstance, trace: Trace, number: int, together: int, replicas: int, router: Router, targets: Targets,
+    rate: float,
+) -> AgentPoint:  # fmt: skip
+    """A played number of agents, or sessions that begin at a rate [1/s], with its bill."""
+    load = instance.load(trace, together)
+    limits = targets.predicted(instance.service)
+    kept = trace.kept_share(*limits.every.values()) if targets.given else None
+    if rate:
+        flight = float(trace.e2e.mean()) * trace.requests_per_second
+        number = round(float(instance.work.agents(trace.requests_per_second, flight)) * replicas / together)
+    use = Use(instance.work, number, together, router, trace, 0.0 if rate else instance.work.spec.rest)
+    return AgentPoint(
+        instance.bill(trace, replicas, load), kept, None, chances(instance.service, load, targets), load, use
+    )
+
+
+def cheapest_fleet(
+    instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router
+) -> AgentChoice | None:
+    """The fewest instances that carry some agents, played together; None if no number of them does."""
+    limits = targets.predicted(instance.service)
+    carried, binding = instance.carried(limits, guess, agents)
+    if not carried:
+        return None
+    replicas = math.ceil(agents / carried)
+    while True:
+        choice = _together(instance, agents, replicas, router, "instance" if replicas == 1 else binding)
+        problem = instance.broken(choice.use.trace, limits)
+        if problem is None:
+            return choice
+        if replicas >= 2 * agents:
+            return None
+        binding, replicas = problem, replicas + max(round(_NEAR * replicas), 1)
+
+
+def fullest_fleet(
+    instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router
+) -> AgentChoice | None:
+    """Some instances with the most agents that they carry, played together; None if not even one is carried."""
+    limits = targets.predicted(instance.service)
+    carried, binding = instance.carried(limits, guess)
+    agents = carried * replicas
+    while agents:
+        choice = _together(instance, agents, replicas, router, binding or "capacity")
+        problem = instance.broken(choice.use.trace, limits)
+        if problem is None:
+            return choice
+        binding, agents = problem, agents - max(round(_NEAR * agents), 1)
+    return None
+
+
+def _together(instance: PlayedInstance, agents: int, replicas: int, router: Router, binding: str) -> AgentChoice:
+    """Some agents on some instances, of which a few are played together."""
+    service, together = instance.service, min(replicas, TOGETHER)
+    trace = instance.play(max(round(agents * together / replicas), 1), together, router)
+    dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
+    use = Use(instance.work, agents, together, router, trace, instance.work.spec.rest)
+    return AgentChoice(service, replicas, instance.load(trace, together), dollars, binding, use)

@@ -1,0 +1,98 @@
+"""What agents or users do: sessions of a traffic, their means, and how many of them send requests at a rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.errors import InputError
+from inference_econ.inputs import Requests, SessionSpec, catalog
+from inference_econ.inputs.catalog import Name
+from inference_econ.serving import Services, Session, Usual, draw_sessions, usual
+
+
+@dataclass(frozen=True)
+class AgentSessions:
+    """Sessions that agents or users play, one after the other.
+
+    Attributes
+    ----------
+    name : str
+        Of the traffic.
+    spec : SessionSpec
+        What their sessions consist of.
+    place : str
+        Where that is written, for messages.
+    """
+
+    name: str
+    spec: SessionSpec
+    place: str = ""
+
+    @classmethod
+    def of(cls, traffic: Name) -> Self:
+        """Return those of a traffic with sessions, by name or path (``--traffic``).
+
+        Raises
+        ------
+        InputError
+            If it is unknown, or has no sessions.
+        """
+        sessions = catalog.traffic(traffic).sessions
+        if sessions is None:
+            raise InputError(
+                f"{traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a file "
+                "with sessions"
+            )
+        return cls(str(traffic), sessions, catalog.place("traffic", traffic, ("sessions",)))
+
+    @cached_property
+    def drawn(self) -> tuple[Session, ...]:
+        """Sessions that stand for all."""
+        return draw_sessions(self.spec)
+
+    @cached_property
+    def means(self) -> Usual:
+        """Means over their turns."""
+        return usual(self.drawn, self.spec.shared_tokens)
+
+    @property
+    def requests(self) -> Requests:
+        """The mean turn, with all in the cache that was there before; layouts are offered for it."""
+        isl, osl, known = (
+            round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
+        )
+        return Requests(isl, osl, cached=min(known, isl - 1))
+
+    def check(self, layouts: Services) -> None:
+        """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
+
+        Raises
+        ------
+        InputError
+            Beginning with the place of the sessions in their file.
+        """
+        longest, most = float(np.max(self.means.prompts + self.means.answers)), layouts.setup.model.max_context
+        if most is not None and longest > most:
+            raise InputError(
+                f"{self.place or self.name}: sessions of {self.name} grow to {longest:,.0f} tokens, beyond the "
+                f"{most:,} of {layouts.setup.model.name}; give compacts_at, or fewer and shorter turns"
+            )
+        if layouts.requests != self.requests:
+            raise InputError(
+                f"these layouts are offered for other requests than those of {self.name}; offer them for the requests "
+                "of the agents (agents.requests)"
+            )
+
+    def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
+        """Sessions under way that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
+        waiting = requests_per_second * self.means.pause_seconds
+        return np.asarray((waiting + in_flight) / self.means.side_by_side)
+
+    def resting(self, requests_per_second: Array | float) -> Array:
+        """Agents between two sessions at such a rate [1]."""
+        return np.asarray(requests_per_second * self.spec.rest / self.means.turns)
