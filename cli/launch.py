@@ -11,7 +11,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending
 
-from . import market, options, proposals, saved_services, show
+from . import agents, market, options, proposals, saved_services, show
 from .help import Command, example
 from .parameters import COUNT, PLACE, Name
 
@@ -65,6 +65,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 )
 @options.manner
 @options.traffic
+@agents.sessions
 @options.rent
 @options.scheduler
 @options.layout
@@ -118,7 +119,8 @@ def _deployment(choices: options.Choices) -> Deployment:
     if scaling is not None:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
-    return plan.Deployment(made, deployment.load, deployment.expected, choices["generator"], pick, asked, scaling)
+    load, expected, said = deployment.load, deployment.expected, deployment.said
+    return plan.Deployment(made, load, expected, choices["generator"], pick, asked, scaling, said)
 
 
 def _pick(saved: SavedAnswer, number: int | None) -> str:
@@ -173,13 +175,16 @@ def _recommended(choices: options.Choices) -> SavedAnswer:
         )
     if engine and not asked.get("any_layout"):
         asked["engine"] = engine
-    requests, targets = options.requests(asked), options.targets(asked)
-    offered = market.candidates(asked, requests)
-    rate = options.request_rate(asked, requests)
-    deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
-    record = {
-        **head("recommend", asked),
-        **recommend_record(deployments, targets),
-        "layouts": deployments.layouts,
-    }
+    work = agents.work(asked)
+    if work is not None:
+        offered = market.candidates({**asked, "together": True}, work.requests)
+        carried = work.recommend(offered, asked["agents"], **agents.played(asked))
+        layouts, answer = carried.layouts, carried.record()
+    else:
+        requests, targets = options.requests(asked), options.targets(asked)
+        offered = market.candidates(asked, requests)
+        rate = options.request_rate(asked, requests)
+        deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
+        layouts, answer = deployments.layouts, recommend_record(deployments, targets)
+    record = {**head("recommend", asked), **answer, "layouts": layouts}
     return startable(json.loads(json_text(record)), _HERE)

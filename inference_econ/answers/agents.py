@@ -32,6 +32,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, SessionSpec, TierSpec, catalog
 from inference_econ.inputs.catalog import Name
 from inference_econ.serving import (
+    SLOTS_OF_SESSIONS,
     Gamma,
     Loaded,
     Router,
@@ -56,8 +57,6 @@ _PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
 _QUICK = 3
 #: Share of a run that is not measured: until caches hold what they hold in the long run [1].
 _WARM_UP = 0.25
-#: More slots than mean contexts have room for, so that blocks decide who is let in [1].
-_SLOTS = 4
 #: Instances that are played together at most; of more, as many agents come to each [1].
 _TOGETHER = 4
 #: Layouts of a chip that are played; and how near a number of agents is found to the largest that keeps promises [1].
@@ -125,7 +124,12 @@ class Agents:
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
-        return Requests(isl, osl, cached=min(known, isl - 1))
+        return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=self.longest)
+
+    @property
+    def longest(self) -> int:
+        """Prompt and answer of the longest turn of all that are drawn [tokens]."""
+        return int(np.max(self.means.prompts + self.means.answers))
 
     def check(self, layouts: Services) -> None:
         """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
@@ -135,10 +139,10 @@ class Agents:
         InputError
             Beginning with the place of the sessions in their file.
         """
-        longest, most = float(np.max(self.means.prompts + self.means.answers)), layouts.setup.model.max_context
-        if most is not None and longest > most:
+        most = layouts.setup.model.max_context
+        if most is not None and self.longest > most:
             raise InputError(
-                f"{self.place or self.name}: sessions of {self.name} grow to {longest:,.0f} tokens, beyond the "
+                f"{self.place or self.name}: sessions of {self.name} grow to {self.longest:,} tokens, beyond the "
                 f"{most:,} of {layouts.setup.model.name}; give compacts_at, or fewer and shorter turns"
             )
         if layouts.requests != self.requests:
@@ -543,7 +547,7 @@ class _Instance:
     @cached_property
     def _server(self) -> Server:
         lengths = np.array([1, int(self.work.means.prompts.max())])
-        slots = _SLOTS * self.service.slots
+        slots = SLOTS_OF_SESSIONS * self.service.slots
         return play.server(self.service, lengths, slots=slots, tiers=behind(self.service, self.tiers))
 
     def play(

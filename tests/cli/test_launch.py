@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inference_econ.answers import agents
 from inference_econ.inputs import starting
 from tests.cli.conftest import Command
 
@@ -497,6 +499,75 @@ def test_a_server_of_a_single_request_is_started(command: Command) -> None:
     outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 1, *few)
     assert outcome.code == 0, outcome.err
     assert "vllm serve" in outcome.out
+
+
+AGENTS = """name: helpers
+sessions:
+  shared_tokens: 500
+  steps: [{name: work, turns: 6, new_tokens: 200, answer_tokens: 60, pause: 1 s}]
+sources:
+  sessions: {ref: mine, where: made up, kind: assumed}
+"""
+
+
+@pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
+def test_a_fleet_of_agents_is_started(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    """Its contexts grow to 500 + 6 x 260 tokens, while the mean turn has about 1,300."""
+    monkeypatch.setattr(agents, "_LEAST", 300)
+    monkeypatch.setattr(agents, "_MOST", 300)
+    (tmp_path / "helpers.yaml").write_text(AGENTS, encoding="utf-8")
+    subject = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--slots", 8)
+    asked = (*subject, "--traffic", "helpers.yaml", "--agents", 60, "--tier", "dram", "--no-speculation")
+    assert command("recommend", *asked, "--engine", to, "-o", tmp_path / "plan.json").code == 0
+    choice = json.loads((tmp_path / "plan.json").read_text())["choices"][0]
+    saved, direct = (command("launch", *words).out for words in ((tmp_path / "plan.json",), (*asked, "--to", to)))
+    read = _parsed(saved, to)
+    assert read == _parsed(direct, to)
+    longest, slots = {
+        "vllm": ("--max-model-len", "--max-num-seqs"),
+        "sglang": ("--context-length", "--max-running-requests"),
+        "trtllm": ("--max_seq_len", "--max_batch_size"),
+    }[to]
+    assert (read[longest], read[slots]) == (2060 + 103, 4 * choice["slots"])
+    said = " ".join(saved.replace("#", "").split())
+    assert "predicted of 60 agents (helpers.yaml), who find" in said
+    assert ("put a router before the" in said) == (choice["replicas"] > 1)
+    assert "predicted with host memory behind HBM, which is not started here" in said
+    bench = _benchmark(saved)
+    assert bench["--random-prefix-len"] + bench["--random-input-len"] == choice["isl"]
+    if to == "trtllm":
+        assert "enable_block_reuse: true" in saved
+    else:
+        assert read.get("--enable-prefix-caching", True) is True
+
+
+def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Command) -> None:
+    answer = _answer(tmp_path, command, "vllm")
+    record = json.loads(answer.read_text())
+    record["asked"]["options"] |= {"agents": 30, "traffic": "coding_agent"}
+    answer.write_text(json.dumps(record))
+    said = refused("watch", answer, "--metrics", "http://127.0.0.1:1/metrics").err.replace("\n", " ")
+    assert "agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with --isl" in said
+
+
+def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command, refused: Command) -> None:
+    asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--to", "vllm", "--request-rate", 0.1)
+    text = command("launch", *asked, "--osl", "lognormal:500:0.8").out
+    # The longest but one in a thousand: exp(z * sigma - sigma^2 / 2) times the mean, and 5 % more.
+    sigma = math.sqrt(math.log(1 + 0.8**2))
+    longest = 2000 + 500 * math.exp(3.0902 * sigma - sigma**2 / 2)
+    assert _parsed(text, "vllm")["--max-model-len"] == pytest.approx(1.05 * longest, abs=2)
+    assert "one prompt or answer in a thousand is longer than 5704 tokens leave room for" in text
+    text = command("launch", *asked, "--isl", "lognormal:30000:1.5").out
+    assert _parsed(text, "vllm")["--max-model-len"] == 131072
+    said = " ".join(text.replace("#", "").split())
+    assert "requests of more than 131072 tokens, which Llama 3.1 8B is made for, are refused; some have 4" in said
+    text = command("launch", *asked, "--max-model-len", 2300).out
+    assert "requests of more than 2300 tokens are refused; some have 2500 or more" in text
+    message = refused("launch", *asked, "--isl", 131_000).err.replace("\n", " ")
+    assert "Llama 3.1 8B is made for at most 131072 tokens, got 131500" in message
 
 
 def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:

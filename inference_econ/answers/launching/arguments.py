@@ -230,6 +230,7 @@ def _vllm(
         "--eplb-config": {"num_redundant_experts": redundant} if redundant else None,
         "--quantization": weights,
         "--kv-cache-dtype": None if cache == "auto" else cache,
+        "--enable-prefix-caching": bool(service.requests.cached) or None,
         "--max-model-len": limits.tokens,
         "--max-num-seqs": limits.sequences,
         "--max-num-batched-tokens": limits.step_tokens,
@@ -345,7 +346,10 @@ def _trtllm(
         "enable_attention_dp": degrees.dp > 1,
         "enable_chunked_prefill": True,
         "cuda_graph_config": {"enable_padding": True, "max_batch_size": limits.sequences},
-        "kv_cache_config": {"dtype": _cache(engine, service)},
+        "kv_cache_config": {
+            "dtype": _cache(engine, service),
+            **({"enable_block_reuse": True} if service.requests.cached else {}),
+        },
     }
     if service.speculation is not None:
         kind, length = _TRTLLM_DECODING[service.speculation.proposer]

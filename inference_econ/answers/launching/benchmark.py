@@ -133,7 +133,7 @@ _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
 
 
 def _vllm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
-    prefix = round(requests.shared_prefix)
+    prefix = round(requests.cached)
     spread = _range_ratio(requests)
     offered: dict[str, Any] = {"--max-concurrency": load.concurrency}
     if load.requests_per_second is not None:

@@ -53,12 +53,15 @@ class Start:
         What was predicted under that load.
     pick : str
         Which of an answer it is, in words.
+    said : sequence of str
+        What else whoever starts it must know.
     """
 
     parts: Sequence[Part]
     load: OfferedLoad
     expected: Sequence[Expected]
     pick: str
+    said: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class Deployment:
         Who was to propose tokens; instances speculate only where that pays under the load.
     scaling : Scaling or None
         How many instances there are as traffic comes and goes; None where there are as many always.
+    said : sequence of str
+        What else whoever starts it must know.
     """
 
     instances: Sequence[Instance]
@@ -137,6 +142,7 @@ class Deployment:
     pick: str = ""
     asked: Speculation | None = None
     scaling: Scaling | None = None
+    said: Sequence[str] = ()
 
     @property
     def engine(self) -> Engine:
