@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
-    "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
-    "output", "quiet", "why",
+    "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "draft_model_id", "longest",
+    "generator", "image", "output", "quiet", "why",
 )  # fmt: skip
 #: Where an answer comes from that no file holds.
 _HERE = "command line"
@@ -52,6 +52,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
 @click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
+@click.option("--draft-model-id", help="Weights of the draft model or of the EAGLE head, in the same way.")
 @click.option(
     "--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say, and 5 % more."
 )
@@ -113,7 +114,13 @@ def _deployment(choices: options.Choices) -> Deployment:
     runner = plan.engine(to, choices["version"], choices["image"])
     parts = saved_services.parts(saved, deployment)
     asked = saved_services.asked_speculation(saved, deployment.parts[-1])
-    served = plan.weights(parts[0].service, choices["model_id"])
+    if choices["draft_model_id"] is not None and (asked is None or asked.proposer not in ("eagle", "draft")):
+        raise InputError(
+            "--draft-model-id names an EAGLE head or a draft model, and nobody proposes by one; ask with --eagle or "
+            "--draft MODEL",
+            option="draft_model_id",
+        )
+    served = plan.weights(parts[0].service, choices["model_id"], choices["draft_model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
     pick, scaling = _pick(saved, choices["number"]), deployment.scaling
     if scaling is not None:

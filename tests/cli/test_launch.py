@@ -71,8 +71,7 @@ def _benchmark(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Command, engine: str, version: str) -> None:
     answer = _answer(tmp_path, command, engine)
-    weights = ("--model-id", "nvidia/Llama-3.1-70B-Instruct-FP8") if engine == "trtllm" else ()
-    text = command("launch", answer, "--to", engine, "--engine-version", version, *weights).out
+    text = command("launch", answer, "--to", engine, "--engine-version", version).out
     assert version in text.splitlines()[1]
     assert len(_parsed(text, engine, version)) > 6
 
@@ -80,11 +79,18 @@ def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Comma
 def test_limits_of_a_server_follow_from_the_answer(answer: Path, command: Command) -> None:
     choice = json.loads(answer.read_text())["choices"][0]
     read = _parsed(command("launch", answer, "--to", "vllm").out, "vllm")
-    assert read["model_tag"] == "meta-llama/Meta-Llama-3.1-70B"
+    assert read["model_tag"] == "nvidia/Llama-3.1-70B-Instruct-FP8"
     assert read["--max-model-len"] == 2625
     assert read["--max-num-seqs"] == choice["slots"]
     assert read["--tensor-parallel-size"] == choice["layout"]["tp"]
-    assert (read["--quantization"], read["--gpu-memory-utilization"]) == ("fp8", 0.92)
+    assert "--quantization" not in read
+    assert read["--gpu-memory-utilization"] == 0.92
+
+
+def test_an_engine_quantises_where_nobody_published_the_format(command: Command) -> None:
+    asked = ("qwen3_8b", "h100_sxm", "--weights", "fp8", "--tp", "1", "--request-rate", "1", "--to", "vllm")
+    read = _parsed(command("launch", *asked).out, "vllm")
+    assert (read["model_tag"], read["--quantization"]) == ("Qwen/Qwen3-8B", "fp8")
 
 
 def test_the_benchmark_offers_one_instance_its_share_with_the_same_lengths(answer: Path, command: Command) -> None:
@@ -238,6 +244,14 @@ def test_the_length_of_a_recipe_is_started(command: Command, tmp_path: Path) -> 
     assert _parsed(text, "vllm")["--speculative-config"] == {"method": "mtp", "num_speculative_tokens": 1}
 
 
+@pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
+def test_an_eagle_head_that_is_named_is_started(command: Command, to: str) -> None:
+    asked = (*LLAMA[:4], "--request-rate", "0.2", "--tp", "2", "--dp", "1", "--pp", "1", "--eagle")
+    text = command("launch", *asked, "--to", to, "--draft-model-id", "me/head").out
+    assert _parsed(text, to)
+    assert "me/head" in text
+
+
 POOLS = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang")
 SAVED_POOLS = [
     ("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500"),
@@ -332,12 +346,16 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
         (("llama_3_70b", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
         (("llama_3_70", "h100_sxm", "--to", "vllm"), "unknown model 'llama_3_70'; did you mean llama_3_70b"),
         ((*PINNED, "--to", "vllm", "--engine-version", "0.34.0"), "nearest: 0.33.0; recorded: 0.11.0, 0.20.2, 0.33.0"),
-        ((*PINNED, "--to", "trtllm"), "cannot make fp8 of that while it loads (it makes: none); name weights in fp8"),
-        ((*PINNED, "--eagle", "--to", "vllm"), "needs the weights of an EAGLE head, which no recipe of it names for"),
         (
-            (*PINNED, "--eagle", "--to", "trtllm", "--model-id", "m"),
-            "needs the weights of an EAGLE head, which no recipe of it names for Llama",
+            ("qwen3_8b", "h100_sxm", "--weights", "fp8", "--to", "trtllm"),
+            "cannot make fp8 of that while it loads (it makes: none); name weights in fp8",
         ),
+        (
+            (*PINNED, "--eagle", "--to", "vllm"),
+            "needs the weights of an EAGLE head, and none is known for Llama 3.1 70B; name it with --draft-model-id",
+        ),
+        ((*PINNED, "--draft-model-id", "me/head", "--to", "vllm"), "--draft-model-id names an EAGLE head or a draft"),
+        ((*PINNED, "--eagle", "--draft-model-id", "", "--to", "vllm"), "--draft-model-id '': ORGANISATION/NAME, or a"),
         (
             (*PINNED, "--draft", "llama_3_2_3b", "--to", "trtllm", "--model-id", "m"),
             "is not started with --draft here; it has --mtp, --ngram, --eagle",
@@ -357,7 +375,7 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
             "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
         ),
         (("llama_3_8b", "mi300x", "--to", "trtllm"), "is not known to run on AMD Instinct MI300X"),
-        (("llama_3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
+        (("qwen3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
         (
             ("llama_3_8b", "l4", "--weights", "nvfp4", "--model-id", "m", "--to", "trtllm"),
             "kernels for weights in nvfp4",

@@ -69,6 +69,25 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """Which weights are served.
+
+    Attributes
+    ----------
+    model : str
+        Hugging Face id, or a path.
+    own : bool
+        Whether they are in the format that was asked for; otherwise they are those that the engine must quantise.
+    draft : str or None
+        What was named in place of the usual weights of a draft model, or of an EAGLE head.
+    """
+
+    model: str
+    own: bool = False
+    draft: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Degrees:
     """How an instance is cut.
 
