@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.launching import holding, plan
+from inference_econ.answers.launching.benchmark import simplified
 from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment, Start
@@ -193,7 +194,4 @@ def notes(deployment: Deployment) -> list[str]:
     unheld = holding.remark(instance)
     said += [] if unheld is None else [unheld]
     said += _refused(instance)
-    kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
-    if kinds & {"lognormal", "listed"}:
-        said.append("the load generator sends requests of the mean lengths, not of the distribution")
-    return said
+    return said + simplified(deployment.generator, instance.service.requests)
