@@ -171,7 +171,8 @@ def remarks(deployment: Deployment) -> list[str]:
     lines += notes(deployment)
     # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
     whole = [" ".join(line.splitlines()) for line in lines]
-    return [part for line in whole for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return [part for line in whole for part in wrap.wrap(line)]
 
 
 def _refused(instance: Instance) -> list[str]:
