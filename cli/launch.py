@@ -11,7 +11,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending
 
-from . import market, options, proposals, saved_services, show
+from . import agents, market, options, proposals, saved_services, show
 from .help import Command, example
 from .parameters import COUNT, PLACE, Name
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
-    "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
-    "output", "quiet", "why",
+    "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "draft_model_id", "longest",
+    "generator", "image", "output", "quiet", "why",
 )  # fmt: skip
 #: Where an answer comes from that no file holds.
 _HERE = "command line"
@@ -52,6 +52,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
 @click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
+@click.option("--draft-model-id", help="Weights of the draft model or of the EAGLE head, in the same way.")
 @click.option(
     "--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say, and 5 % more."
 )
@@ -65,6 +66,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 )
 @options.manner
 @options.traffic
+@agents.sessions
 @options.rent
 @options.scheduler
 @options.layout
@@ -112,13 +114,20 @@ def _deployment(choices: options.Choices) -> Deployment:
     runner = plan.engine(to, choices["version"], choices["image"])
     parts = saved_services.parts(saved, deployment)
     asked = saved_services.asked_speculation(saved, deployment.parts[-1])
-    served = plan.weights(parts[0].service, choices["model_id"])
+    if choices["draft_model_id"] is not None and (asked is None or asked.proposer not in ("eagle", "draft")):
+        raise InputError(
+            "--draft-model-id names an EAGLE head or a draft model, and nobody proposes by one; ask with --eagle or "
+            "--draft MODEL",
+            option="draft_model_id",
+        )
+    served = plan.weights(parts[0].service, choices["model_id"], choices["draft_model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
     pick, scaling = _pick(saved, choices["number"]), deployment.scaling
     if scaling is not None:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
-    return plan.Deployment(made, deployment.load, deployment.expected, choices["generator"], pick, asked, scaling)
+    load, expected, said = deployment.load, deployment.expected, deployment.said
+    return plan.Deployment(made, load, expected, choices["generator"], pick, asked, scaling, said)
 
 
 def _pick(saved: SavedAnswer, number: int | None) -> str:
@@ -173,13 +182,16 @@ def _recommended(choices: options.Choices) -> SavedAnswer:
         )
     if engine and not asked.get("any_layout"):
         asked["engine"] = engine
-    requests, targets = options.requests(asked), options.targets(asked)
-    offered = market.candidates(asked, requests)
-    rate = options.request_rate(asked, requests)
-    deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
-    record = {
-        **head("recommend", asked),
-        **recommend_record(deployments, targets),
-        "layouts": deployments.layouts,
-    }
+    work = agents.work(asked)
+    if work is not None:
+        offered = market.candidates({**asked, "together": True}, work.requests)
+        carried = work.recommend(offered, asked["agents"], **agents.played(asked))
+        layouts, answer = carried.layouts, carried.record()
+    else:
+        requests, targets = options.requests(asked), options.targets(asked)
+        offered = market.candidates(asked, requests)
+        rate = options.request_rate(asked, requests)
+        deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
+        layouts, answer = deployments.layouts, recommend_record(deployments, targets)
+    record = {**head("recommend", asked), **answer, "layouts": layouts}
     return startable(json.loads(json_text(record)), _HERE)

@@ -15,6 +15,7 @@ from . import options, proposals
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
     from inference_econ.engine import Speculation
+    from inference_econ.inputs import Requests
     from inference_econ.report.chosen import Chosen, ChosenPart
     from inference_econ.report.saved import SavedAnswer
 
@@ -78,8 +79,7 @@ def _part(saved: SavedAnswer, chosen: ChosenPart, speculation: Speculation | Non
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
     practice = {"engine": _engine(asked, chosen), "kv": chosen.practice.get("kv") or asked.get("kv")}
     alone = {**asked, **practice, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
-    requests = options.requests(asked, **_lengths(asked))
-    services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
+    services = options.offer(alone, _requests(asked), _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role)
 
 
@@ -90,6 +90,15 @@ def _engine(asked: options.Choices, chosen: ChosenPart) -> object:
         return named
     listed = [named] if isinstance(named, str) else named or ()
     return next((engine for engine in listed if engine.partition("@")[0] == settled), settled)
+
+
+def _requests(asked: options.Choices) -> Requests:
+    """The requests that were asked for; of agents their mean turn."""
+    if asked.get("agents") is None:
+        return options.requests(asked, **_lengths(asked))
+    from inference_econ.answers.agents import Agents
+
+    return Agents.of(asked["traffic"]).requests
 
 
 def _lengths(asked: options.Choices) -> dict[str, object]:

@@ -141,6 +141,11 @@ def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
         )
     saved_services.check_alone(answer, _WATCHING)
     saved = chosen.read(answer)
+    if saved.options.get("agents") is not None:
+        raise InputError(
+            f"{answer}: agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with "
+            "--isl, --osl and --cached of their turns"
+        )
     parts = saved_services.parts(saved, chosen.chosen(saved, choices["number"]))
     if len(parts) > 1:
         raise InputError(f"{answer}: pools that prefill and decode apart cannot be watched; choose one that does both")

@@ -17,7 +17,7 @@ from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.inputs import TierSpec
-from inference_econ.serving import Gamma, Loaded, Router, Server, Service, Services, Sessions, Trace
+from inference_econ.serving import SLOTS_OF_SESSIONS, Gamma, Loaded, Router, Server, Service, Services, Sessions, Trace
 from inference_econ.serving.simulation import play
 
 #: Requests of a run: so many for each agent, at least and at most [1]. A third is enough to look for a number of
@@ -26,8 +26,6 @@ _PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
 _QUICK, _FEWEST = 3, 2
 #: Share of a run that is not measured: until caches hold what they hold in the long run [1].
 _WARM_UP = 0.25
-#: More slots than mean contexts have room for, so that blocks decide who is let in [1].
-_SLOTS = 4
 #: Instances that are played together at most; of more, as many agents come to each [1].
 TOGETHER = 4
 #: How near a number of agents is found to the largest that keeps promises [1].
@@ -53,7 +51,7 @@ class PlayedInstance:
     @cached_property
     def _server(self) -> Server:
         lengths = np.array([1, int(self.work.means.prompts.max())])
-        slots = _SLOTS * self.service.slots
+        slots = SLOTS_OF_SESSIONS * self.service.slots
         return play.server(self.service, lengths, slots=slots, tiers=behind(self.service, self.tiers))
 
     def play(

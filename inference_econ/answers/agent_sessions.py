@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -66,7 +67,14 @@ class AgentSessions:
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
-        return Requests(isl, osl, cached=min(known, isl - 1))
+        # Few sessions are drawn of short ones: what most of them do not reach follows from their lengths.
+        longest = max(self.longest, math.ceil(self.spec.longest_context))
+        return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=longest)
+
+    @property
+    def longest(self) -> int:
+        """Prompt and answer of the longest turn of all that are drawn [tokens]."""
+        return int(np.max(self.means.prompts + self.means.answers))
 
     def check(self, layouts: Services) -> None:
         """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
@@ -76,10 +84,10 @@ class AgentSessions:
         InputError
             Beginning with the place of the sessions in their file.
         """
-        longest, most = float(np.max(self.means.prompts + self.means.answers)), layouts.setup.model.max_context
-        if most is not None and longest > most:
+        most = layouts.setup.model.max_context
+        if most is not None and self.longest > most:
             raise InputError(
-                f"{self.place or self.name}: sessions of {self.name} grow to {longest:,.0f} tokens, beyond the "
+                f"{self.place or self.name}: sessions of {self.name} grow to {self.longest:,} tokens, beyond the "
                 f"{most:,} of {layouts.setup.model.name}; give compacts_at, or fewer and shorter turns"
             )
         if layouts.requests != self.requests:

@@ -128,7 +128,7 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
         best = held.get(service.accelerators)
         if best is None or service.slots > best.service.slots:
             held[service.accelerators] = _fit(service)
-    longest = requests.isl.longest + requests.osl.longest
+    longest = requests.longest
     kept = [fit for fit in held.values() if fit.largest_context >= longest and fit.service.slots >= concurrency]
     if not kept:
         best = max(held.values(), key=lambda fit: (fit.largest_context >= longest, fit.service.slots))

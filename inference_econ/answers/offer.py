@@ -102,10 +102,9 @@ def check_setup(setup: object) -> None:
 def _check_contexts(setup: Setup, requests: Requests) -> None:
     """Refuse a recorded traffic with requests that are longer than the model was made for."""
     most = setup.model.max_context
-    longest = max((row[0] + row[1] for row in requests.table.rows), default=0.0) if requests.table else 0.0
-    if most is not None and longest > most:
+    if requests.table is not None and most is not None and requests.longest > most:
         raise InputError(
-            f"{requests.traffic}: prompt and answer of its longest request are {longest:,.0f} tokens, and "
+            f"{requests.traffic}: prompt and answer of its longest request are {requests.longest:,.0f} tokens, and "
             f"{setup.model.name} was made for {most:,} at most; take another model, or leave such requests out"
         )
 

@@ -11,7 +11,7 @@ from inference_econ.inputs import HardwareSpec, ModelSpec, Source, SourcedSpec, 
 from inference_econ.search import Frontier
 
 #: Fields that no time and no price follows from.
-_UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context"})
+_UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context", "checkpoints"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
     return tuple(
         UsedSource(f"{kind}: {spec.name}", field, source)
         for field, source in spec.sources.items()
-        if field not in _UNUSED
+        if field.partition(".")[0] not in _UNUSED
     )
 
 

@@ -39,7 +39,7 @@ _AXES: Mapping[Axis, str] = {
     "ep": "expert-parallel ranks (ep)",
 }
 #: Fields of hardware and models that no time depends on.
-_NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
+_NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context", "checkpoints")
 
 
 class Interval(NamedTuple):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -50,6 +52,9 @@ class ModelSpec(SourcedSpec):
     """Model that this file changes; everything not written here is taken from it."""
     huggingface_id: Repository | None = None
     """``organisation/name`` where the weights are published."""
+    checkpoints: dict[Dtype | Literal["eagle"], Repository] = Field(default={})
+    """``organisation/name`` of what is served: weights in a format, those that follow instructions rather than the base
+    that they were trained from; ``eagle`` is the head that proposes tokens to them."""
     architecture: str | None = None
     """The first of ``architectures`` in its ``config.json``, by which serving engines know it."""
     rumoured: bool = False
@@ -96,6 +101,15 @@ class ModelSpec(SourcedSpec):
     """Longest context the model was made for [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
     """The layers."""
+
+    def checkpoint(self, kind: str | None = None) -> str | None:
+        """Hugging Face id of what is served in a format, by default the published one; of the head for ``eagle``.
+
+        None where nobody wrote one down.
+        """
+        native = self.expert_weights or self.weights
+        known: Mapping[Any, str] = self.checkpoints
+        return known.get(kind or native, self.huggingface_id if kind in (None, native) else None)
 
     @property
     def layers(self) -> int:

@@ -254,6 +254,8 @@ class Requests(Spec):
     end; they are played in that order, and what is cached of them follows from what the memory still holds."""
     block_tokens: int = 0
     """Of each of these blocks [tokens]."""
+    longest_turn: Annotated[int, Field(ge=0, le=_LONGEST)] = 0
+    """Of sessions, whose mean turn the lengths are: prompt and answer of the longest; otherwise 0 [tokens]."""
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)
@@ -313,6 +315,16 @@ class Requests(Spec):
         if self.table is None or not self.table.cached:
             return None
         return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
+
+    @property
+    def longest(self) -> float:
+        """Prompt and answer of the longest request [tokens].
+
+        Of a lognormal length, which has no longest, what one in a thousand exceeds is taken.
+        """
+        if self.table is not None:
+            return max(isl + osl for isl, osl, *_ in self.table.rows)
+        return self.longest_turn or self.isl.longest + self.osl.longest
 
     @property
     def new_tokens(self) -> float:

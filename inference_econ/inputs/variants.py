@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Document, Location, Value
 
 #: What a variant does not have from what it extends: what is said of the other, and where its weights are.
-_OWN = ("description", "huggingface_id")
+_OWN = ("description", "huggingface_id", "checkpoints")
 #: Of a variant itself, and no property of it.
 _NOT_CHANGED = ("extends", "name", "description", "sources")
 
@@ -46,7 +46,7 @@ def laid_over(base: Document, variant: Document) -> Document:
         raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
     short = {key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and _is_model(base)}
     for key in _OWN:
-        base.data.pop(key, None)
+        _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
     merged = _yaml.merge(_without_sources(base, changed), variant)
     for key in changed:
@@ -101,6 +101,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)
+    _forget(data, "checkpoints")
     data["huggingface_id"] = repository
     if dtype:
         data.setdefault("embedding_weights", data["weights"])
@@ -110,6 +111,15 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
             data.pop(part, None)
             sources.pop(part, None)
     return document
+
+
+def _forget(data: dict[str, Value], key: str) -> None:
+    """Take a field out, with its sources."""
+    data.pop(key, None)
+    sources = data.get("sources")
+    if isinstance(sources, dict):
+        sources.pop(key, None)
+        drop_below(sources, key)
 
 
 def _places(data: Value, location: Location) -> Iterator[Location]:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from inference_econ.answers.agent_answers import (
     AgentChoice,
     AgentCurve,
+    AgentPoint,
     AgentRecommendation,
     AgentSheet,
     MostAgents,
     Use,
 )
 from inference_econ.answers.agent_purchase import AgentPurchase
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
+from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.chosen import agents_said
 from inference_econ.report.fields import Record, view
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
@@ -30,6 +36,7 @@ from inference_econ.report.price import PricePage
 from inference_econ.report.promises import chances_column
 from inference_econ.report.recommend import RecommendationPage, several_chips, with_practices
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
+from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import cannot_start, startable_notes
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
 
@@ -80,11 +87,22 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         fleet = fleet_name(bill.service, bill.replicas)
         return f"What do agents ({use.work.name}) on {fleet} find in caches, wait and pay as they become more?"
 
-    def conclusion(self) -> Pieces:
-        """What the most agents within promises see."""
+    def start(self) -> Start:
+        """The fleet with the most agents within promises."""
+        point = self._kept
+        start = start_of_sheet(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
+        return _of_agents(start, point.use, point.sheet)
+
+    @property
+    def _kept(self) -> AgentPoint:
+        """The most agents within promises, else the fewest."""
         targets, points = self.answer.targets, self.answer.points
         kept = [point for point in points if not targets.broken(point.load)]
-        point = kept[-1] if kept else points[0]
+        return kept[-1] if kept else points[0]
+
+    def conclusion(self) -> Pieces:
+        """What the most agents within promises see."""
+        point = self._kept
         record = point.use.record(point.sheet, point.sheet.replicas)
         return (
             f"{point.use.agents:,.0f} agents find {100 * record['hit_rate']:.0f} % of their prompts, 90 % of requests "
@@ -149,6 +167,12 @@ class AgentChoicesPage(RecommendationPage):
         title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
         return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
 
+    def start(self) -> Start:
+        """The cheapest."""
+        best = self.answer[0]
+        assert isinstance(best, AgentChoice)
+        return _of_agents(super().start(), best.use, best)
+
     def question(self) -> str:
         """Which deployment is the cheapest, or how many agents the means carry."""
         best = self.answer[0]
@@ -200,6 +224,16 @@ class AgentSheetPage(PricePage):
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
         ]
         return (view(title, rows, columns, notes=notes), *super().tables())
+
+    def start(self) -> Start:
+        """What is priced."""
+        assert self.answer.use is not None
+        return _of_agents(super().start(), self.answer.use, self.answer)
+
+
+def _of_agents(start: Start, use: Use, fleet: Sheet | Choice) -> Start:
+    """A start of a fleet with what its agents make of it."""
+    return replace(start, said=agents_said(use.record(fleet, fleet.replicas), fleet.replicas))
 
 
 class AgentBuyPage(BuyPage):

@@ -11,11 +11,14 @@ from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.expected import Expected, Measure
 from inference_econ.answers.launching.instance import Role
 from inference_econ.answers.launching.plan import Scaling
+from inference_econ.answers.prefix_cache import HBM
 from inference_econ.engine import key_degrees
 from inference_econ.errors import InputError
 from inference_econ.report.saved import SavedAnswer, of_command, read_json
 
 Record = Mapping[str, Any]
+#: Options that offload caches of prompts, for people.
+_OFFLOADING = "see --kv-offloading-size of vLLM, --enable-hierarchical-cache of SGLang, host_cache_size of TensorRT-LLM"
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
 _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier, or disaggregate)"
 
@@ -72,6 +75,8 @@ class Chosen:
         Requests under way in all instances that give answers [1].
     scaling : Scaling or None
         How many of its instances there are over a day, of an answer about one.
+    said : sequence of str
+        What else whoever starts it must know.
     """
 
     parts: Sequence[ChosenPart]
@@ -79,6 +84,7 @@ class Chosen:
     expected: Sequence[Expected]
     in_flight: float
     scaling: Scaling | None = None
+    said: Sequence[str] = ()
 
 
 def read(path: str) -> SavedAnswer:
@@ -140,7 +146,20 @@ def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
         return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"])
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
-    return Chosen((part,), _rate(saved, choice), expected, in_flight)
+    use = choice.get("agent_use")
+    said = () if use is None else agents_said(use, choice["replicas"])
+    return Chosen((part,), _rate(saved, choice), expected, in_flight, said=said)
+
+
+def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
+    """What whoever starts a deployment of agents must know: its router, memories behind HBM, what a run leaves out."""
+    behind = ", ".join(name for name in use["hit_rates"] if name != HBM)
+    return (
+        f"predicted of {use['agents']:,.0f} agents ({use['traffic']}), who find {100 * use['hit_rate']:.0f} % of their "
+        "prompts in caches; the load generator sends their mean turn at their rate, its known part the same in all",
+        *((f"put a router before the {replicas} instances: {use['router']} was played",) if replicas > 1 else ()),
+        *((f"predicted with {behind} behind HBM, which is not started here: {_OFFLOADING}",) if behind else ()),
+    )
 
 
 def _practice(entry: Record, layout: Record) -> Record:

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.launching import holding, plan
+from inference_econ.answers.launching.benchmark import simplified
 from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment, Start
@@ -70,7 +71,7 @@ def started(start: Start, to: str | None = None) -> str:
     named = to or plan.usual_engine(engines) or plan.ENGINES[0]
     plan.check_engine(engines, named, "what was chosen")
     instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
-    deployment = Deployment(instances, start.load, start.expected, "vllm", start.pick)
+    deployment = Deployment(instances, start.load, start.expected, pick=start.pick, said=start.said)
     return script(deployment, node(first.setup.hardware))
 
 
@@ -170,18 +171,28 @@ def remarks(deployment: Deployment) -> list[str]:
     lines += notes(deployment)
     # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
     whole = [" ".join(line.splitlines()) for line in lines]
-    return [part for line in whole for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return [part for line in whole for part in wrap.wrap(line)]
+
+
+def _refused(instance: Instance) -> list[str]:
+    """Which of the requests are longer than an instance takes."""
+    requests, tokens = instance.service.requests, instance.limits.tokens
+    if requests.longest > tokens:
+        most = instance.service.setup.model.max_context
+        why = f", which {instance.service.setup.model.name} is made for," if tokens == most else ""
+        return [f"requests of more than {tokens} tokens{why} are refused; some have {requests.longest:.0f} or more"]
+    if "lognormal" in (requests.isl.kind, requests.osl.kind):
+        return [f"one prompt or answer in a thousand is longer than {tokens} tokens leave room for, and is refused"]
+    return []
 
 
 def notes(deployment: Deployment) -> list[str]:
     """What a run is not like the prediction in."""
-    remarks = []
-    instance = deployment.instances[0]
+    remarks, instance = [*deployment.said], deployment.instances[0]
     if deployment.asked is not None and instance.service.speculation is None:
         remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
     unheld = holding.remark(instance)
     remarks += [] if unheld is None else [unheld]
-    kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
-    if kinds & {"lognormal", "listed"}:
-        remarks.append("the load generator sends requests of the mean lengths, not of the distribution")
-    return remarks
+    remarks += _refused(instance)
+    return remarks + simplified(deployment.generator, instance.service.requests)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inference_econ.answers import agents
 from inference_econ.inputs import starting
 from tests.cli.conftest import Command
 
@@ -69,8 +71,7 @@ def _benchmark(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Command, engine: str, version: str) -> None:
     answer = _answer(tmp_path, command, engine)
-    weights = ("--model-id", "nvidia/Llama-3.1-70B-Instruct-FP8") if engine == "trtllm" else ()
-    text = command("launch", answer, "--to", engine, "--engine-version", version, *weights).out
+    text = command("launch", answer, "--to", engine, "--engine-version", version).out
     assert version in text.splitlines()[1]
     assert len(_parsed(text, engine, version)) > 6
 
@@ -78,11 +79,18 @@ def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Comma
 def test_limits_of_a_server_follow_from_the_answer(answer: Path, command: Command) -> None:
     choice = json.loads(answer.read_text())["choices"][0]
     read = _parsed(command("launch", answer, "--to", "vllm").out, "vllm")
-    assert read["model_tag"] == "meta-llama/Meta-Llama-3.1-70B"
+    assert read["model_tag"] == "nvidia/Llama-3.1-70B-Instruct-FP8"
     assert read["--max-model-len"] == 2625
     assert read["--max-num-seqs"] == choice["slots"]
     assert read["--tensor-parallel-size"] == choice["layout"]["tp"]
-    assert (read["--quantization"], read["--gpu-memory-utilization"]) == ("fp8", 0.92)
+    assert "--quantization" not in read
+    assert read["--gpu-memory-utilization"] == 0.92
+
+
+def test_an_engine_quantises_where_nobody_published_the_format(command: Command) -> None:
+    asked = ("qwen3_8b", "h100_sxm", "--weights", "fp8", "--tp", "1", "--request-rate", "1", "--to", "vllm")
+    read = _parsed(command("launch", *asked).out, "vllm")
+    assert (read["model_tag"], read["--quantization"]) == ("Qwen/Qwen3-8B", "fp8")
 
 
 def test_the_benchmark_offers_one_instance_its_share_with_the_same_lengths(answer: Path, command: Command) -> None:
@@ -236,6 +244,14 @@ def test_the_length_of_a_recipe_is_started(command: Command, tmp_path: Path) -> 
     assert _parsed(text, "vllm")["--speculative-config"] == {"method": "mtp", "num_speculative_tokens": 1}
 
 
+@pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
+def test_an_eagle_head_that_is_named_is_started(command: Command, to: str) -> None:
+    asked = (*LLAMA[:4], "--request-rate", "0.2", "--tp", "2", "--dp", "1", "--pp", "1", "--eagle")
+    text = command("launch", *asked, "--to", to, "--draft-model-id", "me/head").out
+    assert _parsed(text, to)
+    assert "me/head" in text
+
+
 POOLS = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang")
 SAVED_POOLS = [
     ("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500"),
@@ -319,8 +335,35 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
     assert float(_benchmark(text)["--random-range-ratio"]) == pytest.approx(0.2)
     assert _parsed(text, "vllm")["--max-model-len"] == 3150
     text = command("launch", *PINNED, "--isl", "lognormal:2000:0.5", "--to", "vllm").out
-    assert "requests of the mean lengths" in text
+    # As uniform as varied: half as wide as the square root of three times the deviation.
+    ratio = json.loads(_benchmark(text)["--random-range-ratio"])
+    assert ratio == {"input": pytest.approx(0.5 * 3**0.5, abs=1e-3), "output": 0.0}
+    assert "draws lengths evenly around their means" in text
     assert _parsed(text, "vllm")["--max-model-len"] > 4000
+
+
+def test_a_version_with_one_spread_for_both_gets_the_smaller_one(command: Command) -> None:
+    asked = (*PINNED, "--isl", "lognormal:2000:0.5", "--osl", "uniform:400:600", "--engine-version", "0.11.0")
+    words = _started(command("launch", *asked, "--to", "vllm").out, "vllm bench serve", "bench")
+    assert float(starting.options("vllm", "0.11.0").parse("vllm bench serve", words)["--random-range-ratio"]) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("generator", "told"),
+    [
+        ("aiperf", ("--isl-stddev 1000", "--osl-stddev 58", "--prompt-prefix-length 500", "--isl 1500 ", "normal")),
+        ("guidellm", ("prompt_tokens_stdev=1000,prompt_tokens_min=1,prompt_tokens_max=", "output_tokens_min=400")),
+        ("vllm", ('"input": 0.99', "--random-prefix-len 500", "--random-input-len 1500", "is the same in all")),
+    ],
+)
+def test_deviations_and_cached_tokens_are_offered_by_every_generator(
+    command: Command, generator: str, told: Sequence[str]
+) -> None:
+    asked = ("--isl", "lognormal:2000:0.5", "--osl", "uniform:400:600", "--cached", "500", "--bench", generator)
+    text = command("launch", *PINNED, *asked, "--to", "vllm").out
+    for part in told:
+        assert part in " ".join(text.replace("\\\n", "").split()), part
+    assert ("nothing of them is cached" in text) == (generator == "guidellm")
 
 
 @pytest.mark.parametrize(
@@ -330,12 +373,16 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
         (("llama_3_70b", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
         (("llama_3_70", "h100_sxm", "--to", "vllm"), "unknown model 'llama_3_70'; did you mean llama_3_70b"),
         ((*PINNED, "--to", "vllm", "--engine-version", "0.34.0"), "nearest: 0.33.0; recorded: 0.11.0, 0.20.2, 0.33.0"),
-        ((*PINNED, "--to", "trtllm"), "cannot make fp8 of that while it loads (it makes: none); name weights in fp8"),
-        ((*PINNED, "--eagle", "--to", "vllm"), "needs the weights of an EAGLE head, which no recipe of it names for"),
         (
-            (*PINNED, "--eagle", "--to", "trtllm", "--model-id", "m"),
-            "needs the weights of an EAGLE head, which no recipe of it names for Llama",
+            ("qwen3_8b", "h100_sxm", "--weights", "fp8", "--to", "trtllm"),
+            "cannot make fp8 of that while it loads (it makes: none); name weights in fp8",
         ),
+        (
+            (*PINNED, "--eagle", "--to", "vllm"),
+            "needs the weights of an EAGLE head, and none is known for Llama 3.1 70B; name it with --draft-model-id",
+        ),
+        ((*PINNED, "--draft-model-id", "me/head", "--to", "vllm"), "--draft-model-id names an EAGLE head or a draft"),
+        ((*PINNED, "--eagle", "--draft-model-id", "", "--to", "vllm"), "--draft-model-id '': ORGANISATION/NAME, or a"),
         (
             (*PINNED, "--draft", "llama_3_2_3b", "--to", "trtllm", "--model-id", "m"),
             "is not started with --draft here; it has --mtp, --ngram, --eagle",
@@ -355,7 +402,7 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
             "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
         ),
         (("llama_3_8b", "mi300x", "--to", "trtllm"), "is not known to run on AMD Instinct MI300X"),
-        (("llama_3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
+        (("qwen3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
         (
             ("llama_3_8b", "l4", "--weights", "nvfp4", "--model-id", "m", "--to", "trtllm"),
             "kernels for weights in nvfp4",
@@ -497,6 +544,75 @@ def test_a_server_of_a_single_request_is_started(command: Command) -> None:
     outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 1, *few)
     assert outcome.code == 0, outcome.err
     assert "vllm serve" in outcome.out
+
+
+AGENTS = """name: helpers
+sessions:
+  shared_tokens: 500
+  steps: [{name: work, turns: 6, new_tokens: 200, answer_tokens: 60, pause: 1 s}]
+sources:
+  sessions: {ref: mine, where: made up, kind: assumed}
+"""
+
+
+@pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
+def test_a_fleet_of_agents_is_started(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    """Its contexts grow to 500 + 6 x 260 tokens, while the mean turn has about 1,300."""
+    monkeypatch.setattr(agents, "_LEAST", 300)
+    monkeypatch.setattr(agents, "_MOST", 300)
+    (tmp_path / "helpers.yaml").write_text(AGENTS, encoding="utf-8")
+    subject = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--slots", 8)
+    asked = (*subject, "--traffic", "helpers.yaml", "--agents", 60, "--tier", "dram", "--no-speculation")
+    assert command("recommend", *asked, "--engine", to, "-o", tmp_path / "plan.json").code == 0
+    choice = json.loads((tmp_path / "plan.json").read_text())["choices"][0]
+    saved, direct = (command("launch", *words).out for words in ((tmp_path / "plan.json",), (*asked, "--to", to)))
+    read = _parsed(saved, to)
+    assert read == _parsed(direct, to)
+    longest, slots = {
+        "vllm": ("--max-model-len", "--max-num-seqs"),
+        "sglang": ("--context-length", "--max-running-requests"),
+        "trtllm": ("--max_seq_len", "--max_batch_size"),
+    }[to]
+    assert (read[longest], read[slots]) == (2060 + 103, 4 * choice["slots"])
+    said = " ".join(saved.replace("#", "").split())
+    assert "predicted of 60 agents (helpers.yaml), who find" in said
+    assert ("put a router before the" in said) == (choice["replicas"] > 1)
+    assert "predicted with host memory behind HBM, which is not started here" in said
+    bench = _benchmark(saved)
+    assert bench["--random-prefix-len"] + bench["--random-input-len"] == choice["isl"]
+    if to == "trtllm":
+        assert "enable_block_reuse: true" in saved
+    else:
+        assert read.get("--enable-prefix-caching", True) is True
+
+
+def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Command) -> None:
+    answer = _answer(tmp_path, command, "vllm")
+    record = json.loads(answer.read_text())
+    record["asked"]["options"] |= {"agents": 30, "traffic": "coding_agent"}
+    answer.write_text(json.dumps(record))
+    said = refused("watch", answer, "--metrics", "http://127.0.0.1:1/metrics").err.replace("\n", " ")
+    assert "agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with --isl" in said
+
+
+def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command, refused: Command) -> None:
+    asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--to", "vllm", "--request-rate", 0.1)
+    text = command("launch", *asked, "--osl", "lognormal:500:0.8").out
+    # The longest but one in a thousand: exp(z * sigma - sigma^2 / 2) times the mean, and 5 % more.
+    sigma = math.sqrt(math.log(1 + 0.8**2))
+    longest = 2000 + 500 * math.exp(3.0902 * sigma - sigma**2 / 2)
+    assert _parsed(text, "vllm")["--max-model-len"] == pytest.approx(1.05 * longest, abs=2)
+    assert "one prompt or answer in a thousand is longer than 5704 tokens leave room for" in text
+    text = command("launch", *asked, "--isl", "lognormal:30000:1.5").out
+    assert _parsed(text, "vllm")["--max-model-len"] == 131072
+    said = " ".join(text.replace("#", "").split())
+    assert "requests of more than 131072 tokens, which Llama 3.1 8B is made for, are refused; some have 4" in said
+    text = command("launch", *asked, "--max-model-len", 2300).out
+    assert "requests of more than 2300 tokens are refused; some have 2500 or more" in text
+    message = refused("launch", *asked, "--isl", 131_000).err.replace("\n", " ")
+    assert "Llama 3.1 8B is made for at most 131072 tokens, got 131500" in message
 
 
 def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:

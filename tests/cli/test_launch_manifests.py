@@ -119,7 +119,7 @@ def test_chips_of_another_vendor_have_a_resource_and_an_image_of_their_own(comma
 def test_the_benchmark_of_a_service_offers_the_whole_load(command: Command) -> None:
     text = command("launch", *LLAMA, "--to", "vllm", "--as", "kubernetes").out
     assert "--request-rate 5 " in text.replace("\\\n", "")
-    assert "--base-url http://vllm-meta-llama-3-1-70b:8000" in text
+    assert "--base-url http://vllm-llama-3-1-70b-instruct-fp8:8000" in text
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_keda_scales_each_lot_behind_the_cheaper_ones(command: Command, day: Pat
     first, third = (_documents(command("launch", day, "--choice", number, "--as", "keda").out) for number in (1, 3))
     scaled, deployment = (_of_kind(third, kind) for kind in ("ScaledObject", "Deployment"))
     name, told = deployment["metadata"]["name"], lots[2]["scaling"]
-    assert name == "vllm-meta-llama-3-1-8b-h100-spot" == scaled["spec"]["scaleTargetRef"]["name"]
+    assert name == "vllm-llama-3-1-8b-instruct-h100-spot" == scaled["spec"]["scaleTargetRef"]["name"]
     assert (scaled["spec"]["minReplicaCount"], scaled["spec"]["maxReplicaCount"]) == (told["fewest"], told["most"])
     (trigger,) = scaled["spec"]["triggers"]
     assert float(trigger["metadata"]["threshold"]) == pytest.approx(told["per_replica"], rel=1e-5)

@@ -149,3 +149,10 @@ def test_every_column_of_a_file_is_in_its_table(folder: Path, title: str, name: 
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     columns = set(_rows(folder / f"{name}.csv")[0])
     assert {column for cell in cells for column in re.findall(r"`(\w+)`", cell)} == columns
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_every_checkpoint_has_a_source(name: str) -> None:
+    model = catalog.model(name)
+    for kind in model.checkpoints:
+        assert {"checkpoints", f"checkpoints.{kind}"} & set(model.sources), kind

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
+from inference_econ.inputs import Lengths
 
 _FILE = """\
 name: a test
@@ -64,3 +65,10 @@ def test_a_traffic_needs_lengths(tmp_path: Path) -> None:
 def test_a_traffic_that_there_is_not_is_refused() -> None:
     with pytest.raises(ie.InputError, match="unknown traffic 'nowhere'"):
         ie.traffic("nowhere")
+
+
+def test_the_longest_request_is_that_of_the_lengths_of_a_table_or_of_a_session() -> None:
+    assert ie.Requests(isl=2000, osl="uniform:400:600").longest == 2600
+    table = Lengths(isl=(100.0, 900.0), osl=(80.0, 20.0), shares=(0.5, 0.5))
+    assert ie.Requests(isl="100@0.5,900@0.5", osl="80@0.5,20@0.5", table=table).longest == 920
+    assert ie.Requests(isl=1300, osl=60, cached=1000, longest_turn=2060).longest == 2060

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ.answers.launching import holding
-from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
+from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role, Weights
 from inference_econ.engine import Setup, Speculation, attention_groups, groups_share_work, has_experts, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, ProposerName, ServingEngine, catalog, head_of, practice_of
@@ -20,15 +20,15 @@ from inference_econ.serving import Service
 _VLLM_CAPTURES = 512
 #: Formats of 16 bits, which engines can quantise while they load.
 _WIDE = ("bf16", "fp16")
+#: What vLLM and SGLang call a cache that is not quantised.
+_SIXTEEN_BITS = "bfloat16"
 #: Where the keys of TensorRT-LLM's file are recorded.
 _FILE = "trtllm-serve config"
 #: Options, and what the configuration file holds.
 Written = tuple[dict[str, Any], dict[str, Any]]
 
 
-def written(
-    engine: Engine, service: Service, limits: Limits, model: str, role: Role = "both", *, own_weights: bool
-) -> Written:
+def written(engine: Engine, service: Service, limits: Limits, served: Weights, role: Role = "both") -> Written:
     """Options and file of an instance.
 
     Parameters
@@ -39,12 +39,10 @@ def written(
         The instance.
     limits : Limits
         What it is started with.
-    model : str
-        Hugging Face id or path of the weights.
+    served : Weights
+        Which weights.
     role : str
         What it does.
-    own_weights : bool
-        Whether these weights were named for this very question, and are in the format that was asked for.
 
     Raises
     ------
@@ -58,8 +56,8 @@ def written(
         )
     degrees = Degrees.of(service)
     _check(engine, service.setup, degrees)
-    given = _format(engine, service, own_weights=own_weights)
-    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, model, given)
+    given = _format(engine, service, own_weights=served.own)
+    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, given)
     of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
     if _takes_turns(engine, service, limits, role):
         arguments |= _TURNS[engine.name](engine, role)
@@ -207,8 +205,22 @@ def _cache(engine: Engine, service: Service) -> str:
     return names[kv]
 
 
+def _told_cache(engine: Engine, service: Service, served: Weights) -> str | None:
+    """What vLLM and SGLang are told of the cache; None where they take what was priced by themselves.
+
+    Beside weights that were quantised, perhaps with scales for a narrower cache, they would take that one (``auto``).
+    """
+    cache = _cache(engine, service)
+    if cache != "auto":
+        return cache
+    if not served.own or service.setup.precision.weights in _WIDE:
+        return None
+    choices = engine.options.option(engine.launch.command, "--kv-cache-dtype").choices
+    return _SIXTEEN_BITS if choices is None or _SIXTEEN_BITS in choices else None
+
+
 def _vllm(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
 ) -> Written:
     """vLLM: experts are cut over all of DP x TP, or each of them is."""
     if degrees.ep not in (1, degrees.stage):
@@ -218,9 +230,9 @@ def _vllm(
             option="ep",
         )
     capturing = engine.first("--max-cudagraph-capture-size", "--cuda-graph-sizes")
-    cache, redundant = _cache(engine, service), service.setup.assumptions.experts.redundant
+    redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
-        "model_tag": model,
+        "model_tag": served.model,
         "--tensor-parallel-size": degrees.tp,
         "--pipeline-parallel-size": degrees.pp if degrees.pp > 1 else None,
         "--data-parallel-size": degrees.dp if degrees.dp > 1 else None,
@@ -229,18 +241,19 @@ def _vllm(
         "--enable-eplb": bool(redundant) or None,
         "--eplb-config": {"num_redundant_experts": redundant} if redundant else None,
         "--quantization": weights,
-        "--kv-cache-dtype": None if cache == "auto" else cache,
+        "--kv-cache-dtype": _told_cache(engine, service, served),
+        "--enable-prefix-caching": bool(service.requests.cached) or None,
         "--max-model-len": limits.tokens,
         "--max-num-seqs": limits.sequences,
         "--max-num-batched-tokens": limits.step_tokens,
         "--gpu-memory-utilization": _down(limits.room.usable / limits.room.total),
         capturing: _captured(limits.sequences) if limits.sequences > _VLLM_CAPTURES else None,
-        "--speculative-config": _vllm_speculation(engine, service),
+        "--speculative-config": _vllm_speculation(engine, service, served),
     }
     return _given(chosen), {}
 
 
-def _vllm_speculation(engine: Engine, service: Service) -> dict[str, Any] | None:
+def _vllm_speculation(engine: Engine, service: Service, served: Weights) -> dict[str, Any] | None:
     speculation = service.speculation
     if speculation is None:
         return None
@@ -250,17 +263,17 @@ def _vllm_speculation(engine: Engine, service: Service) -> dict[str, Any] | None
     if speculation.proposer == "ngram":
         return {"method": "ngram", **length}
     method = "eagle3" if speculation.proposer == "eagle" else "draft_model"
-    return {"method": method, "model": _draft(engine, service, speculation), **length}
+    return {"method": method, "model": _draft(engine, service, speculation, served), **length}
 
 
 def _sglang(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
 ) -> Written:
     """SGLang: ranks of a stage are counted together; groups of them have attention of their own."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
-    cache, redundant = _cache(engine, service), service.setup.assumptions.experts.redundant
+    redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
-        "--model-path": model,
+        "--model-path": served.model,
         "--tp-size": degrees.stage,
         "--pp-size": degrees.pp if degrees.pp > 1 else None,
         "--dp-size": degrees.dp if degrees.dp > 1 else None,
@@ -270,23 +283,23 @@ def _sglang(
         "--enable-eplb": bool(redundant) or None,
         "--ep-num-redundant-experts": redundant or None,
         "--quantization": weights,
-        "--kv-cache-dtype": None if cache == "auto" else cache,
+        "--kv-cache-dtype": _told_cache(engine, service, served),
         "--context-length": limits.tokens,
         "--max-running-requests": limits.sequences * degrees.dp,
         "--chunked-prefill-size": limits.step_tokens * degrees.dp,
         "--mem-fraction-static": _down((limits.room.weights + limits.room.cache) / limits.room.total),
         capturing: _captured(limits.sequences),
-        **_sglang_speculation(engine, service),
+        **_sglang_speculation(engine, service, served),
     }
     return _given(chosen), {}
 
 
-def _sglang_speculation(engine: Engine, service: Service) -> dict[str | None, Any]:
+def _sglang_speculation(engine: Engine, service: Service, served: Weights) -> dict[str | None, Any]:
     speculation = service.speculation
     if speculation is None:
         return {}
     algorithm = _SGLANG_ALGORITHMS[speculation.proposer]
-    draft = _draft(engine, service, speculation) if speculation.proposer in ("draft", "eagle") else None
+    draft = _draft(engine, service, speculation, served) if speculation.proposer in ("draft", "eagle") else None
     return {
         "--speculative-algorithm": algorithm,
         "--speculative-draft-model-path": draft,
@@ -306,7 +319,7 @@ _SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
 
 
 def _trtllm(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
 ) -> Written:
     """TensorRT-LLM: attention is cut over all ranks of a stage, or over none."""
     del weights  # it quantises nothing while it loads
@@ -332,7 +345,7 @@ def _trtllm(
         )
     left = limits.room.total - limits.room.weights - limits.room.workspace
     chosen: dict[str | None, Any] = {
-        "model": model,
+        "model": served.model,
         "--tp_size": degrees.stage,
         "--pp_size": degrees.pp if degrees.pp > 1 else None,
         "--ep_size": degrees.ep if degrees.ep > 1 else None,
@@ -345,11 +358,16 @@ def _trtllm(
         "enable_attention_dp": degrees.dp > 1,
         "enable_chunked_prefill": True,
         "cuda_graph_config": {"enable_padding": True, "max_batch_size": limits.sequences},
-        "kv_cache_config": {"dtype": _cache(engine, service)},
+        "kv_cache_config": {
+            "dtype": _cache(engine, service),
+            **({"enable_block_reuse": True} if service.requests.cached else {}),
+        },
     }
     if service.speculation is not None:
         kind, length = _TRTLLM_DECODING[service.speculation.proposer]
-        head = {"speculative_model_dir": _draft(engine, service, service.speculation)} if kind == "Eagle" else {}
+        head = (
+            {"speculative_model_dir": _draft(engine, service, service.speculation, served)} if kind == "Eagle" else {}
+        )
         file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest, **head}
     return _given(chosen), file
 
@@ -363,7 +381,7 @@ _TRTLLM_DECODING = {
 
 
 def _llama_cpp(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
 ) -> Written:
     """llama-server: layers or tensors of a GGUF file over accelerators, one cache for all requests."""
     del weights  # it quantises nothing while it loads
@@ -374,7 +392,8 @@ def _llama_cpp(
             "--pp 1, and --ep 1",
             option="tp",
         )
-    file, room, cache = model.endswith(".gguf"), limits.room, _cache(engine, service)
+    model, room, cache = served.model, limits.room, _cache(engine, service)
+    file = model.endswith(".gguf")
     held = math.floor(room.cache / room.request * limits.tokens)
     chosen: dict[str | None, Any] = {
         "--model" if file else "--hf-repo": model if file else f"{model}:{service.setup.precision.weights.upper()}",
@@ -391,7 +410,7 @@ def _llama_cpp(
 
 
 def _mlx(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
 ) -> Written:
     """mlx_lm.server: one Mac, whose caches grow as they are needed."""
     del weights  # it quantises nothing while it loads
@@ -399,7 +418,7 @@ def _mlx(
     if service.accelerators > 1:
         raise InputError(f"{engine.label} is started on one Mac here, got {degrees.text}", option="tp")
     return {
-        "--model": model,
+        "--model": served.model,
         "--decode-concurrency": limits.sequences,
         "--prefill-step-size": limits.step_tokens,
     }, {}
@@ -420,7 +439,7 @@ def _no_role(role: Role, limits: Limits) -> dict[str, Any]:
     raise InputError(f"there are no servers of this engine that only {role}; ask again with --together")
 
 
-def _draft(engine: Engine, service: Service, speculation: Speculation) -> str:
+def _draft(engine: Engine, service: Service, speculation: Speculation, served: Weights) -> str:
     """Where the weights of the draft model, or of the head, are.
 
     Raises
@@ -429,18 +448,25 @@ def _draft(engine: Engine, service: Service, speculation: Speculation) -> str:
         If there are none, or nobody knows.
     """
     draft, setup = speculation.model, service.setup
+    if served.draft is not None:
+        return served.draft
     if draft is None:
-        head = head_of(engine.name, setup.model, setup.hardware, setup.precision)
+        head = head_of(engine.name, setup.model, setup.hardware, setup.precision) or setup.model.checkpoint("eagle")
         if head is None:
             raise InputError(
-                f"{engine.label} needs the weights of an EAGLE head, which no recipe of it names for "
-                f"{setup.model.name} here; take --mtp, --ngram or --draft",
-                option="eagle",
+                f"{engine.label} needs the weights of an EAGLE head, and none is known for {setup.model.name}; name it "
+                "with --draft-model-id ORGANISATION/NAME, or take --mtp, --ngram or --draft",
+                option="draft_model_id",
             )
         return head
-    if draft.huggingface_id is None:
-        raise InputError(f"{draft.name} has no huggingface_id, so that {engine.label} cannot load it")
-    return draft.huggingface_id
+    published = draft.checkpoint()
+    if published is None:
+        raise InputError(
+            f"{draft.name} has no huggingface_id, so that {engine.label} cannot load it; name its weights with "
+            "--draft-model-id ORGANISATION/NAME",
+            option="draft_model_id",
+        )
+    return published
 
 
 def _captured(sequences: int) -> int:
@@ -467,7 +493,7 @@ _ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
 }
 #: What lets two halves of a batch take turns; TensorRT-LLM has nothing of it.
 _TURNS: Mapping[str, Callable[[Engine, Role], dict[str, Any]]] = {"vllm": _vllm_turns, "sglang": _sglang_turns}
-_TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, str, str | None], Written]] = {
+_TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, Weights, str | None], Written]] = {
     "vllm": _vllm,
     "sglang": _sglang,
     "trtllm": _trtllm,

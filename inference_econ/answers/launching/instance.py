@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from inference_econ.answers.launching.room import Room, check, groups, room, sequences_of_a_group
 from inference_econ.errors import InputError
 from inference_econ.inputs import EngineLaunch, EngineOptions, catalog
-from inference_econ.serving import Service
+from inference_econ.serving import SLOTS_OF_SESSIONS, Service
 
 #: What requests may be longer than those that were asked for: a share of them, and at least so many [1, tokens].
 _ROOM, _LEAST_ROOM = 0.05, 64
@@ -66,6 +66,25 @@ class Engine:
     def first(self, *names: str) -> str | None:
         """The first of some options that the version has."""
         return next((name for name in names if self.options.has(self.launch.command, name)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Which weights are served.
+
+    Attributes
+    ----------
+    model : str
+        Hugging Face id, or a path.
+    own : bool
+        Whether they are in the format that was asked for; otherwise they are those that the engine must quantise.
+    draft : str or None
+        What was named in place of the usual weights of a draft model, or of an EAGLE head.
+    """
+
+    model: str
+    own: bool = False
+    draft: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +147,21 @@ class Limits:
     def of(cls, service: Service, engine: Engine, role: Role, longest: int | None = None) -> Limits:
         """The limits that follow from the requests with some room, or from a longest one that is named [tokens].
 
+        No request of a mean length may be longer than the model is made for; of a distribution, what is longer is
+        refused by the engine. Sessions have the slots that they were played with.
+
         Raises
         ------
         InputError
             If the model is not made for such requests, or the instance would not start with them.
         """
-        most = service.setup.model.max_context
-        tokens = longest or _with_room(math.ceil(service.requests.isl.longest + service.requests.osl.longest), most)
-        if most is not None and tokens > most:
-            raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {tokens}")
+        requests, most = service.requests, service.setup.model.max_context
+        needed_tokens = longest or math.ceil(requests.isl.mean + requests.osl.mean)
+        if most is not None and needed_tokens > most:
+            raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {needed_tokens}")
+        tokens = longest or _with_room(math.ceil(requests.longest), most)
+        if requests.longest_turn:
+            service = replace(service, slots=SLOTS_OF_SESSIONS * service.slots)
         sequences = sequences_of_a_group(service)
         needed = room(service, tokens, engine.launch.graph_bytes)
         check(service, needed, tokens)
@@ -151,7 +176,7 @@ class Limits:
 def _with_room(tokens: int, most: int | None) -> int:
     """Tokens of the longest request that is let in: templates and tokenisers add some to those that were asked for."""
     roomy = tokens + max(_LEAST_ROOM, math.ceil(_ROOM * tokens))
-    return roomy if most is None else max(min(roomy, most), tokens)
+    return roomy if most is None else min(roomy, most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import numpy as np
 from inference_econ.answers.launching.arguments import written
 from inference_econ.answers.launching.benchmark import Generator, OfferedLoad, Run, run
 from inference_econ.answers.launching.expected import Expected
-from inference_econ.answers.launching.instance import Engine, Instance, Limits, Role
+from inference_econ.answers.launching.instance import Engine, Instance, Limits, Role, Weights
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
-from inference_econ.inputs import REPOSITORY_LETTERS, is_repository, starting
+from inference_econ.inputs import REPOSITORY_LETTERS, Precision, is_repository, starting
 from inference_econ.serving import Service
 
 #: Engines that are started, the most usual first.
@@ -53,28 +53,15 @@ class Start:
         What was predicted under that load.
     pick : str
         Which of an answer it is, in words.
+    said : sequence of str
+        What else whoever starts it must know.
     """
 
     parts: Sequence[Part]
     load: OfferedLoad
     expected: Sequence[Expected]
     pick: str
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Which weights are served.
-
-    Attributes
-    ----------
-    model : str
-        Hugging Face id, or a path.
-    own : bool
-        Whether they were named for this very question, and are in the format that was asked for.
-    """
-
-    model: str
-    own: bool = False
+    said: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +115,8 @@ class Deployment:
         Who was to propose tokens; instances speculate only where that pays under the load.
     scaling : Scaling or None
         How many instances there are as traffic comes and goes; None where there are as many always.
+    said : sequence of str
+        What else whoever starts it must know.
     """
 
     instances: Sequence[Instance]
@@ -137,6 +126,7 @@ class Deployment:
     pick: str = ""
     asked: Speculation | None = None
     scaling: Scaling | None = None
+    said: Sequence[str] = ()
 
     @property
     def engine(self) -> Engine:
@@ -218,8 +208,8 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
         )
 
 
-def weights(service: Service, named: str | None) -> Weights:
-    """The weights that were named, or those of the model's file.
+def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
+    """The weights that were named, or else a checkpoint of the model's file: in the format that was asked for, if any.
 
     Raises
     ------
@@ -227,14 +217,19 @@ def weights(service: Service, named: str | None) -> Weights:
         If nobody knows any, or they are named by nothing.
     """
     _check_named("model_id", named, "ORGANISATION/NAME, or a path")
+    _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
     if named is not None:
-        return Weights(named, own=True)
-    model = service.setup.model
-    if model.huggingface_id is None:
+        return Weights(named, own=True, draft=draft)
+    model, precision = service.setup.model, service.setup.precision
+    as_published = precision.of_weights == Precision.of(model).of_weights
+    uniform = len({precision.weights, precision.attention, precision.experts}) == 1
+    known = model.checkpoint(precision.weights) if uniform and not as_published else None
+    published = model.checkpoint()
+    if known is None and published is None:
         raise InputError(
             f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME", option="model_id"
         )
-    return Weights(model.huggingface_id)
+    return Weights(known or str(published), own=known is not None, draft=draft)
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
@@ -281,7 +276,7 @@ def instances(runner: Engine, parts: Sequence[Part], served: Weights, longest: i
     made = []
     for part in parts:
         limits = Limits.of(part.service, runner, part.role, longest)
-        arguments, file = written(runner, part.service, limits, served.model, part.role, own_weights=served.own)
+        arguments, file = written(runner, part.service, limits, served, part.role)
         instance = Instance(
             runner, part.service, served.model, limits, arguments, file, replicas=part.replicas, role=part.role
         )

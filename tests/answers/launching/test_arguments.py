@@ -10,10 +10,10 @@ import pytest
 
 from inference_econ.answers.launching import holding, plan
 from inference_econ.answers.launching.arguments import written
-from inference_econ.answers.launching.instance import Limits
+from inference_econ.answers.launching.instance import Limits, Weights
 from inference_econ.engine import Plans, Setup, Speculation
 from inference_econ.errors import InputError
-from inference_econ.inputs import Requests
+from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import Service
 from inference_econ.serving.services import services
 
@@ -31,7 +31,7 @@ def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: in
 def _written(engine: str, service: Service, model: str = "m/x", **known: Any) -> dict[str, Any]:
     runner = plan.engine(engine)
     limits = Limits.of(service, runner, "both")
-    arguments, file = written(runner, service, limits, model, own_weights=known.get("own_weights", False))
+    arguments, file = written(runner, service, limits, Weights(model, **known))
     return {**arguments, **file}
 
 
@@ -70,9 +70,8 @@ def test_turns_of_two_halves_are_started_where_they_were_priced(deepseek: Setup)
         assert not {"--enable-two-batch-overlap", "--enable-dbo"} & _written(engine, service).keys()
     assert "overlap" not in str(sorted(set(_written("trtllm", exchanging)) - {"disable_overlap_scheduler"}))
     runner = plan.engine("sglang")
-    decoding = written(runner, exchanging, Limits.of(exchanging, runner, "decode"), "m/x", "decode", own_weights=False)[
-        0
-    ]
+    limits = Limits.of(exchanging, runner, "decode")
+    decoding, _ = written(runner, exchanging, limits, Weights("m/x"), "decode")
     assert "--enable-two-batch-overlap" not in decoding
 
 
@@ -148,10 +147,61 @@ def test_weights_that_are_not_published_are_made_or_named() -> None:
         InputError, match=r"published in bf16, and TensorRT-LLM .* cannot make fp8 of that while it loads"
     ):
         _written("trtllm", narrow)
-    assert "--quantization" not in _written("vllm", narrow, own_weights=True)
+    assert "--quantization" not in _written("vllm", narrow, own=True)
     four = _service(Setup.of("llama_3_8b", "h100_sxm", weights="int4"), 1, 1)
     with pytest.raises(InputError, match=r"it makes: fp8\); name weights in int4 with --model-id"):
         _written("vllm", four)
+
+
+def test_a_published_checkpoint_in_the_format_is_preferred() -> None:
+    """What follows instructions, and what was quantised already: an engine quantises the 16-bit one only without it."""
+
+    def served(model: str, weights: str | None = None) -> Weights:
+        return plan.weights(_service(Setup.of(model, "h100_sxm", weights=weights), 8, 1), None)
+
+    assert served("llama_3_8b") == Weights("meta-llama/Llama-3.1-8B-Instruct")
+    assert served("llama_3_8b", "fp8") == Weights("nvidia/Llama-3.1-8B-Instruct-FP8", own=True)
+    assert served("qwen3_32b", "fp8_block") == Weights("Qwen/Qwen3-32B-FP8", own=True)
+    assert served("qwen3_32b", "fp8") == Weights("Qwen/Qwen3-32B")
+    assert served("gpt_oss_120b") == Weights("openai/gpt-oss-120b")
+
+
+@pytest.mark.parametrize(("engine", "told"), [("vllm", "bfloat16"), ("sglang", "bfloat16"), ("trtllm", None)])
+def test_a_cache_of_16_bits_stays_so_beside_weights_that_bring_scales_for_another(
+    engine: str, told: str | None, llama: Setup
+) -> None:
+    narrow = _service(Setup.of("llama_3_8b", "h100_sxm", weights="fp8"), 1, 1)
+    assert _written(engine, narrow, own=True).get("--kv-cache-dtype") == told
+    assert "--kv-cache-dtype" not in _written(engine, _service(llama, 1, 1))
+    bare = plan.engine("sglang", "0.5.3")
+    limits = Limits.of(narrow, bare, "both")
+    assert "--kv-cache-dtype" not in written(bare, narrow, limits, Weights("m/x", own=True))[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "head"),
+    [
+        ("vllm", "llama_3_8b", "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"),
+        ("sglang", "llama_3_8b", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"),
+        ("trtllm", "llama_3_8b", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"),
+        ("vllm", "kimi_k2", "AQ-MedAI/Kimi-K2-Instruct-eagle3"),
+    ],
+)
+def test_a_head_is_that_of_a_recipe_or_of_the_model_or_the_one_that_is_named(
+    engine: str, model: str, head: str
+) -> None:
+    setup = Setup.of(model, "h200_sxm")
+    ranks = 8 if model == "kimi_k2" else 1
+    service = replace(_service(setup, ranks, 1, slots=8), speculation=Speculation.fixed("eagle", 2, 1.5))
+    assert f"'{head}'" in str(_written(engine, service))
+    assert "'me/head'" in str(_written(engine, service, draft="me/head"))
+
+
+def test_a_draft_model_is_served_by_what_follows_instructions_or_is_named(llama: Setup) -> None:
+    draft = Speculation.of("draft", 0.7, model=catalog.model("llama_3_2_3b"), setup=llama).of_length(2)
+    service = replace(_service(llama, 1, 1), speculation=draft)
+    assert _written("vllm", service)["--speculative-config"]["model"] == "meta-llama/Llama-3.2-3B-Instruct"
+    assert _written("vllm", service, draft="me/small")["--speculative-config"]["model"] == "me/small"
 
 
 def test_chips_that_an_engine_does_not_run_on_are_refused() -> None:
@@ -164,7 +214,7 @@ def test_weights_that_nobody_published_must_be_named() -> None:
     service = _service(Setup.of("gpt_3", "h100_sxm"), 8, 1)
     with pytest.raises(InputError, match="has no huggingface_id; name its weights with --model-id"):
         plan.weights(service, None)
-    assert plan.weights(service, "me/gpt-3") == plan.Weights("me/gpt-3", own=True)
+    assert plan.weights(service, "me/gpt-3") == Weights("me/gpt-3", own=True)
 
 
 @pytest.mark.parametrize(
@@ -236,11 +286,11 @@ def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
     """AITER is an option of every recorded version of SGLang; a version without options is started without it."""
     service = _service(Setup.of("deepseek_v3", "mi355x", kv="fp8"), 8, 1)
     runner = plan.engine("sglang", "0.5.3")
-    arguments, _ = written(runner, service, Limits.of(service, runner, "both"), "m/x", own_weights=False)
+    arguments, _ = written(runner, service, Limits.of(service, runner, "both"), Weights("m/x"))
     assert arguments["--attention-backend"] == "aiter"
     options = runner.options.replace(commands={runner.launch.command: []}, sources={})
     bare = replace(runner, options=options)
-    arguments, _ = written(bare, service, Limits.of(service, runner, "both"), "m/x", own_weights=False)
+    arguments, _ = written(bare, service, Limits.of(service, runner, "both"), Weights("m/x"))
     assert "--attention-backend" not in arguments
 
 
@@ -249,24 +299,24 @@ def _card(engine: str = "llama_cpp", chip: str = "rtx_3090", weights: str = "q4_
 
 
 def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> None:
-    one = _written("llama_cpp", _service(_card(), 1, 1, slots=16), "bartowski/Llama-GGUF", own_weights=True)
+    one = _written("llama_cpp", _service(_card(), 1, 1, slots=16), "bartowski/Llama-GGUF", own=True)
     # 16 requests of 2,000 and 500 tokens, and 5 % more; the format is the tag of the repository.
     assert one["--hf-repo"] == "bartowski/Llama-GGUF:Q4_K_M"
     assert (one["--ctx-size"], one["--parallel"], one["--kv-unified"]) == (2625 * 16, 16, True)
     assert (one["--n-gpu-layers"], one["--cache-type-k"], "--split-mode" in one) == ("all", "bf16", False)
     # Of 64 the cache holds fewer tokens than all of them could have.
     full = _service(_card(), 1, 1)
-    told = _written("llama_cpp", full, "files/llama.gguf", own_weights=True)
+    told = _written("llama_cpp", full, "files/llama.gguf", own=True)
     assert 64 * 2000 < told["--ctx-size"] < 64 * 2625
-    stages = _written("llama_cpp", _service(_card(), 1, 1, pp=2), "files/llama.gguf", own_weights=True)
+    stages = _written("llama_cpp", _service(_card(), 1, 1, pp=2), "files/llama.gguf", own=True)
     assert (stages["--model"], stages["--split-mode"]) == ("files/llama.gguf", "layer")
-    ranks = _written("llama_cpp", _service(_card(), 2, 1), "files/llama.gguf", own_weights=True)
+    ranks = _written("llama_cpp", _service(_card(), 2, 1), "files/llama.gguf", own=True)
     assert ranks["--split-mode"] == "tensor"
 
 
 def test_a_mac_is_told_how_many_requests_it_decodes() -> None:
     service = _service(_card("mlx", "m4_max", "mlx_4bit"), 1, 1)
-    told = _written("mlx", service, "mlx-community/llama-4bit", own_weights=True)
+    told = _written("mlx", service, "mlx-community/llama-4bit", own=True)
     assert told["--model"] == "mlx-community/llama-4bit"
     assert (told["--decode-concurrency"], told["--prefill-step-size"]) == (64, 8192)
 
@@ -282,12 +332,12 @@ def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: tuple[int, i
     tp, pp = degrees
     setup = _card() if engine == "llama_cpp" else _card("mlx", "m4_max", "mlx_4bit")
     with pytest.raises(InputError, match=message):
-        _written(engine, _service(setup, tp, 1, pp=pp, slots=4), own_weights=True)
+        _written(engine, _service(setup, tp, 1, pp=pp, slots=4), own=True)
     speculating = replace(_service(setup, 1, 1, slots=4), speculation=Speculation.of("ngram", 0.5))
     with pytest.raises(InputError, match="is started without speculation and --dcp here; ask again with --no-spec"):
-        _written(engine, speculating, own_weights=True)
+        _written(engine, speculating, own=True)
     service = _service(setup, 1, 1, slots=4)
     runner = plan.engine(engine)
     limits = Limits.of(service, runner, "prefill")
     with pytest.raises(InputError, match="no servers of this engine that only prefill; ask again with --together"):
-        written(runner, service, limits, "m/x", "prefill", own_weights=True)
+        written(runner, service, limits, Weights("m/x", own=True), "prefill")
