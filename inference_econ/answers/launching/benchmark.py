@@ -192,7 +192,8 @@ def _guidellm(model: str, url: str, requests: Requests, load: OfferedLoad) -> di
         profile = f"kind={_arrivals(load)},rate={load.requests_per_second:g}"
     lengths = f"prompt_tokens={round(requests.isl.mean)},output_tokens={round(requests.osl.mean)}"
     return {
-        "--backend": f"kind=openai_http,target={url},model={model}",
+        # An address that a shell expands stays one.
+        "--backend": type(url)(f"kind=openai_http,target={url},model={model}"),
         "--profile": profile,
         "--data": f"kind=synthetic_text,{lengths}",
         "--constraint": f"kind=max_requests,count={load.requests}",
