@@ -124,7 +124,9 @@ class Agents:
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
-        return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=self.longest)
+        # Few sessions are drawn of short ones: what most of them do not reach follows from their lengths.
+        longest = max(self.longest, math.ceil(self.spec.longest_context))
+        return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=longest)
 
     @property
     def longest(self) -> int:

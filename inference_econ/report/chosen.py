@@ -17,6 +17,8 @@ from inference_econ.errors import InputError
 from inference_econ.report.saved import SavedAnswer, of_command, read_json
 
 Record = Mapping[str, Any]
+#: Options that offload caches of prompts, for people.
+_OFFLOADING = "see --kv-offloading-size of vLLM, --enable-hierarchical-cache of SGLang, host_cache_size of TensorRT-LLM"
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
 _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier, or disaggregate)"
 
@@ -156,7 +158,7 @@ def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
         f"predicted of {use['agents']:,.0f} agents ({use['traffic']}), who find {100 * use['hit_rate']:.0f} % of their "
         "prompts in caches; the load generator sends their mean turn at their rate, its known part the same in all",
         *((f"put a router before the {replicas} instances: {use['router']} was played",) if replicas > 1 else ()),
-        *((f"predicted with {behind} behind HBM, which is not started here",) if behind else ()),
+        *((f"predicted with {behind} behind HBM, which is not started here: {_OFFLOADING}",) if behind else ()),
     )
 
 

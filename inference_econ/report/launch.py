@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, NamedTuple
 
 from inference_econ.answers.launching import holding, plan
+from inference_econ.answers.launching.benchmark import simplified
 from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment, Start
@@ -219,7 +220,8 @@ def remarks(deployment: Deployment) -> list[str]:
     lines += notes(deployment)
     # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
     whole = [" ".join(line.splitlines()) for line in lines]
-    return [part for line in whole for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return [part for line in whole for part in wrap.wrap(line)]
 
 
 def _refused(instance: Instance) -> list[str]:
@@ -242,7 +244,4 @@ def notes(deployment: Deployment) -> list[str]:
     unheld = holding.remark(instance)
     said += [] if unheld is None else [unheld]
     said += _refused(instance)
-    kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
-    if kinds & {"lognormal", "listed"}:
-        said.append("the load generator sends requests of the mean lengths, not of the distribution")
-    return said
+    return said + simplified(deployment.generator, instance.service.requests)

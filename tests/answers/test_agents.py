@@ -39,6 +39,12 @@ def test_shipped_sessions_are_as_their_sources_say() -> None:
     assert rag.isl.mean == pytest.approx(3200, rel=0.02) and rag.cached == 1000
 
 
+def test_the_longest_turn_is_rarer_than_the_few_that_are_drawn() -> None:
+    coding, chat = Agents.of("coding_agent"), Agents.of("chat")
+    assert coding.requests.longest == coding.spec.compacts_at == 120_000
+    assert chat.longest < chat.requests.longest == pytest.approx(chat.spec.longest_context, abs=1)
+
+
 def test_agents_follow_from_littles_law() -> None:
     work = Agents.of("coding_agent")
     # As many requests in flight, and in pauses, as agents have side by side.

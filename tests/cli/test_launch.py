@@ -335,8 +335,35 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
     assert float(_benchmark(text)["--random-range-ratio"]) == pytest.approx(0.2)
     assert _parsed(text, "vllm")["--max-model-len"] == 3150
     text = command("launch", *PINNED, "--isl", "lognormal:2000:0.5", "--to", "vllm").out
-    assert "requests of the mean lengths" in text
+    # As uniform as varied: half as wide as the square root of three times the deviation.
+    ratio = json.loads(_benchmark(text)["--random-range-ratio"])
+    assert ratio == {"input": pytest.approx(0.5 * 3**0.5, abs=1e-3), "output": 0.0}
+    assert "draws lengths evenly around their means" in text
     assert _parsed(text, "vllm")["--max-model-len"] > 4000
+
+
+def test_a_version_with_one_spread_for_both_gets_the_smaller_one(command: Command) -> None:
+    asked = (*PINNED, "--isl", "lognormal:2000:0.5", "--osl", "uniform:400:600", "--engine-version", "0.11.0")
+    words = _started(command("launch", *asked, "--to", "vllm").out, "vllm bench serve", "bench")
+    assert float(starting.options("vllm", "0.11.0").parse("vllm bench serve", words)["--random-range-ratio"]) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("generator", "told"),
+    [
+        ("aiperf", ("--isl-stddev 1000", "--osl-stddev 58", "--prompt-prefix-length 500", "--isl 1500 ", "normal")),
+        ("guidellm", ("prompt_tokens_stdev=1000,prompt_tokens_min=1,prompt_tokens_max=", "output_tokens_min=400")),
+        ("vllm", ('"input": 0.99', "--random-prefix-len 500", "--random-input-len 1500", "is the same in all")),
+    ],
+)
+def test_deviations_and_cached_tokens_are_offered_by_every_generator(
+    command: Command, generator: str, told: Sequence[str]
+) -> None:
+    asked = ("--isl", "lognormal:2000:0.5", "--osl", "uniform:400:600", "--cached", "500", "--bench", generator)
+    text = command("launch", *PINNED, *asked, "--to", "vllm").out
+    for part in told:
+        assert part in " ".join(text.replace("\\\n", "").split()), part
+    assert ("nothing of them is cached" in text) == (generator == "guidellm")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -112,22 +113,33 @@ def test_a_hostile_name_of_a_model_stays_a_comment(command: Command, tmp_path: P
     assert not (tmp_path / "PWNED").exists()
 
 
-@pytest.mark.parametrize("option", ["--model-id", "--image"])
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("word", HOSTILE)
+def test_a_hostile_head_reaches_the_engine_letter_by_letter(command: Command, tmp_path: Path, word: str) -> None:
+    asked = ("llama_3_8b", "h100_sxm", "--request-rate", "0.1", "--tp", "1", "--eagle", "--to", "vllm")
+    (tmp_path / "launch.sh").write_text(command("launch", *asked, "--draft-model-id", word).out)
+    words = _run(tmp_path, ["sh", "launch.sh", "serve"], "vllm")
+    assert json.loads(words[words.index("--speculative-config") + 1])["model"] == word
+    assert not (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize("option", ["--model-id", "--image", "--draft-model-id"])
 @pytest.mark.parametrize("word", [*HOSTILE, "--trust-remote-code", "a b", ""])
 def test_names_of_weights_and_images_are_plain(refused: Command, option: str, word: str) -> None:
-    asked = ("llama_3_70b", "h100_sxm", *ASKED, "--to", "vllm")
+    asked = ("llama_3_70b", "h100_sxm", *ASKED, "--eagle", "--to", "vllm")
     error = " ".join(refused("launch", *asked, f"{option}={word}").err.split())
     assert f"{option} " in error
     assert "is needed, in letters, digits and . / : @ _ -, beginning with no dash" in error
 
 
+@pytest.mark.parametrize("field", ["huggingface_id", "  fp8", "  eagle"])
 @pytest.mark.parametrize("word", ["a/b$(touch PWNED)", "--trust-remote-code", "a b"])
-def test_a_file_of_a_model_names_its_weights_plainly(refused: Command, tmp_path: Path, word: str) -> None:
+def test_a_file_of_a_model_names_its_weights_plainly(refused: Command, tmp_path: Path, field: str, word: str) -> None:
     text = (folder("models") / "llama_3_8b.yaml").read_text()
-    line = next(line for line in text.splitlines() if line.startswith("huggingface_id:"))
-    (tmp_path / "m.yaml").write_text(text.replace(line, f'huggingface_id: "{word}"'))
+    line = next(line for line in text.splitlines() if line.startswith(f"{field}:"))
+    (tmp_path / "m.yaml").write_text(text.replace(line, f'{field}: "{word}"'))
     place = f"m.yaml:{text.splitlines().index(line) + 1}"
     error = " ".join(refused("launch", "m.yaml", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1").err.split())
     assert place in error
-    assert "huggingface_id: write ORGANISATION/NAME in letters, digits" in error
+    assert f"{field.strip()}: write ORGANISATION/NAME in letters, digits" in error
     assert f"got {word!r}" in error

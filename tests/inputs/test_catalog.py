@@ -328,6 +328,19 @@ def test_short_keys_of_a_model_without_sensible_blocks(tmp_path: Path, blocks: s
         catalog.model(path)
 
 
+def test_a_variant_of_a_model_and_a_checkpoint_by_its_id_have_none_of_its_checkpoints(tmp_path: Path) -> None:
+    assert catalog.model("llama_3_8b").checkpoint("eagle") == "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
+    own = _variant(tmp_path, "name: A\nextends: llama_3_8b\nlayers: 4\ncheckpoints: {fp8: me/mine}\n")
+    assert catalog.model(own).checkpoints == {"fp8": "me/mine"}
+    for name in (
+        _variant(tmp_path, "name: A\nextends: llama_3_8b\nlayers: 4\n"),
+        "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
+    ):
+        model = catalog.model(name)
+        assert not model.checkpoints
+        assert not [key for key in model.sources if key.startswith("checkpoints")]
+
+
 def test_collectives_by_name() -> None:
     paper = catalog.assumptions("paper")
     assert isinstance(paper.network.collectives, NcclTree)

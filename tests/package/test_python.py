@@ -302,7 +302,7 @@ def test_what_is_no_question_is_refused(ask: Callable[[], object], message: str)
 def test_an_answer_launches_what_it_chose(name: str) -> None:
     script = ANSWERS[name][0]().launch("vllm")
     assert script.startswith("#!/bin/sh")
-    assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" in script
+    assert "vllm serve nvidia/Llama-3.1-8B-Instruct-FP8" in script
 
 
 def test_a_frontier_launches_its_preferred_point_by_its_own_engine() -> None:

@@ -18,6 +18,8 @@ Generator = Literal["vllm", "aiperf", "guidellm"]
 _SECONDS, _ROUNDS, _LEAST = 180.0, 10, 100
 #: The option that lists percentiles.
 _PERCENTILES = "--metric-percentiles"
+#: How far vLLM's generator spreads lengths around their mean at most, over the mean [1].
+_MOST_SPREAD = 0.99
 #: Where a run is written.
 RESULT = "result.json"
 
@@ -118,7 +120,7 @@ def run(
     version = server if generator == "vllm" and server in starting.versions("vllm") else None
     options = starting.options(generator, version)
     command = next(name for name in _COMMANDS if name.startswith(generator) and name in options.commands)
-    arguments = _ARGUMENTS[generator](model, url, requests, load)
+    arguments = _ARGUMENTS[generator](options, model, url, requests, load)
     if _PERCENTILES in arguments:
         shares = [
             name.removeprefix("p") for name in percentiles.in_order({*STATISTICS, *statistics} - {percentiles.MEAN})
@@ -132,9 +134,23 @@ def run(
 _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
 
 
-def _vllm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+def simplified(generator: Generator, requests: Requests) -> list[str]:
+    """What the requests of a run are not like those of the prediction in, in words."""
+    varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
+    said = []
+    if generator == "vllm" and any(length.kind != "uniform" for length in varied):
+        said.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
+    elif generator != "vllm" and varied:
+        said.append("the load generator draws normal lengths, with the means and deviations of those predicted")
+    if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
+        said.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
+    if requests.cached and generator == "guidellm":
+        said.append("prompts of the run have nothing in common, so that nothing of them is cached")
+    return said
+
+
+def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
     prefix = round(requests.cached)
-    spread = _range_ratio(requests)
     offered: dict[str, Any] = {"--max-concurrency": load.concurrency}
     if load.requests_per_second is not None:
         offered = {"--request-rate": float(load.requests_per_second)}
@@ -148,7 +164,7 @@ def _vllm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[s
         **({"--random-prefix-len": prefix} if prefix else {}),
         "--random-input-len": round(requests.isl.mean) - prefix,
         "--random-output-len": round(requests.osl.mean),
-        "--random-range-ratio": spread,
+        "--random-range-ratio": _range_ratio(options, requests, prefix),
         **offered,
         "--num-prompts": load.requests,
         "--ignore-eos": True,
@@ -159,26 +175,51 @@ def _vllm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[s
     }
 
 
-def _range_ratio(requests: Requests) -> float:
-    """How far lengths are from their mean at most, over the mean, which is one number for prompts and answers [1]."""
-    return min(_half_width(requests.isl), _half_width(requests.osl))
+def _range_ratio(options: EngineOptions, requests: Requests, prefix: int) -> float | dict[str, float]:
+    """How far lengths are from their mean at most, over the mean, of prompts behind their prefix and of answers [1].
+
+    Versions that read one number for both get the smaller one.
+    """
+    isl = requests.isl.mean
+    ratios = {
+        "input": _share(_half_width(requests.isl) / (isl - prefix)),
+        "output": _share(_half_width(requests.osl) / requests.osl.mean),
+    }
+    apart = options.option("vllm bench serve", "--random-range-ratio").type == "str"
+    return ratios if apart and len(set(ratios.values())) > 1 else min(ratios.values())
+
+
+def _share(ratio: float) -> float:
+    return round(min(ratio, _MOST_SPREAD), 3)
 
 
 def _half_width(length: Length) -> float:
-    return 0.0 if length.kind != "uniform" else (length.values[1] - length.values[0]) / (2.0 * length.mean)
+    """Half the width of lengths that are evenly spread, with the same deviation and none that are longer [tokens].
+
+    Examples
+    --------
+    >>> [round(_half_width(Length.parse(text))) for text in ("uniform:400:600", "lognormal:500:0.2", "450@0.5,550@0.5")]
+    [100, 173, 50]
+    """
+    return min(math.sqrt(3.0 * length.scv) * length.mean, length.longest - length.mean)
 
 
-def _aiperf(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+def _aiperf(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+    del options
     offered: dict[str, Any] = {"--concurrency": load.concurrency}
     if load.requests_per_second is not None:
         offered = {"--request-rate": float(load.requests_per_second), "--request-rate-mode": _arrivals(load)}
+    prefix, lengths = round(requests.cached), {"isl": requests.isl, "osl": requests.osl}
+    deviations = {f"--{name}-stddev": round(_deviation(length)) for name, length in lengths.items()}
     return {
         "--model": model,
         "--url": url,
         "--endpoint-type": "completions",
         "--streaming": True,
-        "--isl": round(requests.isl.mean),
+        **({"--prompt-prefix-length": prefix, "--prompt-prefix-pool-size": 1} if prefix else {}),
+        "--isl": round(requests.isl.mean) - prefix,
         "--osl": round(requests.osl.mean),
+        **{name: tokens for name, tokens in deviations.items() if tokens},
         "--extra-inputs": "ignore_eos:true",
         **offered,
         "--request-count": load.requests,
@@ -186,11 +227,12 @@ def _aiperf(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict
     }
 
 
-def _guidellm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+    del options
     profile = f"kind=concurrent,streams={load.concurrency}"
     if load.requests_per_second is not None:
         profile = f"kind={_arrivals(load)},rate={load.requests_per_second:g}"
-    lengths = f"prompt_tokens={round(requests.isl.mean)},output_tokens={round(requests.osl.mean)}"
+    lengths = ",".join((_guided("prompt_tokens", requests.isl), _guided("output_tokens", requests.osl)))
     return {
         # An address that a shell expands stays one.
         "--backend": type(url)(f"kind=openai_http,target={url},model={model}"),
@@ -199,6 +241,20 @@ def _guidellm(model: str, url: str, requests: Requests, load: OfferedLoad) -> di
         "--constraint": f"kind=max_requests,count={load.requests}",
         "--output": f"kind=json,path={RESULT}",
     }
+
+
+def _guided(name: str, length: Length) -> str:
+    """A length in the words of GuideLLM, which refuses a deviation of nothing."""
+    if round(_deviation(length)) == 0:
+        return f"{name}={round(length.mean)}"
+    least = 1 if length.kind == "lognormal" else round(length.least)
+    ends = f"{name}_min={least},{name}_max={round(length.longest)}"
+    return f"{name}={round(length.mean)},{name}_stdev={round(_deviation(length))},{ends}"
+
+
+def _deviation(length: Length) -> float:
+    """Standard deviation [tokens]."""
+    return math.sqrt(length.scv) * length.mean
 
 
 def _arrivals(load: OfferedLoad) -> str:
@@ -218,7 +274,7 @@ def _arrivals(load: OfferedLoad) -> str:
     return known[load.arrival_scv]
 
 
-_ARGUMENTS: Mapping[str, Callable[[str, str, Requests, OfferedLoad], dict[str, Any]]] = {
+_ARGUMENTS: Mapping[str, Callable[[EngineOptions, str, str, Requests, OfferedLoad], dict[str, Any]]] = {
     "vllm": _vllm,
     "aiperf": _aiperf,
     "guidellm": _guidellm,

@@ -109,11 +109,11 @@ def test_what_has_no_picture_has_tables(tmp_path: Path) -> None:
 
 
 def test_what_no_engine_is_known_for_says_so() -> None:
-    nameless = ie.Setup.of(ie.model("llama_3_8b").replace(huggingface_id=None), "h100_sxm")
+    nameless = ie.Setup.of(ie.model("qwen3_14b").replace(huggingface_id=None), "h100_sxm")
     front = ie.frontier(nameless, REQUESTS, SPACE)
     start = page(front).start()
     assert start is not None
-    assert script(start).startswith("# No command line: Llama 3.1 8B has no huggingface_id")
+    assert script(start).startswith("# No command line: Qwen3 14B has no huggingface_id")
     assert page(ie.explain(_setup(2.0), ie.Pins(tp=1, batch=4))).start() is None
 
 
