@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inference_econ.answers.launching import holding, plan
 from inference_econ.answers.launching.benchmark import simplified
@@ -26,10 +26,24 @@ if TYPE_CHECKING:
 #: Longest line of a remark.
 _WIDTH = 110
 _ROUTER = (
-    "a router sends prompts to the one and then to the other, and bench to it: --as llm-d and --as dynamo bring one"
+    "a router sends each prompt to the one and then to the other (--as llm-d and --as dynamo bring one), and is",
+    "told to the load generator: ROUTER=http://HOST:PORT sh launch.sh bench",
 )
+#: Where the load generator finds it.
+_ROUTED = Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOST:PORT}")
+#: Ports on which instances of vLLM, and of SGLang, agree on caches that travel; the first ones on a machine.
+SIDE_CHANNEL, _BOOTSTRAP = 5600, 8998
 #: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
 _NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localhost}")
+
+
+class _Before(NamedTuple):
+    """What stands on the machines of a role before its own instances."""
+
+    instances: int
+    """Of the other role [1]."""
+    places: int
+    """Instances of this size that would take up as many accelerators [1]."""
 
 
 @cache
@@ -90,33 +104,50 @@ def script(deployment: Deployment, size: int) -> str:
     InputError
         If an instance does not fit whole machines.
     """
-    kinds = [_serve(instance, size) for instance in deployment.instances]
+    kinds = [_serve(instance, size, _before(deployment.instances, instance)) for instance in deployment.instances]
     first = deployment.instances[0]
-    address = f"http://localhost:{first.engine.launch.port}"
+    address = _ROUTED if deployment.disaggregated else f"http://localhost:{first.engine.launch.port}"
     share = 1.0 if deployment.disaggregated else 1.0 / first.replicas
     bench = deployment.run(address, share)
     usage = " | ".join(f"{kind.name} [NUMBER [RANK LEADER]]" for kind in kinds)
     template = templates().get_template("command.sh.j2")
     kinds.append(_Kind("bench", command_text(bench.words)))
-    router = [_ROUTER] if deployment.disaggregated else []
+    router = _ROUTER if deployment.disaggregated else ()
     return template.render(remarks=[*remarks(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
 
 
-def _serve(instance: Instance, size: int) -> _Kind:
+def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
+    """What shares the machines of a role, on the same chips, and is numbered before it."""
+    earlier = [
+        other
+        for other in instances[: instances.index(instance)]
+        if other.service.setup.hardware == instance.service.setup.hardware
+    ]
+    chips = sum(other.replicas * other.accelerators for other in earlier)
+    return _Before(sum(other.replicas for other in earlier), -(-chips // instance.accelerators))
+
+
+def _serve(instance: Instance, size: int, before: _Before) -> _Kind:
     """How one instance, or one machine of it, is started."""
     name = "serve" if instance.role == "both" else instance.role
     count, port = machines(instance, size), instance.engine.launch.port
-    address = [
-        "--host",
-        "0.0.0.0",
-        "--port",
-        Expanded(f"$(({port} + {_NUMBER}))") if instance.replicas > 1 else str(port),
-    ]
+    address = ["--host", "0.0.0.0", "--port", _numbered(port, instance, before.instances)]
+    bootstrap = instance.engine.first("--disaggregation-bootstrap-port")
+    if instance.role == "prefill" and bootstrap is not None:
+        address += [bootstrap, _numbered(_BOOTSTRAP, instance, before.instances)]
     several = told(instance, size, Machine(_RANK, _LEADER)) if count > 1 else []
     flag = headless(instance, _RANK) if count > 1 else None
     words = (*instance.words, *several, *address)
     text = command_text(words) + (f" \\\n    {flag}" if flag else "")
-    return _Kind(name, text, files(instance), _devices(instance, size) if count == 1 else ())
+    placed = _devices(instance, size, before.places) if count == 1 else ()
+    return _Kind(name, text, files(instance), (*placed, *_side_channel(instance, size, before.places)))
+
+
+def _numbered(first: int, instance: Instance, before: int) -> str:
+    """A port of its own for each instance of a machine."""
+    if instance.replicas == 1:
+        return str(first + before)
+    return Expanded(f"$(({first + before} + {_NUMBER}))")
 
 
 def files(instance: Instance) -> dict[str, str]:
@@ -124,17 +155,35 @@ def files(instance: Instance) -> dict[str, str]:
     return {CONFIG: yaml_text(instance.file)} if instance.file else {}
 
 
-def _devices(instance: Instance, size: int) -> list[str]:
+def _devices(instance: Instance, size: int, before: int) -> list[str]:
     """Which accelerators of its machine the instance with a number gets, where there are several."""
-    count, per_replica = instance.accelerators, size // instance.accelerators
-    if instance.replicas == 1 or per_replica == 1:
+    count, sharing = instance.accelerators, size // instance.accelerators
+    if instance.replicas + before == 1 or sharing == 1:
         return []
-    first = f"$(({_NUMBER} % {per_replica} * {count}))"
-    last = f"$(({_NUMBER} % {per_replica} * {count} + {count - 1}))"
+    first = _first_device(instance, size, before)
     return [
-        f"# {per_replica} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
-        f"CUDA_VISIBLE_DEVICES=$(seq -s, {first} {last})",
+        f"# {sharing} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
+        *([f"# Instances of the other role take the first {before * count}."] if before else []),
+        f"CUDA_VISIBLE_DEVICES=$(seq -s, $(({first})) $(({first} + {count - 1})))",
         "export CUDA_VISIBLE_DEVICES",
+    ]
+
+
+def _first_device(instance: Instance, size: int, before: int) -> str:
+    """The first accelerator of an instance on its machine, as shell arithmetic."""
+    count, sharing = instance.accelerators, size // instance.accelerators
+    return f"{count} * (({_NUMBER} + {before}) % {sharing})" if before else f"{_NUMBER} % {sharing} * {count}"
+
+
+def _side_channel(instance: Instance, size: int, before: int) -> list[str]:
+    """Where instances of vLLM are found by those of the other role, each rank on a port of its own."""
+    if "--kv-transfer-config" not in instance.arguments:
+        return []
+    shared = size > instance.accelerators
+    port = f"$(({SIDE_CHANNEL} + {_first_device(instance, size, before)}))" if shared else f"{SIDE_CHANNEL}"
+    return [
+        "export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -I | cut -d' ' -f1)}\"",
+        f"export VLLM_NIXL_SIDE_CHANNEL_PORT={port}",
     ]
 
 

@@ -11,13 +11,13 @@ from inference_econ.answers.launching.machines import Machine, headless, machine
 from inference_econ.answers.launching.plan import Deployment, Scaling
 from inference_econ.errors import InputError
 from inference_econ.inputs import yaml_text
-from inference_econ.report.launch import command_text, files, remarks, shell_word
+from inference_econ.report.launch import SIDE_CHANNEL, command_text, files, remarks, shell_word
 
 Record = dict[str, Any]
 #: What Kubernetes calls a chip of a vendor.
 _RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
-#: Where containers find their configuration, and the port of NIXL's handshake.
-_FOLDER, _SIDE_CHANNEL = "/etc/engine", 5600
+#: Where containers find their configuration.
+_FOLDER = "/etc/engine"
 #: Port of answers behind the router of llm-d, and of its service.
 _DECODE_PORT, _SERVICE_PORT = 8200, 8000
 #: Release of Dynamo whose images are named.
@@ -340,7 +340,7 @@ def _side_channel() -> list[Record]:
     host = {"fieldRef": {"fieldPath": "status.podIP"}}
     return [
         {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": host},
-        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(_SIDE_CHANNEL)},
+        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(SIDE_CHANNEL)},
     ]
 
 

@@ -37,7 +37,7 @@ def test_only_what_cannot_run_is_excepted() -> None:
     excepted = [it.command.split("#")[0].strip() for it in COMMANDS if it.excepted]
     served = "pip install '.[explorer]' && inference-econ serve"
     tests = ["sh run.sh test", "sh run.sh docs"]
-    assert excepted == ["pip install .", "sh launch.sh serve", "sh launch.sh bench", served, *tests]
+    assert excepted == ["pip install .", "sh launch.sh prefill 0", "sh launch.sh bench", served, *tests]
 
 
 def test_it_is_short_enough_to_be_read() -> None:

@@ -234,7 +234,8 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
         profile = f"kind={_arrivals(load)},rate={load.requests_per_second:g}"
     lengths = ",".join((_guided("prompt_tokens", requests.isl), _guided("output_tokens", requests.osl)))
     return {
-        "--backend": f"kind=openai_http,target={url},model={model}",
+        # An address that a shell expands stays one.
+        "--backend": type(url)(f"kind=openai_http,target={url},model={model}"),
         "--profile": profile,
         "--data": f"kind=synthetic_text,{lengths}",
         "--constraint": f"kind=max_requests,count={load.requests}",

@@ -1,0 +1,102 @@
+"""Scripts of pools whose instances share machines: accelerators, ports and side channels that nobody else has."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+POOLS = (
+    "recommend",
+    "llama_3_70b",
+    "h200_sxm",
+    "--weights",
+    "fp8",
+    "--request-rate",
+    "12",
+    "--apart",
+    "--ttft",
+    "1000",
+)
+#: Accelerators of a machine of H200s [1].
+MACHINE = 8
+#: What an engine is asked for and told, in lines of a file.
+CHANNEL = "${VLLM_NIXL_SIDE_CHANNEL_HOST:-} ${VLLM_NIXL_SIDE_CHANNEL_PORT:-}"
+HEARD = f'printf "%s\\n" "$*" "${{CUDA_VISIBLE_DEVICES:-}}" "{CHANNEL}" > heard'
+
+
+def _written(command: Command, folder: Path, engine: str) -> tuple[Path, dict[str, int], dict[str, int]]:
+    """The script of a plan, and how many instances of how many accelerators it has."""
+    plan, script = folder / "plan.json", folder / "launch.sh"
+    command(*POOLS, "--engine", engine, "-o", str(plan))
+    assert command("launch", str(plan), "--to", engine, "-o", str(script)).code == 0
+    shown = re.findall(r"^# (prefill|decode): (\d+) instances? of (\d+) x", script.read_text(encoding="utf-8"), re.M)
+    return script, {role: int(count) for role, count, _ in shown}, {role: int(size) for role, _, size in shown}
+
+
+def _run(script: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    folder = script.parent / "bin"
+    folder.mkdir(exist_ok=True)
+    for program in ("vllm", "python3"):
+        (folder / program).write_text(f"#!/bin/sh\n{HEARD}\n", encoding="utf-8")
+        (folder / program).chmod(0o755)
+    (folder / "hostname").write_text("#!/bin/sh\necho 10.0.0.7 172.17.0.1\n", encoding="utf-8")
+    (folder / "hostname").chmod(0o755)
+    for tool in ("sh", "cat", "seq", "cut"):
+        if not (folder / tool).exists():
+            (folder / tool).symlink_to(shutil.which(tool) or tool)
+    return subprocess.run(
+        ["sh", script.name, *words],
+        cwd=script.parent,
+        env={"PATH": str(folder), "HOME": os.environ.get("HOME", ""), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _instances(script: Path, counts: dict[str, int]) -> Iterator[tuple[list[str], list[int], str]]:
+    """What each instance is told: its words, its accelerators, and where its caches are asked for."""
+    for role, count in counts.items():
+        for number in range(count):
+            assert _run(script, role, str(number)).returncode == 0
+            words, devices, channel = (script.parent / "heard").read_text(encoding="utf-8").splitlines()
+            yield words.split(), [int(device) for device in devices.split(",") if device], channel.strip()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_instances_of_both_roles_share_machines(command: Command, tmp_path: Path, engine: str) -> None:
+    script, counts, sizes = _written(command, tmp_path, engine)
+    assert min(sizes.values()) < MACHINE
+    used: list[int] = []
+    ports: list[str] = []
+    channels: list[str] = []
+    for words, devices, channel in _instances(script, counts):
+        # Numbers go on from machine to machine.
+        first = next(place for place in range(0, 10**4, MACHINE) if not set(used) & {place + at for at in devices})
+        used += [first + at for at in devices]
+        ports.append(words[words.index("--port") + 1])
+        if "--disaggregation-bootstrap-port" in words:
+            ports.append(words[words.index("--disaggregation-bootstrap-port") + 1])
+        channels.append(f"{first} {channel}")
+    assert len(set(used)) == len(used) == sum(counts[role] * size for role, size in sizes.items())
+    assert len(set(ports)) == len(ports)
+    if engine == "vllm":
+        assert len(set(channels)) == len(channels)
+        assert all(" 10.0.0.7 56" in channel for channel in channels)
+
+
+def test_the_load_generator_is_told_the_router(command: Command, tmp_path: Path) -> None:
+    script, *_ = _written(command, tmp_path, "vllm")
+    lost = _run(script, "bench")
+    assert lost.returncode != 0
+    assert "ROUTER: write the address of the router, ROUTER=http://HOST:PORT" in lost.stderr
+    assert _run(script, "bench", ROUTER="http://10.0.0.1:9000").returncode == 0
+    assert "--base-url http://10.0.0.1:9000 " in (tmp_path / "heard").read_text(encoding="utf-8")
