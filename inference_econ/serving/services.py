@@ -28,6 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
+from inference_econ.serving.lengths import PromptTimes
 from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
@@ -82,6 +83,12 @@ class Services:
         """Steady states by batch, ascending; arrays of shape (n, k)."""
         return self.steady()
 
+    @cached_property
+    def prompt(self) -> Prefill:
+        """A prompt by itself, the average over their lengths; arrays of shape (n, 1)."""
+        plans = self.plans.column(np.ones((len(self), 1)))
+        return PromptTimes.of(self.setup, plans, self.requests, self.speculation).mean
+
     @property
     def running(self) -> Array:
         """Requests in flight on average where more come than an instance completes, shape (n,) [1]."""
@@ -105,6 +112,10 @@ class Services:
     def states_at(self, batches: Array) -> Steady:
         """Steady states of each layout at batches of its own [1], shape (n, k)."""
         return states_of(self.setup, self.plans, batches, self.requests, self.speculation)
+
+    def decode_seconds(self, batches: Array) -> Array:
+        """A decode step without prefill of each layout at batches of its own [1], shape (n, k) [s]."""
+        return _decode_seconds(self.setup, self.plans, batches, self.speculation)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
         batches, seconds = self.decoding()
@@ -298,8 +309,7 @@ def services(
         return states_of(setup, plans, each, requests, speculation)
 
     def decoding() -> tuple[Array, Array]:
-        parts = (decode_steps(setup, some, speculation) for some in _portions(plans, every))
-        return every, np.concatenate([seconds / tokens for seconds, tokens in parts])
+        return every, _decode_seconds(setup, plans, every, speculation)
 
     return Services(setup, requests, plans, slots, crowding, states, decoding, speculation)
 
@@ -313,6 +323,12 @@ def states_of(
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
     return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+
+
+def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:
+    """Decode steps of n layouts, each at batches of its own [1]; of a round over its tokens; shape (n, k) [s]."""
+    parts = (decode_steps(setup, some, speculation) for some in _portions(plans, batches))
+    return np.concatenate([seconds / tokens for seconds, tokens in parts])
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
