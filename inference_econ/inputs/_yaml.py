@@ -12,7 +12,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar, cast
 
 import yaml
 
@@ -22,6 +24,7 @@ from inference_econ.inputs.text_file import read_text
 #: Path of a value inside a document: keys and list indices.
 Location = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+_ValueT = TypeVar("_ValueT", bound=Value)
 
 #: libyaml's parser, where PyYAML was built with it: ten times as fast as the one in Python.
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -81,6 +84,14 @@ def read(path: Path) -> Document:
 
 def parse(text: str, origin: str) -> Document:
     """Read YAML text; see :func:`read` for the errors."""
+    document = _parsed(text, origin)
+    # Who lays others over it, or grafts parts into it, leaves that of the next reader alone.
+    return Document(_copied(document.data), origin, dict(document.lines))
+
+
+# Profiles of engines extend the same ones and name the same parts: each is asked for several times in an answer.
+@lru_cache(maxsize=128)
+def _parsed(text: str, origin: str) -> Document:
     builder = _Builder(origin)
     try:
         for event in _events(text):
@@ -96,6 +107,13 @@ def parse(text: str, origin: str) -> Document:
         kind = type(builder.root).__name__ if builder.root is not None else "nothing"
         raise SpecError([f"{origin}:1: a mapping of field names to values is needed, found {kind}"])
     return Document(builder.root, origin, builder.lines)
+
+
+def _copied(value: _ValueT) -> _ValueT:
+    """Mappings and lists of their own."""
+    if isinstance(value, dict):
+        return cast("_ValueT", {key: _copied(item) for key, item in value.items()})
+    return cast("_ValueT", [_copied(item) for item in value]) if isinstance(value, list) else value
 
 
 def _events(text: str) -> Iterable[yaml.Event]:
