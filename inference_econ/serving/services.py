@@ -166,6 +166,15 @@ class Service:
         return self.at(np.arange(1.0, self.slots + 1.0))
 
     @cached_property
+    def completions(self) -> Array:
+        """Requests that are completed with 1, 2, .. slots in flight, shape (slots,) [1/s].
+
+        A server with more in flight completes no less; interpolation may say so by a rounding.
+        """
+        rates = self.in_flight.requests_per_second
+        return np.minimum(np.maximum.accumulate(rates), rates[-1])
+
+    @cached_property
     def prompt(self) -> Prefill:
         """A prompt of the mean length."""
         return self.reading(self.requests.new_tokens, self.requests.cached)
