@@ -33,7 +33,7 @@ from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Between batches of a layout, from one request to a full cache [1], and about how many that are.
-_RATIO, _BATCHES = 2.0**0.125, 72
+RATIO, _BATCHES = 2.0**0.125, 72
 #: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
 _MOST_SLOTS = 2.0**18
 #: Layouts whose states are calculated together: arrays of about 0.5 MB for each [1].
@@ -354,8 +354,8 @@ def _batches(most: Array, count: int | None) -> Array:
     """Batches in equal ratios from one on up to the most of each layout, which is there again if others have more."""
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
-    steps = math.ceil(math.log(float(most.max(initial=_RATIO)), _RATIO) - 1e-9)
-    return np.asarray(np.minimum(_RATIO ** np.arange(steps + 1.0), most[:, None]))
+    steps = math.ceil(math.log(float(most.max(initial=RATIO)), RATIO) - 1e-9)
+    return np.asarray(np.minimum(RATIO ** np.arange(steps + 1.0), most[:, None]))
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:
