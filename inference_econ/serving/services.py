@@ -172,7 +172,7 @@ class Service:
         A server with more in flight completes no less; interpolation may say so by a rounding.
         """
         rates = self.in_flight.requests_per_second
-        return np.minimum(np.maximum.accumulate(rates), rates[-1])
+        return np.asarray(np.minimum(np.maximum.accumulate(rates), rates[-1]))
 
     @cached_property
     def prompt(self) -> Prefill:
