@@ -241,4 +241,6 @@ def test_loads_together_are_those_of_each_by_itself() -> None:
         for place, arriving in enumerate(arrivals):
             alone = load(arriving, rates[place])
             for together, single in zip(every, alone, strict=True):
-                np.testing.assert_allclose(together[place], single, rtol=1e-14)
+                np.testing.assert_allclose(
+                    np.asarray(together[place], dtype=float), np.asarray(single, dtype=float), rtol=1e-14
+                )
