@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -100,6 +99,9 @@ def _fetched(url: str, hosts: Sequence[str]) -> str:
     InputError
         If it is no address of this machine nor of a host that was named, or nothing answers there with a page.
     """
+    # With it comes what encrypts, which no other command needs.
+    import http.client
+
     from inference_econ.explorer import is_loopback
 
     try:

@@ -204,9 +204,9 @@ def _arranged(
     if True not in ways or space.pins.given() or slots is not None or whole:
         return
     try:
-        prompts = requests.replace(osl=Length(values=(1.0,)))
-        offered = tuple(_usual(practised, each, space, apart=True) for each in (prompts, requests))
-        every = pools(practised.setup, requests, speculation=practised.speculation, offered=(offered[0], offered[1]))
+        reading = _usual(practised, requests.replace(osl=Length(values=(1.0,))), space, apart=True)
+        writing = _alike(practised, layouts, space) or _usual(practised, requests, space, apart=True)
+        every = pools(practised.setup, requests, speculation=practised.speculation, offered=(reading, writing))
         apart = SteadyPools(every, ttft_seconds)
         if not np.isfinite(apart.seen[0]).any() and False not in ways:
             # Whoever asks for pools only is told the shortest TTFT that they keep.
@@ -225,23 +225,44 @@ def _usual(practised: Practised, requests: Requests, space: Space, *, apart: boo
     All where a size or a degree is given, or any layout is asked for. Where tokens are proposed, groups of attention
     ranks only if the recipe has some: draft lengths differ with and without.
     """
-    setup, speculation, practice = practised
+    setup, speculation, _ = practised
     setup = setup.served(apart=True) if apart else setup
-    if space.max_accelerators is not None or space.pins.given() or not setup.engines:
+    most, with_groups = _chosen(practised, space, apart=apart)
+    if most is None:
         return offer(setup, requests, space, speculation)
-    named = _named(practice, apart=apart)
-    most = max(MACHINE, node(setup.hardware), *(tp * dp * pp for tp, dp, pp in named))
     try:
         layouts = offer(setup, requests, replace(space, max_accelerators=most), speculation)
     except NothingFitsError:
         layouts = offer(setup, requests, space, speculation)
         layouts = layouts.take(np.flatnonzero(layouts.plans.accelerators <= layouts.plans.accelerators.min()))
-    grouped = {dp > 1 for _, dp, _ in named}
-    if practice is None or practice.proposer is None or len(grouped) != 1:
+    if with_groups is None:
         return layouts
     groups = np.broadcast_to(attention_groups(layouts.plans, setup.assumptions.layout), layouts.slots.shape)
-    alike = np.flatnonzero((groups > 1) == grouped.pop())
+    alike = np.flatnonzero((groups > 1) == with_groups)
     return layouts.take(alike) if alike.size else layouts
+
+
+def _chosen(practised: Practised, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
+    """Chips of the largest usual instance [1], and whether attention has groups; None where either is left open."""
+    setup, _, practice = practised
+    if space.max_accelerators is not None or space.pins.given() or not setup.engines:
+        return None, None
+    named = _named(practice, apart=apart)
+    most = max(MACHINE, node(setup.hardware), *(tp * dp * pp for tp, dp, pp in named))
+    grouped = {dp > 1 for _, dp, _ in named}
+    if practice is None or practice.proposer is None or len(grouped) != 1:
+        return most, None
+    return most, grouped.pop()
+
+
+def _alike(practised: Practised, layouts: Services, space: Space) -> Services | None:
+    """The layouts that do both as those that only decode, where these are the same and measured servers tell no two."""
+    setup = layouts.setup.served(apart=True)
+    takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
+    chosen = (_chosen(practised, space, apart=way) for way in (False, True))
+    if not takes or next(chosen) != next(chosen):
+        return None
+    return replace(layouts, setup=setup, steady=lambda: layouts.states)
 
 
 def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:

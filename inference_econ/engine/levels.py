@@ -126,6 +126,10 @@ class SetupLevels:
             factor = np.where(same & (groups == degrees["dp"]), own, factor)
         return factor
 
+    def takes_as(self, other: SetupLevels) -> bool:
+        """Return whether every step takes as long as under the levels of another way of serving the same setup."""
+        return (self._way or self.widest, self._deployments) == (other._way or other.widest, other._deployments)
+
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
         """Return the levels for instances that only read prompts or only decode, or that speculate."""
         return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates)

@@ -113,7 +113,7 @@ class Proposer:
             return own
         helper, (placed, copies) = self.setup, self.placed(plans)
         if self.speculation.proposer != "draft":
-            helper = replace(helper, model=helper.model.replace(vocab_size=0))
+            helper = replace(helper, model=helper.model.model_copy(update={"vocab_size": 0}))
             copies = copies * self.heads
         more = helper.memory(placed)
         return replace(
@@ -209,11 +209,12 @@ def head(target: ModelSpec) -> ModelSpec:
     attending = [block for block in mixing if block.attention.caches]
     feeding = [block for block in target.blocks if not block.feed_forward.absent]
     base = (attending or mixing or list(target.blocks))[-1]
-    layer = base.replace(layers=1, feed_forward=(feeding or [base])[-1].feed_forward)
+    # What code makes of a specification needs no validation, which takes longer than what a head is asked for.
+    layer = base.model_copy(update={"layers": 1, "feed_forward": (feeding or [base])[-1].feed_forward})
     square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)
     projection = Block(layers=1, attention=NoAttention(kind="none"), feed_forward=square)
     how = Source(ref="deepseek2024v3", where=f"eqs. (21) to (23), one layer of {target.name}", kind="derived")
     own = ("blocks", "vision")
     kept = {key: source for key, source in target.sources.items() if key.partition(".")[0] not in own}
-    name, blocks = f"{target.name}, one layer", (projection, layer)
-    return target.replace(name=name, blocks=blocks, vision=None, sources={**kept, "blocks": how})
+    changes = {"name": f"{target.name}, one layer", "blocks": (projection, layer), "vision": None}
+    return target.model_copy(update={**changes, "sources": {**kept, "blocks": how}})

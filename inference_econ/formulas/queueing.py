@@ -121,15 +121,19 @@ def load(
     rates = np.broadcast_to(rates, (*shape, rates.shape[-1]))
     saturated = arrivals >= rates[..., -1]
     weights = _log_weights(arrivals, rates, power)
-    only_full = np.where(np.arange(rates.shape[-1]) < rates.shape[-1] - 1, -np.inf, 0.0)
-    seen = _normalised(weights)
-    busy = _normalised(np.where(saturated[..., None], only_full, weights[..., 1:]))
+    seen = _weighed(weights)
+    idle, full = (seen[..., place] / seen.sum(axis=-1) for place in (0, -1))
+    # Exponentials take longest: they are the same ones unless a server is mostly idle.
+    busy = seen[..., 1:] if (seen[..., 0] < 1.0).all() else _weighed(weights[..., 1:])
+    busy = busy / busy.sum(axis=-1, keepdims=True)
+    if saturated.any():
+        busy = np.where(saturated[..., None], np.arange(rates.shape[-1]) == rates.shape[-1] - 1, busy)
     rate = (busy * rates).sum(axis=-1)
     # As much idle time as completes what arrives; for Poisson arrivals the product form has it already.
-    share = np.where(power == 1.0, 1.0 - seen[..., 0], np.minimum(arrivals / rate, 1.0))
+    share = np.where(power == 1.0, 1.0 - idle, np.minimum(arrivals / rate, 1.0))
     share = np.where(saturated, 1.0, share)
     in_flight = (busy * np.arange(1.0, rates.shape[-1] + 1.0)).sum(axis=-1)
-    waiting = np.where(saturated, 1.0, seen[..., -1])
+    waiting = np.where(saturated, 1.0, full)
     scale = variation / 2.0 / np.where(saturated, 1.0, rates[..., -1] - arrivals)
     return Load(
         probabilities=np.concatenate(((1.0 - share)[..., None], share[..., None] * busy), axis=-1),
@@ -157,10 +161,9 @@ def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
     return np.concatenate((np.zeros((*arrivals.shape, 1)), weights), axis=-1)
 
 
-def _normalised(weights: Array) -> Array:
-    """Probabilities from the logarithms of weights."""
-    shares = np.exp(weights - weights.max(axis=-1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+def _weighed(weights: Array) -> Array:
+    """Shares in proportion to weights, from their logarithms, the largest 1."""
+    return np.asarray(np.exp(weights - weights.max(axis=-1, keepdims=True)))
 
 
 def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:

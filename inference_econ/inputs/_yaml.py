@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import yaml
 
@@ -22,6 +24,7 @@ from inference_econ.inputs.text_file import read_text
 #: Path of a value inside a document: keys and list indices.
 Location = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+_ValueT = TypeVar("_ValueT", bound=Value)
 
 #: libyaml's parser, where PyYAML was built with it: ten times as fast as the one in Python.
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -81,15 +84,25 @@ def read(path: Path) -> Document:
 
 def parse(text: str, origin: str) -> Document:
     """Read YAML text; see :func:`read` for the errors."""
-    builder = _Builder(origin)
+    document = _parsed(text, origin)
+    # Who lays others over it, or grafts parts into it, leaves that of the next reader alone.
+    return Document(_copied(document.data), origin, dict(document.lines))
+
+
+# Profiles of engines extend the same ones and name the same parts: each is asked for several times in an answer.
+@lru_cache(maxsize=128)
+def _parsed(text: str, origin: str) -> Document:
     try:
-        for event in _events(text):
-            builder.feed(event)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise SpecError([f"{origin}:{line}: not valid YAML: {problem}"]) from error
+        builder = _built(text, origin, _FAST)
+    except yaml.YAMLError:
+        # Messages of the parser in Python are the plainer ones, and the same on every machine.
+        try:
+            builder = _built(text, origin, yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+            line = mark.line + 1 if mark is not None else 1
+            problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+            raise SpecError([f"{origin}:{line}: not valid YAML: {problem}"]) from error
     if builder.mistakes:
         raise SpecError(builder.mistakes)
     if not isinstance(builder.root, dict):
@@ -98,23 +111,19 @@ def parse(text: str, origin: str) -> Document:
     return Document(builder.root, origin, builder.lines)
 
 
-def _events(text: str) -> Iterable[yaml.Event]:
-    """The events of a text; where it is wrong, those before the mistake, and the error of the parser in Python."""
-    try:
-        return list(_until_too_deep(yaml.parse(text, Loader=_FAST)))
-    except yaml.YAMLError:
-        # Its messages are the plainer ones, and the same on every machine.
-        return yaml.parse(text, Loader=yaml.SafeLoader)
+def _copied(value: _ValueT) -> _ValueT:
+    """Mappings and lists of their own."""
+    if isinstance(value, dict):
+        return cast("_ValueT", {key: _copied(item) for key, item in value.items()})
+    return cast("_ValueT", [_copied(item) for item in value]) if isinstance(value, list) else value
 
 
-def _until_too_deep(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
-    """Events up to the first that is nested too deep: libyaml's time grows with the square of the depth."""
-    depth = 0
-    for event in events:
-        yield event
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MAX_DEPTH:
-            return
+def _built(text: str, origin: str, loader: type[Any]) -> _Builder:
+    """Data of a text up to what is refused: libyaml's time grows with the square of the depth."""
+    builder = _Builder(origin)
+    for event in yaml.parse(text, Loader=loader):
+        builder.feed(event)
+    return builder
 
 
 class _Builder:

@@ -188,9 +188,7 @@ def occupancy(service: Service, requests_per_second: float, arrivals: Arrivals) 
     against the simulation.
     """
     check_rate(requests_per_second)
-    state = service.in_flight
-    # A server with more in flight completes no less; interpolation may say so by a rounding.
-    rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])
+    state, rates = service.in_flight, service.completions
     rates_from_none, shares_from_none = (np.concatenate(([0.0], values)) for values in (rates, state.follow_share))
     share = float(np.interp(requests_per_second, rates_from_none, shares_from_none))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])

@@ -236,12 +236,13 @@ def _work(batches: Batches, part: _Part, count: Array, begun: Array) -> Array:
 def _chances(batches: Batches, mean: Array, taken: Array, count: Array) -> tuple[Array, Array]:
     """Return the shares of steps with some counts of parts, and the chances that a prompt meets them [1]."""
     chance = _poisson(mean, count, special.log_gamma(count + 1.0))
-    if np.all(batches.groups == 1.0):
+    together = np.broadcast_to(batches.groups > 1.0, mean.shape)
+    if not together.any():
         return chance, chance
     through = _by_length if batches.parts.number > 1 else _gated
-    together = batches.groups[..., None] > 1.0
-    of_groups = through(mean, batches.decode[..., None] + taken, count)
-    steps, met = (np.where(together, values, chance) for values in of_groups)
+    length = np.broadcast_to(batches.decode[..., None] + taken, chance.shape)
+    steps, met = chance.copy(), chance.copy()
+    steps[together], met[together] = through(mean[together], length[together], count)
     return steps, met
 
 

@@ -28,11 +28,12 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
+from inference_econ.serving.lengths import PromptTimes
 from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Between batches of a layout, from one request to a full cache [1], and about how many that are.
-_RATIO, _BATCHES = 2.0**0.125, 72
+RATIO, _BATCHES = 2.0**0.125, 72
 #: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
 _MOST_SLOTS = 2.0**18
 #: Layouts whose states are calculated together: arrays of about 0.5 MB for each [1].
@@ -82,6 +83,12 @@ class Services:
         """Steady states by batch, ascending; arrays of shape (n, k)."""
         return self.steady()
 
+    @cached_property
+    def prompt(self) -> Prefill:
+        """A prompt by itself, the average over their lengths; arrays of shape (n, 1)."""
+        plans = self.plans.column(np.ones((len(self), 1)))
+        return PromptTimes.of(self.setup, plans, self.requests, self.speculation).mean
+
     @property
     def running(self) -> Array:
         """Requests in flight on average where more come than an instance completes, shape (n,) [1]."""
@@ -105,6 +112,10 @@ class Services:
     def states_at(self, batches: Array) -> Steady:
         """Steady states of each layout at batches of its own [1], shape (n, k)."""
         return states_of(self.setup, self.plans, batches, self.requests, self.speculation)
+
+    def decode_seconds(self, batches: Array) -> Array:
+        """A decode step without prefill of each layout at batches of its own [1], shape (n, k) [s]."""
+        return _decode_seconds(self.setup, self.plans, batches, self.speculation)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
         batches, seconds = self.decoding()
@@ -153,6 +164,15 @@ class Service:
     def in_flight(self) -> Steady:
         """The steady states with 1, 2, .. slots of requests in flight, shape (slots,)."""
         return self.at(np.arange(1.0, self.slots + 1.0))
+
+    @cached_property
+    def completions(self) -> Array:
+        """Requests that are completed with 1, 2, .. slots in flight, shape (slots,) [1/s].
+
+        A server with more in flight completes no less; interpolation may say so by a rounding.
+        """
+        rates = self.in_flight.requests_per_second
+        return np.asarray(np.minimum(np.maximum.accumulate(rates), rates[-1]))
 
     @cached_property
     def prompt(self) -> Prefill:
@@ -298,8 +318,7 @@ def services(
         return states_of(setup, plans, each, requests, speculation)
 
     def decoding() -> tuple[Array, Array]:
-        parts = (decode_steps(setup, some, speculation) for some in _portions(plans, every))
-        return every, np.concatenate([seconds / tokens for seconds, tokens in parts])
+        return every, _decode_seconds(setup, plans, every, speculation)
 
     return Services(setup, requests, plans, slots, crowding, states, decoding, speculation)
 
@@ -313,6 +332,12 @@ def states_of(
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
     return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+
+
+def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:
+    """Decode steps of n layouts, each at batches of its own [1]; of a round over its tokens; shape (n, k) [s]."""
+    parts = (decode_steps(setup, some, speculation) for some in _portions(plans, batches))
+    return np.concatenate([seconds / tokens for seconds, tokens in parts])
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
@@ -329,8 +354,8 @@ def _batches(most: Array, count: int | None) -> Array:
     """Batches in equal ratios from one on up to the most of each layout, which is there again if others have more."""
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
-    steps = math.ceil(math.log(float(most.max(initial=_RATIO)), _RATIO) - 1e-9)
-    return np.asarray(np.minimum(_RATIO ** np.arange(steps + 1.0), most[:, None]))
+    steps = math.ceil(math.log(float(most.max(initial=RATIO)), RATIO) - 1e-9)
+    return np.asarray(np.minimum(RATIO ** np.arange(steps + 1.0), most[:, None]))
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:

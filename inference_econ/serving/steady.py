@@ -123,11 +123,15 @@ class Steady:
             is a power of the number in flight.
         """
         flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
+        known: dict[int, Array] = {}
 
         def between(values: Array) -> Array:
-            positive = bool(np.all(values > 0.0))
-            read = np.interp(flight, flights, np.log(values) if positive else values)
-            return np.asarray(np.exp(read) if positive else read)
+            # Without prompts most fields are the same array.
+            if id(values) not in known:
+                positive = bool(np.all(values > 0.0))
+                read = np.interp(flight, flights, np.log(values) if positive else values)
+                known[id(values)] = np.asarray(np.exp(read) if positive else read)
+            return known[id(values)]
 
         return self._mapped(between)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers import market as market_module
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.market import asked, market
 from inference_econ.answers.serving_frontier import service_frontier
-from inference_econ.engine import MACHINE
+from inference_econ.engine import MACHINE, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, ServingEngine, engines_for, practices
 from inference_econ.report.serving_frontier import service_frontier_table
@@ -245,3 +247,21 @@ def test_a_model_of_several_machines_is_served_on_the_fewest() -> None:
     """671 GB of weights on chips of 80 GB: two machines of eight."""
     (both,) = candidates("deepseek_v3", engine="sglang", space=None, speculation=None, arrangement="together")
     assert set(both.plans.accelerators.tolist()) == {16.0}
+
+
+@pytest.mark.parametrize("chip", ["gb200_nvl72", "h200_sxm"])
+def test_pools_decode_as_layouts_that_are_asked_for_apart(chip: str) -> None:
+    setup, requests = ie.Setup.of("deepseek_v3", chip), Requests(isl=2000, osl=500)
+    shared = 0
+    for practised in asked(setup):
+        layouts = market_module._usual(practised, requests, Space(), apart=False)
+        alike = market_module._alike(practised, layouts, Space())
+        if alike is None:
+            continue
+        shared += 1
+        alone = market_module._usual(practised, requests, Space(), apart=True)
+        assert alike.setup == alone.setup
+        for name in ("decode_seconds", "concurrency", "tpot_seconds"):
+            np.testing.assert_array_equal(getattr(alike.states, name), getattr(alone.states, name))
+        np.testing.assert_array_equal(alike.decoding()[1], alone.decoding()[1])
+    assert shared >= 3

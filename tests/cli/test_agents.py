@@ -72,8 +72,9 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
     del said["asked"]
     assert said == json.loads(json.dumps(workers.most_agents(offers, ie.Means(2), kept, **behind).to_dict()))
     for name, (answer, asked) in answers.items():
-        script = answer.launch()
-        assert "--max-model-len 2163" in script and "predicted with host memory behind HBM" in script, name
+        if name != "buy":
+            script = answer.launch()
+            assert "--max-model-len 2163" in script and "predicted with host memory behind HBM" in script, name
         said = record(command, name, *words, "--ttft", "500 ms", "--agents", *asked)
         del said["asked"]
         assert said == json.loads(json.dumps(answer.to_dict())), name

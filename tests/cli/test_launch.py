@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inference_econ.answers import agents
+from inference_econ.answers import agent_play
 from inference_econ.inputs import starting
 from tests.cli.conftest import Command
 
@@ -560,8 +560,8 @@ def test_a_fleet_of_agents_is_started(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
     """Its contexts grow to 500 + 6 x 260 tokens, while the mean turn has about 1,300."""
-    monkeypatch.setattr(agents, "_LEAST", 300)
-    monkeypatch.setattr(agents, "_MOST", 300)
+    monkeypatch.setattr(agent_play, "_LEAST", 300)
+    monkeypatch.setattr(agent_play, "_MOST", 300)
     (tmp_path / "helpers.yaml").write_text(AGENTS, encoding="utf-8")
     subject = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--slots", 8)
     asked = (*subject, "--traffic", "helpers.yaml", "--agents", 60, "--tier", "dram", "--no-speculation")

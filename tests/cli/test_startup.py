@@ -93,7 +93,7 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
     assert process.returncode == 0, process.stderr
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "numpy" in loaded
-    assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", *DRAWING}
+    assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", "http", "ssl", *DRAWING}
     # Nor what scenarios of other publications need: claims, closed models, KV-Runahead and their like.
     studies = {name for name in loaded if name.startswith("inference_econ.studies.")}
     assert studies <= {"inference_econ.studies.exhibits"}

@@ -231,3 +231,16 @@ def test_impossible_variations_and_shares() -> None:
         mixture_quantiles([1.0, 2.0], [1.0, -1.0])
     with pytest.raises(InputError, match="weights must not all be zero"):
         mixture_quantiles([1.0, 2.0], [0.0, 0.0])
+
+
+def test_loads_together_are_those_of_each_by_itself() -> None:
+    rates = np.array([[1.0, 1.5, 1.75], [2.0, 3.0, 3.5]])
+    # One is mostly idle, one is busy, one is saturated.
+    for arrivals in ([0.01, 3.2], [1.2, 0.5], [9.0, 0.001]):
+        every = load(np.array(arrivals), rates)
+        for place, arriving in enumerate(arrivals):
+            alone = load(arriving, rates[place])
+            for together, single in zip(every, alone, strict=True):
+                np.testing.assert_allclose(
+                    np.asarray(together[place], dtype=float), np.asarray(single, dtype=float), rtol=1e-14
+                )

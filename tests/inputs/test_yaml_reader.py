@@ -191,3 +191,13 @@ def test_merge_keeps_the_line_of_each_file() -> None:
         "mine:4",
     ]
     assert base.data["b"] == {"c": 1, "d": 2}
+
+
+def test_what_is_done_to_a_document_is_not_seen_by_the_next_reader() -> None:
+    text = "a: {b: [1, {c: 2}]}\n"
+    changed = _yaml.parse(text, "file")
+    _yaml.assign(changed, ["a", "b", "1", "c"], 3, "--set")
+    _yaml.graft(changed, ("a", "part"), _yaml.parse("d: 4\n", "part"))
+    assert changed.data == {"a": {"b": [1, {"c": 3}], "part": {"d": 4}}, "sources": {}}
+    again = _yaml.parse(text, "file")
+    assert again.data == {"a": {"b": [1, {"c": 2}]}} and again.where(("a", "part")) == "file:1"

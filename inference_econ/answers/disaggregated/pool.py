@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,7 +69,7 @@ class Pool:
     @property
     def prefill_seconds(self) -> Array:
         """One prompt by itself, its cache handed over [s], shape (n,)."""
-        alone = self.services.states.prefill.seconds[:, 0] * self.latency
+        alone = self.services.prompt.seconds[:, 0] * self.latency
         return np.asarray(alone + self.setup.assumptions.host.handover)
 
     @cached_property
@@ -89,7 +89,7 @@ class Pool:
         services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
-        busy = services.states.prefill.busy_seconds[:, :1] * self.busy[:, None]
+        busy = services.prompt.busy_seconds * self.busy[:, None]
         return np.asarray(busy * share + self.setup.assumptions.host.handover)
 
     @property
@@ -98,17 +98,17 @@ class Pool:
         return np.asarray(self.shared_prefill_seconds.min(axis=1))
 
     @cached_property
-    def full(self) -> Steady:
-        """The steady state of a full instance, prompts that are being read among its requests; shape (n, 1)."""
+    def states(self) -> Steady:
+        """The steady states by batch of instances that decode what others have read; shape (n, k + 1).
+
+        That of a full instance is the last one: prompts that are being read are among its requests.
+        """
         services, states = self.services, self.services.states
         rows = zip(services.running, states.concurrency, states.batch, strict=True)
-        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch))) for limit, flight, batch in rows]
-        return services.states_at(np.array(batch)[:, None])
-
-    @cached_property
-    def states(self) -> Steady:
-        """The steady states by batch, that of the full instance last; shape (n, k + 1)."""
-        return self.services.states.joined(self.full)
+        full = [[np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch)))] for limit, flight, batch in rows]
+        batch = np.append(states.batch, full, axis=1)
+        seconds = np.append(states.decode_seconds, services.decode_seconds(batch[:, -1:]), axis=1)
+        return replace(states, batch=batch, decode_seconds=seconds).without_prompts(services.requests.decode_steps)
 
     @property
     def batch(self) -> Array:

@@ -15,7 +15,6 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.promises import FILLED
 from inference_econ.engine import node
-from inference_econ.serving import Steady
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
 #: section 3.4), those of public measurements up to 72.
@@ -54,7 +53,7 @@ class SteadyPools:
     def _chosen(self) -> tuple[Indices, Indices, Indices]:
         """The prefill layout, and how many instances read for how many that decode; shape (m, k), 0 where none can."""
         pools = self.pools
-        rate = self._states.requests_per_second
+        rate = pools.decode.states.requests_per_second
         busy = np.maximum(pools.prefill.prefill_busy_seconds[:, None], pools.transfer.sending_seconds)
         with np.errstate(invalid="ignore"):
             cost = np.where(
@@ -88,14 +87,9 @@ class SteadyPools:
         return chosen[0], chosen[1], chosen[2]
 
     @cached_property
-    def _states(self) -> Steady:
-        """Of the instances that decode what others have read."""
-        return self.pools.decode.states.without_prompts(self.pools.requests.decode_steps)
-
-    @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
         """TPOT, requests per second, chips, requests that decode, and batch of a group; NaN where none can."""
-        pools, states, (prefill, readers, decoders) = self.pools, self._states, self._chosen
+        pools, states, (prefill, readers, decoders) = self.pools, self.pools.decode.states, self._chosen
         possible = readers > 0
         rate = np.where(possible, decoders * states.requests_per_second, np.nan)
         chips = readers * pools.prefill.accelerators[prefill] + decoders * pools.decode.accelerators[:, None]

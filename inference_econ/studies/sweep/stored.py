@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from inference_econ import _work
 from inference_econ._shown import Shown
 from inference_econ.errors import InputError
 from inference_econ.inputs import Cheapest, Scenario, SweepAsk
+from inference_econ.serving import services
 from inference_econ.studies.sweep.combinations import Combinations
 from inference_econ.studies.sweep.rows import FAILED, axis_columns, schema
 from inference_econ.studies.swept import Best, Reason, Swept
@@ -45,6 +47,11 @@ _CHOICES = {
     "instance_gpus", "max_instance_gpus", "pipeline", "draft", "mtp", "eagle", "ngram", "draft_weights", "max_draft",
     "draft_length",
 }  # fmt: skip
+_DOLLARS, _SPEED = "dollars_per_million_output_tokens", "tokens_per_second_per_user"
+#: What is a power of speed between two points of a service, and what two batches of a layout have in common.
+_MOVED, _SAME = (_DOLLARS, _SPEED, "ttft_seconds"), ("layout", "engines", "accelerators")
+#: Instances that read prompts and decode. Pools change their numbers of instances, and have to be cheaper by a part.
+_TOGETHER = "ttft_seconds IS NOT NULL AND accelerators = tp * dp * pp"
 #: What is kept of the cheapest point.
 _SHOWN = (
     "dollars_per_million_output_tokens",
@@ -276,17 +283,34 @@ def _best(
     speeds: Sequence[float],
     where: Mapping[str, object],
 ) -> Iterator[Best]:
-    """The cheapest by row and speed, of equals the first combination."""
+    """The cheapest by row and speed, of equals the first combination.
+
+    Between two batches of a layout times and costs are powers of speed, as ``ServiceFrontier.cheapest`` has them; where
+    a batch between two that are kept is on no frontier, and of pools, the next point that is as fast counts.
+    """
     row, other = _quoted(rows), _quoted(among)
     least = ", ".join(f"({float(speed)!r})" for speed in speeds)
     only = " AND ".join([*(f"{_quoted(name)} = ?" for name in where), "TRUE"])
-    kept = ", ".join(f"{_quoted(name)} := {_quoted(name)}" for name in _SHOWN)
-    dollars, speed = "dollars_per_million_output_tokens", "tokens_per_second_per_user"
+    before = ", ".join(
+        f"lag({_quoted(name)}) OVER along AS {_quoted(f'before {name}')}" for name in (*_MOVED, *_SAME, "batch")
+    )
+    alike = " AND ".join(f"{name} IS NOT DISTINCT FROM {_quoted(f'before {name}')}" for name in _SAME)
+    between = (
+        f"CASE WHEN {_quoted(f'before {_SPEED}')} < least AND {_TOGETHER} AND {alike} "
+        f"AND abs(ln(batch / {_quoted('before batch')})) < {math.log(services.RATIO) * (1.0 + 1e-9)!r} "
+        f"THEN ln({_SPEED} / least) / ln({_SPEED} / {_quoted(f'before {_SPEED}')}) ELSE 0 END"
+    )
+    moved = {name: f"{_quoted(name)} * coalesce(pow({_quoted(f'before {name}')} / {name}, back), 1)" for name in _MOVED}
+    moved |= {f"{_DOLLARS}_{end}": f"{_DOLLARS}_{end} * ({moved[_DOLLARS]}) / {_DOLLARS}" for end in ("low", "high")}
+    kept = ", ".join(f"{_quoted(name)} := {moved.get(name, _quoted(name))}" for name in _SHOWN)
     # Along a frontier cost and speed ascend together: the cheapest of each combination first, then that of each row.
     each = (
-        f"SELECT {row} AS row, {other} AS among, least, combination, min({dollars}) AS dollars, "
-        f"arg_min(struct_pack({kept}), {dollars}) AS kept FROM points JOIN (VALUES {least}) AS speeds(least) "
-        f"ON {speed} >= least WHERE {only} GROUP BY ALL"
+        f"WITH steps AS (SELECT *, {before} FROM points WHERE {only} "
+        "WINDOW along AS (PARTITION BY combination ORDER BY point)), "
+        f"reached AS (SELECT *, {between} AS back FROM steps JOIN (VALUES {least}) AS speeds(least) "
+        f"ON {_SPEED} >= least) "
+        f"SELECT {row} AS row, {other} AS among, least, combination, min({moved[_DOLLARS]}) AS dollars, "
+        f"arg_min(struct_pack({kept}), {moved[_DOLLARS]}) AS kept FROM reached GROUP BY ALL"
     )
     answered = connection.execute(
         f"SELECT row, among, least, kept FROM ({each}) "

@@ -82,9 +82,33 @@ def test_the_cheapest_is_that_of_all_rows(swept: ie.Sweep) -> None:
     for best in shown.best:
         fast = frame[(frame.model == best.row) & (frame.tokens_per_second_per_user >= best.speed)]
         cheapest = fast.sort_values("dollars_per_million_output_tokens").iloc[0]
-        assert (best.among, best.dollars) == (cheapest["hardware"], cheapest["dollars_per_million_output_tokens"])
+        assert best.among == cheapest["hardware"] and best.dollars <= cheapest["dollars_per_million_output_tokens"]
     reached = frame.groupby("model").tokens_per_second_per_user.max()
     assert len(shown.best) == sum(speed <= fastest for fastest in reached for speed in shown.speeds)
+
+
+def test_costs_at_speeds_between_batches_are_those_of_the_frontier(swept: ie.Sweep) -> None:
+    speeds = (20.0, 30.0, 40.0, 70.0, 80.0, 100.0, 130.0, 150.0)
+    points = swept.to_frame().query("traffic == 'chat' and model == 'llama_3_8b' and hardware == 'h100_sxm'")
+    best = [each for each in swept.summary(Cheapest(speeds=speeds)).best if each.row == "llama_3_8b"]
+    assert [each.among for each in best] == ["h100_sxm"] * len(speeds)
+    front = frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", isl=500, osl=200, price=3.2, **COMMON))
+    assert isinstance(front, ie.ServiceFrontier)
+    nearer = 0
+    for each in best:
+        exact, shown = front.cheapest(each.speed), each.point
+        faster = points[points.tokens_per_second_per_user >= each.speed].dollars_per_million_output_tokens.min()
+        # No cheaper than what is there, and no dearer than the next batch that is kept.
+        assert exact.dollars_per_million_output_tokens * (1.0 - 1e-9) <= each.dollars <= faster
+        if each.dollars < faster:
+            nearer += 1
+            wanted = exact.dollars_per_million_output_tokens, exact.ttft_seconds, exact.tokens_per_second_per_user
+            found = tuple(
+                shown[name]
+                for name in ("dollars_per_million_output_tokens", "ttft_seconds", "tokens_per_second_per_user")
+            )
+            assert found == pytest.approx(wanted)
+    assert nearer >= 5
 
 
 def test_other_rows_and_other_choices_can_be_shown(swept: ie.Sweep) -> None:
