@@ -56,7 +56,7 @@ def test_an_unknown_block_is_named_with_its_parameters(tmp_path: Path) -> None:
 def test_of_an_index_alone_unknown_families_stand_together(tmp_path: Path) -> None:
     more = {f"model.layers.{n}.engram.{name}": [50, 64] for n in range(3) for name in ("table", "mix")}
     model = import_config(folder(tmp_path, tensors() | more, index_alone=True))
-    assert unknown(model)[1:] == [("layers.N.engram.table with layers.N.engram.mix", 19200)]
+    assert unknown(model)[1:] == [("layers.N.engram", 19200)]
 
 
 def test_a_layer_that_mixes_in_an_unknown_way_keeps_its_parameters_and_no_cache(tmp_path: Path) -> None:
@@ -73,8 +73,7 @@ def test_latent_attention_is_known_by_its_projections(tmp_path: Path) -> None:
     latent = {"q_proj": [8 * 24, 64], "kv_a_proj_with_mqa": [40, 64], "kv_a_layernorm": [32]}
     latent |= {"kv_b_proj": [8 * 32, 32], "o_proj": [64, 128]}
     shapes |= {f"model.layers.{n}.self_attn.{name}.weight": size for n in range(3) for name, size in latent.items()}
-    widths = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
-    model = import_config(folder(tmp_path, shapes, widths))
+    model = import_config(folder(tmp_path, shapes))
     assert model.total_parameters == sum(map(math.prod, shapes.values()))
     assert model.kv_elements_per_token == 3 * 40
     assert unknown(model) == [("model_type new_moe", 0)]
@@ -84,7 +83,13 @@ def test_packed_experts_are_counted_by_their_four_bits(tmp_path: Path) -> None:
     scheme = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
     shapes = {name: [rows, *more] for name, (rows, *more) in tensors().items()} | {"model.layers.1.new.table": [10, 8]}
     model = import_config(folder(tmp_path, shapes, {"quantization_config": scheme}, kind="U8"))
-    assert ("layers.N.new.table", 160) in unknown(model)
+    assert unknown(model) == [("model_type new_moe", 0), ("layers.N.new.table", 160)]
+
+
+def test_sliding_windows_are_those_of_layer_types(tmp_path: Path) -> None:
+    kinds = ["hybrid_sliding", "hybrid_sliding", "full_attention"]
+    model = import_config(folder(tmp_path, tensors(), {"layer_types": kinds, "sliding_window": 128}))
+    assert (model.kv_elements_per_token, model.window_elements_per_token) == (2 * 2 * 16, 2 * 2 * 2 * 16)
 
 
 def test_an_unknown_key_of_a_known_family_passes_with_its_name(tmp_path: Path) -> None:
@@ -110,7 +115,7 @@ def test_without_an_index_it_is_refused_and_told_what_would_do(tmp_path: Path) -
     [
         ({"num_experts_per_tok": None}, "num_experts_per_tok is missing; a whole number > 0 is needed"),
         ({"num_attention_heads": None}, "num_attention_heads is missing"),
-        ({"vocab_size": 2000}, "its sizes make 256,000 parameters of embeddings, and tensors beside it hold 128,000"),
+        ({"num_attention_heads": 4, "num_experts_per_tok": 0}, "num_experts_per_tok must be a whole number > 0, got 0"),
         ({"num_experts_per_tok": 5}, r"active_experts must be at most experts \(4\), got 5"),
     ],
 )
@@ -125,14 +130,30 @@ def test_a_checkpoint_without_an_embedding_is_refused(tmp_path: Path) -> None:
         import_config(folder(tmp_path, shapes))
 
 
+def test_projections_that_are_no_heads_are_an_unknown_block(tmp_path: Path) -> None:
+    model = import_config(folder(tmp_path, tensors(), {"num_attention_heads": 1000, "head_dim": None}))
+    assert unknown(model)[1] == ("layers.N.self_attn.q_proj.weight", 3 * 64 * 128)
+    assert model.unknown_parameters == 3 * ATTENTION
+    assert (model.total_parameters, model.kv_elements_per_token) == (TOTAL, 0)
+
+
+def test_recurrences_with_usual_projections_cache_no_keys(tmp_path: Path) -> None:
+    shapes = tensors() | {"model.layers.1.self_attn.A_log": [8]}
+    model = import_config(folder(tmp_path, shapes))
+    assert unknown(model)[1:] == [("layers.N.self_attn", ATTENTION + 8)]
+    assert model.kv_elements_per_token == 2 * 2 * 2 * 16
+
+
+def test_a_padded_embedding_counts_with_the_rows_of_the_output(tmp_path: Path) -> None:
+    shapes = tensors() | {"model.embed_tokens.weight": [1024, 64]}
+    assert import_config(folder(tmp_path, shapes, {"vocab_size": 1024})).total_parameters == TOTAL
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"num_attention_heads": 1000, "head_dim": None},
-            "its sizes make [0-9,]+ parameters of attention, and tensors beside it hold 61,536",
-        ),
-        ({"hidden_size": 7}, r"config.json: GroupedQueryAttention: kv_heads must be at most query_heads \(8\), got 18"),
+        ({"hidden_size": 7}, "hidden_size is 7, and the embedding in the checkpoint has 64 columns"),
+        ({"loop_num_passes": 3}, "loop_num_passes is 3; how often layers are passed is not understood"),
         ({"num_hidden_layers": 90}, "num_hidden_layers is 90, and the checkpoint has no tensor of layer 3"),
     ],
 )

@@ -36,7 +36,7 @@ _BESIDE = re.compile(
 OUTSIDE = frozenset({"beside the text", "multi-token prediction"})
 #: Parts of a count by words in the names of tensors; the first that is found.
 _PARTS = (
-    ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector"),
+    ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector|merger"),
     ("multi-token prediction", r"mtp|nextn"),
     ("attention", r"(attn|attention|mixer|mamba)(?!\w*norm)\w*\."),
     ("norms", r"norm|ln_"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
@@ -22,14 +22,14 @@ from inference_econ.inputs.layers.mixer import NoAttention
 from inference_econ.inputs.model import ModelSpec, UnknownPart
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
-_ATTENTION, _EXPERT = r"\w*att(?:n|ention)\w*\.", r"(?:\w+\.)?experts\.(?:\d+\.)?"
+_ATTENTION, _EXPERT = r"\w*att(?:n|ention)\.", r"(?:\w+\.)?experts\.(?:\d+\.)?"
 _SHARED = r"(?:\w+\.)?shared_experts?\."
 _BLOCK = r"(?:mlp|feed_forward|ffn)\."
 _IN, _OUT = (
     r"(?:gate_proj|up_proj|w1|w3|fc1|fc_in|c_fc|dense_h_to_4h)",
     r"(?:down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h)",
 )
-_WEIGHT = r"(?:\.(?:weight|qweight|weight_packed))?"
+_WEIGHT = r"(?:\.linear)?(?:\.(?:weight|qweight|weight_packed))?"
 #: What a tensor is by its name inside a layer; the first that fits.
 _ROLES: Mapping[str, re.Pattern[str]] = {
     role: re.compile(pattern)
@@ -45,7 +45,8 @@ _ROLES: Mapping[str, re.Pattern[str]] = {
             ("sinks", "sinks"),
             ("query down", "q_a_proj"),
             ("query up", "q_b_proj"),
-            ("latent norm", "(?:q|kv)_a_(?:layer)?norm"),
+            ("query latent norm", "q_a_(?:layer)?norm"),
+            ("latent norm", "kv_a_(?:layer)?norm"),
             ("latent down", "kv_a_proj_with_mqa"),
             ("latent up", "kv_b_proj"),
         )),
@@ -64,6 +65,10 @@ _ROLES: Mapping[str, re.Pattern[str]] = {
         ("norm bias", r"\w*(?:norm|ln)\w*\.bias"),
     )
 }  # fmt: skip
+#: Tensors of recurrences, whose keys and values are not cached.
+_RECURRENT = re.compile(r"A_log|dt_bias|decay")
+#: Keys that say how often layers are passed: their weights would be read as often.
+_PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
 #: What stands beside layers.
 _AROUND: Mapping[str, re.Pattern[str]] = {
     "embedding": re.compile(r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings|tok_embeddings)\.weight"),
@@ -78,7 +83,17 @@ _COUNT = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_exper
 _ACTIVE = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
 #: Keys whose meaning the tensors show, or that only say what is counted anyway.
 _SHOWN = (
-    *(*_WIDTH, *_EXPERT_WIDTH, *_COUNT, *_ACTIVE, "head_dim", "kv_channels", "num_key_value_heads", "qk_head_dim"),
+    *(
+        *_WIDTH,
+        *_EXPERT_WIDTH,
+        *_COUNT,
+        *_ACTIVE,
+        "head_dim",
+        "kv_channels",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "qk_head_dim",
+    ),
     *(
         "attention_bias",
         "mlp_bias",
@@ -110,6 +125,11 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
     """
     count = c.layers()
     c.skip(*_SHOWN)
+    passes = [key for key in c.data if _PASSES.fullmatch(key) and c.data[key] not in (None, 0, 1)]
+    if passes:
+        c.stop(
+            f"{passes[0]} is {c.data[passes[0]]}; how often layers are passed is not understood, whatever their shapes"
+        )
     around: dict[str, list[Tensor]] = defaultdict(list)
     inside: list[dict[str, list[Tensor]]] = [defaultdict(list) for _ in range(count)]
     for tensor in checkpoint.tensors:
@@ -124,10 +144,17 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
         c.stop("no tensor is called embed_tokens, wte, word_embeddings or tok_embeddings; its vocabulary is not known")
     if empty := [number for number, roles in enumerate(inside) if not roles]:
         c.stop(f"num_hidden_layers is {count}, and the checkpoint has no tensor of layer {empty[0]}")
-    c.assume(tie_word_embeddings=not around["output"])
+    hidden = c.size("hidden_size", "n_embd", "d_model")
+    widths = {width for tensor in around["embedding"] for width in tensor.shape[-1:] if not tensor.packed}
+    if widths - {hidden}:
+        c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
+    # Tensors show whether embeddings are tied, and how many rows they have; one of them may be padded.
+    stored = [_elements(around, role) // hidden for role in ("embedding", "output") if around[role]]
+    shown = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
+    c.data, c.outer = {**c.data, **shown}, {**c.outer, "tie_word_embeddings": shown["tie_word_embeddings"]}
     windows = _windows(c, count)
     made = [_layer(c, roles, window) for roles, window in zip(inside, windows, strict=True)]
-    rows = sum(tensor.parameters for tensor in around["positions"]) // c.size("hidden_size", "n_embd", "d_model")
+    rows = _elements(around, "positions") // hidden
     return architecture(c, made, learned_positions=rows, output_bias=bool(around["output bias"]))
 
 
@@ -143,10 +170,10 @@ def _usual(tensor: Tensor) -> bool:
 def _windows(c: Reader, count: int) -> list[int | None]:
     """Window of each layer, where ``layer_types`` says so for all; otherwise all of the context is cached."""
     _, kinds = c.find("layer_types")
-    width = c.size_if("sliding_window")
+    width = c.size_if("sliding_window", "sliding_window_size")
     if width is None or not isinstance(kinds, list) or len(kinds) != count:
         return [None] * count
-    return [width if kind == "sliding_attention" else None for kind in kinds]
+    return [width if "sliding" in str(kind) else None for kind in kinds]
 
 
 def _layer(c: Reader, roles: Roles, window: int | None) -> Layer:
@@ -158,18 +185,12 @@ def _layer(c: Reader, roles: Roles, window: int | None) -> Layer:
 
 
 def _attention(c: Reader, roles: Roles, hidden: int, window: int | None) -> Attention:
-    if {"latent down", "latent up", "heads out"} <= roles.keys():
-        return LatentAttention(
-            kind="latent",
-            query_heads=heads(c),
-            kv_rank=c.size("kv_lora_rank"),
-            query_rank=c.size("q_lora_rank") if "query down" in roles else None,
-            nope_head_dim=c.size("qk_nope_head_dim"),
-            rope_head_dim=c.size("qk_rope_head_dim"),
-            value_head_dim=c.size("v_head_dim"),
-            latent_norms="latent norm" in roles,
-        )
-    if not ({"query", "key", "heads out"} <= roles.keys() or {"all heads", "heads out"} <= roles.keys()):
+    """Attention by its projections; none where it is a recurrence, or where its projections are no heads."""
+    if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
+        return NoAttention(kind="none")
+    if {"latent down", "latent up"} <= roles.keys():
+        return _latent(c, roles, hidden)
+    if not ({"query", "key"} <= roles.keys() or "all heads" in roles):
         return NoAttention(kind="none")
     queries, stated = heads(c), c.size_if("head_dim", "kv_channels")
     rows, keys, values = (_rows(roles, role, hidden) for role in ("query", "key", "value"))
@@ -177,11 +198,13 @@ def _attention(c: Reader, roles: Roles, hidden: int, window: int | None) -> Atte
     # A norm of a head is as wide as the head; one of all heads as what they are projected to.
     whole = 0 < normed == keys and _elements(roles, "query norm") == rows > keys // queries
     width = normed if normed and not whole else stated or max((rows or hidden) // queries, 1)
-    kv = (
-        max(keys // width, 1)
-        if keys
-        else c.size_if("num_key_value_heads", "num_kv_heads", "multi_query_group_num") or queries
-    )
+    kv = keys // width if keys else c.size_if("num_key_value_heads", "num_kv_heads") or queries
+    if (
+        not 0 < kv <= queries
+        or (keys and keys % width)
+        or (rows and rows not in (queries * width, 2 * queries * width))
+    ):
+        return NoAttention(kind="none")
     return GroupedQueryAttention(
         kind="grouped_query",
         query_heads=queries,
@@ -195,6 +218,28 @@ def _attention(c: Reader, roles: Roles, hidden: int, window: int | None) -> Atte
         qk_norm="none" if "key norm" not in roles else "full" if whole else "per_head",
         sinks="sinks" in roles,
         output_gate=rows == 2 * queries * width,
+    )
+
+
+def _latent(c: Reader, roles: Roles, hidden: int) -> LatentAttention:
+    """Latent attention: ranks, and heads with their widths, are those of shapes where they are known."""
+    rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
+    query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
+    rope = max(_rows(roles, "latent down", hidden) - rank, 0) or c.whole("qk_rope_head_dim")
+    # All heads of queries, of keys and values, and of values alone.
+    queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
+    keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
+    count = (queries - keys + values) // rope if rope and keys else heads(c)
+    known = count > 0 and keys > 0 and not (queries % count or values % count)
+    return LatentAttention(
+        kind="latent",
+        query_heads=count if known else heads(c),
+        kv_rank=rank,
+        query_rank=query_rank,
+        nope_head_dim=queries // count - rope if known else c.size("qk_nope_head_dim"),
+        rope_head_dim=rope,
+        value_head_dim=values // count if known else c.size("v_head_dim"),
+        latent_norms="latent norm" in roles,
     )
 
 
@@ -284,14 +329,23 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
         part = tensor.part(model.layers)
         if part not in OUTSIDE and not _usual(tensor):
             unusual[part][tensor.family] += tensor.parameters
+    if not (by_family or checkpoint.packed):
+        # Usual tensors that make no usual part, as projections of what is no attention.
+        for part in {"attention", "feed_forward"} - unusual.keys():
+            unusual[part].update({name: n for (its, name), n in checkpoint.elements.items() if its == part})
     counted, found = model.parameter_parts(), []
     for part, families in unusual.items():
         beyond = checkpoint.parameters.get(part, 0) - round(counted.get(part, 0.0))
         if checkpoint.packed or beyond == families.total():
             found += [UnknownPart(name=name, parameters=count) for name, count in families.items()]
         elif beyond > 0:
-            found.append(UnknownPart(name=" with ".join(families), parameters=beyond))
+            found.append(UnknownPart(name=_modules(families), parameters=beyond))
     return found
+
+
+def _modules(families: Iterable[str]) -> str:
+    """The modules that families of tensors are of, where they are told together."""
+    return " with ".join(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
 
 
 def _of_size(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
@@ -308,4 +362,4 @@ def _of_size(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> li
     beyond = math.floor(checkpoint.size / BYTES_PER_ELEMENT[model.weights]) - model.total_parameters
     if beyond <= _NEGLIGIBLE * model.total_parameters:
         return [UnknownPart(name=name) for name in names] if not by_family else []
-    return [UnknownPart(name=" with ".join(names) or "tensors with usual names", parameters=beyond)]
+    return [UnknownPart(name=_modules(names) or "tensors with usual names", parameters=beyond)]
