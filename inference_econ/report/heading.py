@@ -145,11 +145,13 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
 
 def unknown_label(model: ModelSpec) -> str:
     """That a block of a model is unknown, and how much of it that is; or that only keys are."""
-    blocks = [part.name for part in model.unknown if part.parameters]
+    blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
     names = blocks or [part.name for part in model.unknown]
     if not names:
         return ""
-    share = f", {100 * model.unknown_parameters / model.total_parameters:.2g} % of parameters" if blocks else ""
+    share = (
+        f", {100 * model.parameter_parts()['unknown'] / model.total_parameters:.2g} % of parameters" if blocks else ""
+    )
     kind = "unknown block" if blocks else "unknown"
     return f" ({kind}: {', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}{share})"
 

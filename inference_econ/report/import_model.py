@@ -127,9 +127,14 @@ def unknown_table(model: ModelSpec) -> Table:
         "They are counted as read once per step and multiplied with every token; intervals of answers hold that they "
         f"take nothing, and that they are multiplied while nothing is read: up to {share:.1%} of a step less or more."
     )
+    tables = "Tables of more rows than the vocabulary are looked up: they take room, and are in no step."
     keys = "Of keys that nobody here reads no parameter follows; what else they change is not counted."
     rows = [(part.name, f"{part.parameters:,}" if part.parameters else "-") for part in model.unknown]
-    notes = ([note] if share else []) + ([] if all(part.parameters for part in model.unknown) else [keys])
+    notes = (
+        ([note] if share else [])
+        + ([tables] if any(part.looked_up for part in model.unknown) else [])
+        + ([] if all(part.parameters for part in model.unknown) else [keys])
+    )
     return Table("What is unknown", ("what", "parameters"), tuple(rows), tuple(notes))
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import SpecError
+from inference_econ.inputs import Precision
 from inference_econ.inputs.huggingface import import_config
 from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
 from inference_econ.inputs.model import ModelSpec
@@ -51,6 +53,15 @@ def test_an_unknown_block_is_named_with_its_parameters(tmp_path: Path) -> None:
     assert unknown(model) == [("model_type new_moe", 0), *families, ("key engram_rows", 0)]
     assert model.total_parameters == TOTAL + 19200
     assert model.active_parameters == TOTAL + 19200 - 2 * 2 * EXPERT
+
+
+def test_a_table_of_more_rows_than_the_vocabulary_takes_room_and_no_time(tmp_path: Path) -> None:
+    table = {"model.layers.1.ngram.embedding.weight": [1_000_000, 16]}
+    model = import_config(folder(tmp_path, tensors() | table))
+    assert [part.name for part in model.unknown if part.looked_up] == ["layers.N.ngram.embedding.weight"]
+    assert (model.total_parameters, model.active_parameters) == (TOTAL + 16_000_000, TOTAL - 2 * 2 * EXPERT)
+    assert model.unknown_parameters == 0
+    assert weight_bytes(model, Precision.of(model)) == 2 * (TOTAL + 16_000_000)
 
 
 def test_of_an_index_alone_unknown_families_stand_together(tmp_path: Path) -> None:

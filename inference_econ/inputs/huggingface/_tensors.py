@@ -112,6 +112,9 @@ _SHOWN = (
 #: What an index states beyond the count and is no block: correction biases of routers, scales of matrices [1].
 _NEGLIGIBLE = 1e-3
 
+#: Rows of a matrix in a layer at most [1]: what has more, and more than the vocabulary, is a table that is looked up.
+_MOST_ROWS = 200_000
+
 Roles = Mapping[str, Sequence[Tensor]]
 
 
@@ -325,10 +328,13 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
     if by_family and checkpoint.packed:
         return []
     unusual: dict[str, Counter[str]] = defaultdict(Counter)
+    tables: set[str] = set()
     for tensor in checkpoint.tensors:
         part = tensor.part(model.layers)
         if part not in OUTSIDE and not _usual(tensor):
             unusual[part][tensor.family] += tensor.parameters
+            if tensor.shape[0:1] > (max(model.vocab_size, _MOST_ROWS),) and len(tensor.shape) == 2:
+                tables.add(tensor.family)
     if not (by_family or checkpoint.packed):
         # Usual tensors that make no usual part, as projections of what is no attention.
         for part in {"attention", "feed_forward"} - unusual.keys():
@@ -336,6 +342,9 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
     counted, found = model.parameter_parts(), []
     for part, families in unusual.items():
         beyond = checkpoint.parameters.get(part, 0) - round(counted.get(part, 0.0))
+        for name in tables & families.keys():
+            found.append(UnknownPart(name=name, parameters=families[name], looked_up=True))
+            beyond -= families.pop(name)
         if checkpoint.packed or beyond == families.total():
             found += [UnknownPart(name=name, parameters=count) for name, count in families.items()]
         elif beyond > 0:
@@ -345,7 +354,8 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
 
 def _modules(families: Iterable[str]) -> str:
     """The modules that families of tensors are of, where they are told together."""
-    return " with ".join(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
+    modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
+    return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")
 
 
 def _of_size(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
