@@ -135,6 +135,11 @@ def test_what_neither_shapes_nor_keys_say_is_refused(tmp_path: Path, changes: di
         import_config(folder(tmp_path, tensors(), changes))
 
 
+def test_elements_of_which_nobody_says_how_many_parameters_they_hold_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="fp4 is stated, and tensors are stored as I8"):
+        import_config(folder(tmp_path, tensors(), {"expert_dtype": "fp4"}, kind="I8"))
+
+
 def test_a_checkpoint_without_an_embedding_is_refused(tmp_path: Path) -> None:
     shapes = {name: shape for name, shape in tensors().items() if "embed_tokens" not in name}
     with pytest.raises(SpecError, match="no tensor is called embed_tokens"):

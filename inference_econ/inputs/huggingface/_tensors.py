@@ -71,9 +71,9 @@ _RECURRENT = re.compile(r"A_log|dt_bias|decay")
 _PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
 #: What stands beside layers.
 _AROUND: Mapping[str, re.Pattern[str]] = {
-    "embedding": re.compile(r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings|tok_embeddings)\.weight"),
-    "output": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output)\.weight"),
-    "output bias": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output)\.bias"),
+    "embedding": re.compile(r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings|tok_embeddings|embed)\.weight"),
+    "output": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output|head)\.weight"),
+    "output bias": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output|head)\.bias"),
     "positions": re.compile(r"(?:.*\.)?(?:wpe|embed_positions|position_embeddings)\.weight"),
     "norm": re.compile(r"(?:.*\.)?(?:\w*norm|ln_f)\.(?:weight|bias)"),
 }
@@ -133,6 +133,9 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
         c.stop(
             f"{passes[0]} is {c.data[passes[0]]}; how often layers are passed is not understood, whatever their shapes"
         )
+    stated = str([level.get(key) for level in (c.data, c.outer) for key in ("quantization_config", "expert_dtype")])
+    if "fp4" in stated and any(tensor.kind == "I8" for tensor in checkpoint.tensors):
+        c.stop("fp4 is stated, and tensors are stored as I8; how many parameters an element holds is not understood")
     around: dict[str, list[Tensor]] = defaultdict(list)
     inside: list[dict[str, list[Tensor]]] = [defaultdict(list) for _ in range(count)]
     for tensor in checkpoint.tensors:
@@ -144,7 +147,9 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
         elif int(found[1]) < count:
             inside[int(found[1])][_role(found[2], _ROLES)].append(tensor)
     if not around["embedding"]:
-        c.stop("no tensor is called embed_tokens, wte, word_embeddings or tok_embeddings; its vocabulary is not known")
+        c.stop(
+            "no tensor is called embed_tokens, embed, wte, word_embeddings or tok_embeddings; whose rows are its words?"
+        )
     if empty := [number for number, roles in enumerate(inside) if not roles]:
         c.stop(f"num_hidden_layers is {count}, and the checkpoint has no tensor of layer {empty[0]}")
     hidden = c.size("hidden_size", "n_embd", "d_model")
