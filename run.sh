@@ -167,7 +167,7 @@ launchable)
 published-counts)
     # The classes need PyTorch: an environment of their own, which nothing else uses.
     [ -x .venv-published/bin/python ] || "$(find_python)" -m venv .venv-published
-    .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.23.0
+    .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.24.0
     HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m data.published_counts
     ;;
 error-correlations)

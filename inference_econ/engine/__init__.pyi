@@ -94,4 +94,5 @@ from .uncertainty import interval as interval
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key
+from .uncertainty import unknown_share as unknown_share
 from .uncertainty import unlike_layouts as unlike_layouts

@@ -10,6 +10,7 @@ from inference_econ.engine.layouts.degrees import key_degrees, layout_key
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
     LEVELS,
     STROKE,
     Assumptions,
@@ -30,6 +31,10 @@ from inference_econ.inputs import (
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
 _BILLION = 1e9
+#: Names of unknown parts that are told [1].
+_NAMED = 4
+#: Level of the median [1].
+_EVEN = 0.5
 #: What an engine is called that is not recorded.
 UNKNOWN = "unknown"
 #: Axes that an instance may be cut along, as people call them.
@@ -196,7 +201,36 @@ def error_spread(
     levels = {} if assumptions.levels is None else assumptions.levels.errors
     unseen = {subject.unseen for subject in asked if subject.unseen is not None}
     applying += [LeftOutErrors(kind, levels[kind][quantity]) for kind in unseen if quantity in levels.get(kind, {})]
-    return max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
+    widest = max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
+    share = max((unknown_share(subject.model) for subject in asked), default=0.0)
+    return widest if widest is None or not share else _with_unknown(widest, quantity, share)
+
+
+def unknown_share(model: ModelSpec) -> float:
+    """The most of a step that parts may take which are unknown of a model [1].
+
+    Of all that a step reads and multiplies, their share is at most that at one token: steps of more tokens read more
+    experts, and caches; what else is read has at least the narrowest format of the model.
+    """
+    if not model.unknown_parameters:
+        return 0.0
+    precision = Precision.of(model)
+    narrowest = min(BYTES_PER_ELEMENT[dtype] for dtype in precision.of_weights)
+    unknown = model.unknown_parameters * BYTES_PER_ELEMENT[precision.weights]
+    looked_up = 0.0 if model.tied_embeddings else model.vocab_size * model.hidden_size
+    return unknown / (unknown + (model.active_parameters - looked_up - model.unknown_parameters) * narrowest)
+
+
+def _with_unknown(errors: LeftOutErrors, quantity: Quantity, share: float) -> LeftOutErrors:
+    """Errors where a part of a step is unknown, which is predicted to be read once and multiplied behind that.
+
+    It may take nothing, as a table does that is looked up, or be multiplied while nothing is read.
+    """
+    shorter, longer = math.log1p(-share), math.log1p(share)
+    below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
+    pairs = zip(LEVELS, errors.spread.quantiles, strict=True)
+    moved = tuple(value + (below if level < _EVEN else above if level > _EVEN else 0.0) for level, value in pairs)
+    return errors._replace(spread=errors.spread.replace(quantiles=moved))
 
 
 def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
@@ -275,8 +309,10 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
         return []
     calibration = assumptions.calibration
     if subject.unseen is not None:
-        return [*_changed(subject), *(reason for reason in _far(subject, calibration) if reason.unlike == "traffic")]
+        known = [*_uncounted(subject.model), *_changed(subject)]
+        return [*known, *(reason for reason in _far(subject, calibration) if reason.unlike == "traffic")]
     return [
+        *_uncounted(subject.model),
         *_unknown(subject, calibration),
         *_apart(subject, calibration),
         *_changed(subject),
@@ -298,6 +334,16 @@ def _unknown(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
     weights = formats(subject.model, subject.weights)
     if weights not in calibration.weights:
         yield _worded(f"no weights in {weights} were measured ({', '.join(calibration.weights)})", "model")
+
+
+def _uncounted(model: ModelSpec) -> Iterator[Reason]:
+    """Parts that nobody here knows."""
+    if model.unknown:
+        names = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters)]
+        listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        less_or_more = f"{100 * unknown_share(model):.2g} % of a step less or more" if model.unknown_parameters else ""
+        taken = f" ({model.unknown_parameters / _BILLION:.3g} billion parameters, up to {less_or_more})"
+        yield Reason("parts of the model are unknown", f"unknown are {listed}{taken if less_or_more else ''}", "model")
 
 
 def _apart(subject: Subject, calibration: Calibration) -> Iterator[Reason]:

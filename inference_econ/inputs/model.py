@@ -45,6 +45,17 @@ class VisionTower(Spec):
         return max(step_tokens // self.largest_image, 1.0) * self.largest_image * self.patches_per_token
 
 
+class UnknownPart(Spec):
+    """What nobody here knows of a published model: tensors of a checkpoint, or what a configuration says beside."""
+
+    name: str = Field(min_length=1)
+    """Of the tensors, with ``N`` for numbers; or the key."""
+    parameters: Whole = 0
+    """That a checkpoint holds of it [1]; 0 of a key."""
+    looked_up: bool = False
+    """A table of more rows than the vocabulary: it is held, and a step reads next to nothing of it."""
+
+
 class ModelSpec(SourcedSpec):
     """The architecture of a language model, text part only, without multi-token-prediction heads."""
 
@@ -97,6 +108,9 @@ class ModelSpec(SourcedSpec):
     """What reads images; no count includes it."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
     """Keys that the ``config.json`` does not have, each with the default of the published class that is counted."""
+    unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
+    """What is unknown of it: counted from the checkpoint, taken to be read once per step and multiplied with every
+    token, unless it is looked up; intervals hold what else it may take."""
     max_context: Count | None = None
     """Longest context the model was made for [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
@@ -130,7 +144,13 @@ class ModelSpec(SourcedSpec):
     def active_parameters(self) -> int:
         """Parameters that one token goes through, both embeddings included."""
         idle = math.fsum(block.layers * block.feed_forward.parameters(self.hidden_size).idle for block in self.blocks)
+        idle += sum(part.parameters for part in self.unknown if part.looked_up)
         return round(math.fsum(self.parameter_parts().values()) - idle)
+
+    @property
+    def unknown_parameters(self) -> int:
+        """Of these, parameters of parts that nobody here knows [1]."""
+        return sum(part.parameters for part in self.unknown if not part.looked_up)
 
     @property
     def kv_elements_per_token(self) -> int:
@@ -187,6 +207,8 @@ class ModelSpec(SourcedSpec):
         if self.residual_span is not None:
             # A norm and a vector of scores before each part of a layer, and behind the last one.
             parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
+        if any(part.parameters for part in self.unknown):
+            parts["unknown"] = float(sum(part.parameters for part in self.unknown))
         return parts
 
 

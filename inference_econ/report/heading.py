@@ -15,6 +15,8 @@ BOUND = "a bound: fitted to no server with it"
 #: What the two kinds of frontiers count.
 SERVICES = "Services, prefill included"
 DECODE_STEPS = "Decode steps alone, no prefill"
+#: Names of unknown parts that are told [1].
+_NAMED = 2
 
 
 def heading(
@@ -137,7 +139,21 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
     """A chip or a model, with what a what-if has changed; a file with changes of its own has a name of its own."""
     typed = [where for where in (source.where for source in spec.sources.values()) if where.startswith("--set ")]
     changes = dict.fromkeys(where.partition(".")[2] for where in typed)
-    return f"{spec.name} with {', '.join(changes)}" if changes else spec.name
+    name = spec.name if isinstance(spec, HardwareSpec) else f"{spec.name}{unknown_label(spec)}"
+    return f"{name} with {', '.join(changes)}" if changes else name
+
+
+def unknown_label(model: ModelSpec) -> str:
+    """That a block of a model is unknown, and how much of it that is; or that only keys are."""
+    blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
+    names = blocks or [part.name for part in model.unknown]
+    if not names:
+        return ""
+    share = (
+        f", {100 * model.parameter_parts()['unknown'] / model.total_parameters:.2g} % of parameters" if blocks else ""
+    )
+    kind = "unknown block" if blocks else "unknown"
+    return f" ({kind}: {', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}{share})"
 
 
 def formats_title(setup: Setup) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference_econ.engine import unknown_share
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.inputs import Block, ModelSpec, Precision
 from inference_econ.inputs.huggingface import OUTSIDE, Checkpoint
@@ -27,7 +28,9 @@ class ImportedModelPage(Page):
     def tables(self) -> Sequence[Table]:
         """What is counted, then what is cached, then in which formats; and what the checkpoint holds."""
         table = model_table(self.model)
-        return (table,) if self.checkpoint is None else (table, stored_table(self.model, self.checkpoint))
+        unknown = (unknown_table(self.model),) if self.model.unknown else ()
+        checked = () if self.checkpoint is None else (stored_table(self.model, self.checkpoint),)
+        return (table, *unknown, *checked)
 
     def record(self) -> object:
         """The summary; the keys are the names of fields and properties."""
@@ -53,6 +56,7 @@ def model_record(model: ModelSpec) -> dict[str, object]:
         "window_elements_per_token": model.window_elements_per_token,
         "state_elements_per_sequence": model.state_elements_per_sequence,
         "mtp_layers": model.mtp_layers,
+        "unknown": {part.name: part.parameters for part in model.unknown},
         "left_out": list(model.left_out),
         "max_context": model.max_context,
         **_formats(model),
@@ -95,6 +99,7 @@ def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
 
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
     """What a checkpoint holds beside what is counted: all of it, its parts, and names where they differ."""
+    checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts, notes = _uncounted(model, checkpoint), checkpoint.parameters, []
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
     held = weight_bytes(model, Precision.of(model))
@@ -113,6 +118,22 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
     else:
         notes += _difference(model, checkpoint, uncounted)
     return Table("The checkpoint", ("what", "stored", "counted"), tuple(rows), tuple(notes))
+
+
+def unknown_table(model: ModelSpec) -> Table:
+    """What is unknown of a model: families of tensors with their parameters, and keys."""
+    share = unknown_share(model)
+    note = (
+        "They are counted as read once per step and multiplied with every token; intervals of answers hold that they "
+        f"take nothing, and that they are multiplied while nothing is read: up to {share:.1%} of a step less or more."
+    )
+    tables = "Tables of more rows than the vocabulary are looked up: they take room, and are in no step."
+    keys = "Of keys that nobody here reads no parameter follows; what else they change is not counted."
+    rows = [(part.name, f"{part.parameters:,}" if part.parameters else "-") for part in model.unknown]
+    said = {note: bool(share), tables: any(part.looked_up for part in model.unknown)}
+    said[keys] = not all(part.parameters for part in model.unknown)
+    notes = [text for text, holds in said.items() if holds]
+    return Table("What is unknown", ("what", "parameters"), tuple(rows), tuple(notes))
 
 
 def _difference(model: ModelSpec, checkpoint: Checkpoint, uncounted: int) -> list[str]:

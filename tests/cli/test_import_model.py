@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
+from inference_econ.engine import unknown_share
+from tests.checkpoints import folder, tensors
 from tests.cli.conftest import Command
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
@@ -157,3 +159,65 @@ def test_a_path_wins_over_the_cache(command: Command, cache: Path, tmp_path: Pat
     (own / "config.json").write_text(Path(GPT_OSS).read_text(encoding="utf-8"), encoding="utf-8")
     result = command("import-model", "openai/gpt-oss-20b")
     assert (result.code, result.err) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model of no known type, with a block that nobody knows."""
+    tables = {f"model.layers.{n}.engram.table": [200, 64] for n in range(3)}
+    return str(folder(tmp_path_factory.mktemp("unknown"), tensors() | tables))
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same without the block."""
+    return str(folder(tmp_path_factory.mktemp("usual"), tensors()))
+
+
+def test_an_unknown_block_is_listed_with_its_parameters(command: Command, unknown: str) -> None:
+    shown = command("import-model", unknown)
+    assert shown.code == 0
+    assert "What is unknown" in shown.out and "layers.N.engram.table" in shown.out and "38,400" in shown.out
+    record = json.loads(command("import-model", unknown, "--format", "json").out)
+    assert record["unknown"] == {"model_type new_moe": 0, "layers.N.engram.table": 38_400}
+    assert record["parameter_parts"]["unknown"] == 38_400
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("frontier", "--max-instance-gpus", 2),
+        ("recommend", "--max-instance-gpus", 2, "--gpus", 2, "--tpot", 30),
+        ("explain",),
+        ("fits",),
+    ],
+)
+def test_answers_say_in_their_heading_that_a_block_is_unknown(
+    command: Command, unknown: str, arguments: tuple[str | int, ...]
+) -> None:
+    question, *options = arguments
+    result = command(question, unknown, "h100_sxm", *options)
+    assert result.code == 0, result.err
+    assert "(unknown block: layers.N.engram.table, 13 % of parameters)" in " ".join(result.out.split())
+
+
+def test_intervals_hold_that_an_unknown_block_takes_nothing_or_twice_its_time(
+    command: Command, unknown: str, usual: str
+) -> None:
+    share = unknown_share(ie.model(unknown))
+    ends = []
+    for model in (usual, unknown):
+        record = json.loads(command("explain", model, "h100_sxm", "--format", "json").out)
+        likely = record["calibration"]["measured_over_predicted"]["tpot"]
+        ends.append((likely["low"], likely["high"]))
+    (low, high), (lower, higher) = ends
+    # Quantiles at 5 and 10 % move by the same factor, so that their interpolation does.
+    assert (lower, higher) == pytest.approx((low * (1 - share), high * (1 + share)))
+    said = " ".join(command("explain", unknown, "h100_sxm").out.split())
+    assert "unknown are layers.N.engram.table, model_type new_moe (3.84e-05 billion parameters, up to" in said
+
+
+def test_a_written_file_keeps_what_is_unknown(command: Command, unknown: str, tmp_path: Path) -> None:
+    target = tmp_path / "mine.yaml"
+    assert command("import-model", unknown, "-o", str(target), "--quiet").code == 0
+    assert ie.model(str(target)) == ie.model(unknown)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inference_econ.engine import unknown_share
 from inference_econ.errors import InputError
 from inference_econ.inputs.huggingface import checkpoint_beside, import_config
 from inference_econ.report.import_model import ImportedModelPage, stored_record, stored_table
@@ -62,12 +63,22 @@ def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
     assert len(ImportedModelPage(model, checkpoint).tables()) == 2
 
 
-def test_an_unknown_block_is_named_and_its_time_has_bounds(tmp_path: Path) -> None:
-    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, 4.8 % of the others.
+def test_an_unknown_block_of_a_known_family_is_counted_and_named(tmp_path: Path) -> None:
+    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, beside 596,049,920 others.
     tables = {f"model.layers.{n}.engram.table": [1000, 1024] for n in range(28)}
-    text = notes(folder(tmp_path, tensors() | tables))
-    assert "28,672,000 parameters are not counted; of these parts: layers.N.engram.table 28,672,000." in text
-    assert "may read none of them, or each once: up to 4.8% more than the weights of a token." in text
+    config = folder(tmp_path, tensors() | tables)
+    model = import_config(config)
+    assert [(part.name, part.parameters) for part in model.unknown] == [("layers.N.engram.table", 28_672_000)]
+    assert (model.total_parameters, model.active_parameters) == (TOTAL + 28_672_000, TOTAL + 28_672_000)
+    assert notes(config) == "The checkpoint holds what is counted."
+    assert unknown_share(model) == pytest.approx(28_672_000 / (TOTAL + 28_672_000))
+
+
+def test_usual_tensors_beyond_the_count_are_no_unknown_block(tmp_path: Path) -> None:
+    wider = {name: [4096, 1024] if "gate_proj" in name else shape for name, shape in tensors().items()}
+    config = folder(tmp_path, wider)
+    assert import_config(config).unknown == ()
+    assert "may read none of them, or each once: up to 4.9% more than the weights of a token." in notes(config)
 
 
 def test_what_is_not_stored_is_named(tmp_path: Path) -> None:

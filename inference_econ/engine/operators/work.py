@@ -7,6 +7,7 @@ so that they stay on the small axes until the engine multiplies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -133,7 +134,7 @@ def decode_work(
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = rows_of_layers(table, pace)
     embedding, *sampling = after_layers(table)
-    operators = [*layers, *adapters(table, layers), embedding, _pipeline(table)]
+    operators = [*layers, *_unknown(table, pace), *adapters(table, layers), embedding, _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
         operators += pointwise(table, pace)
     operators += sampling
@@ -151,6 +152,20 @@ def decode_work(
 def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
     """Rows of all layers, without what is pointwise."""
     return [row for b in table.model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace))]
+
+
+def _unknown(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
+    """What is unknown of the model, if anything is: read once per step and multiplied with every token.
+
+    It is cut over the chips of a stage, or over those of a group that holds copies.
+    """
+    count, dtype = table.model.unknown_parameters, table.precision.weights
+    if count:
+        held = count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage)
+        flop = 2.0 * count / table.stage
+        yield Operator(
+            "unknown blocks", dtype, repeats=pace, flop_per_token=flop, weight_bytes=held, grouped=table.copied
+        )
 
 
 def adapter_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | float:

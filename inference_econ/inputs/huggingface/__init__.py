@@ -8,7 +8,7 @@ certain: a wrong count is worse than none.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from inference_econ.inputs.huggingface._file import find_config, parsed_json, qu
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import Reader, without_shape
+from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.model import ModelSpec, UnknownPart
 from inference_econ.inputs.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
@@ -82,6 +83,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "hunyuan_v1_moe": _mixtures.hunyuan_v1_moe,
     "internlm2": _relatives.internlm,
     "internlm3": _relatives.internlm,
+    "iquestcoder": _dense.iquestcoder,
     "kimi_k2": _latent.deepseek,
     "kimi_linear": _latent.kimi_linear,
     "llama": _dense.llama,
@@ -118,6 +120,8 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "qwen3_next": _hybrid.qwen3_next,
     "qwen3_vl_moe_text": _experts.qwen3_moe,
     "qwen3_vl_text": _dense.qwen3,
+    "sarvam_mla": _latent.glm4_moe_lite,
+    "sarvam_moe": _mixtures.sarvam_moe,
     "seed_oss": _dense.seed_oss,
     "smollm3": _dense.smollm3,
     "stablelm": _relatives.stablelm,
@@ -176,8 +180,7 @@ def import_config(path: Path | str) -> ModelSpec:
 def import_document(path: Path | str) -> Document:
     """The same as plain data that :class:`~inference_econ.inputs.model.ModelSpec` accepts."""
     config = find_config(Path(path))
-    quantisation = quantisation_beside(config)
-    return _document(read_json(config), config, quantisation)
+    return _document(read_json(config), config, quantisation_beside(config))
 
 
 def document_of(text: str, name: str) -> Document:
@@ -187,19 +190,110 @@ def document_of(text: str, name: str) -> Document:
 
 
 def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) -> Document:
-    """A configuration as a document, with the file of formats beside it, if there is one."""
+    """A configuration as a document, with the file of formats beside it, if there is one.
+
+    What its family does not read is read from the tensors of the checkpoint beside it, if there is one.
+    """
     file = str(config)
+    try:
+        reader, architecture = _by_family(data, file)
+        reader.finish()
+    except SpecError as refused:
+        return _by_tensors(data, config, quantisation, refused)
+    document = _written(reader, architecture, config, quantisation)
+    checkpoint = checkpoint_beside(config, len(architecture.layers))
+    if checkpoint is not None and checkpoint.elements:
+        return _add_unknown(document, unknown_parts(ModelSpec.from_document(document), checkpoint, by_family=True))
+    return document
+
+
+def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture]:
+    """What the family of a configuration reads of it, and the reader, which knows the keys that it did not read."""
     text, outer, family = _text_part(data, file)
     reader = Reader(text, file, family, outer)
-    reader.skip("torch_dtype", "dtype", "quantization_config", "compression_config")
+    reader.skip(*_OF_FORMATS)
     try:
-        architecture = FAMILIES[family](reader)
+        return reader, FAMILIES[family](reader)
     except SpecError as error:
-        own = f"{file}: "  # what the reader refuses names the file; parts that do not fit together cannot
-        raise SpecError(
-            [text if text.startswith(own) else f"{own}{text} (family {family})" for text in error.mistakes]
-        ) from error
-    reader.finish()
+        raise SpecError(_with_file(error, file, family)) from error
+
+
+def _with_file(error: SpecError, file: str, family: str) -> list[str]:
+    """Mistakes with the file that the reader names where it refuses; parts that do not fit together cannot."""
+    return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
+
+
+def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None, refused: SpecError) -> Document:
+    """A configuration that its family does not understand, with the checkpoint beside it.
+
+    Where only keys are unknown, the family's count holds unless the checkpoint has less; otherwise usual parts are
+    those whose tensors have usual names.
+
+    Raises
+    ------
+    SpecError
+        If there is no checkpoint, or its tensors do not say enough.
+    """
+    file = str(config)
+    text = data.get("text_config")
+    reader = Reader(text, file, "unknown", data) if isinstance(text, dict) else Reader(data, file, "unknown")
+    try:
+        layers = reader.layers()
+    except SpecError:
+        layers = 0
+    checkpoint = checkpoint_beside(config, layers) if layers else None
+    if checkpoint is None:
+        *others, last = refused.mistakes
+        unknown = "not understood" in last or "unknown key" in last
+        raise SpecError([*others, last + _INDEX_WOULD_DO] if unknown else refused.mistakes) from refused
+    known = _with_unknown_keys(data, config, quantisation, checkpoint)
+    if known is not None:
+        return known
+    try:
+        reader.skip(*_OF_FORMATS)
+        document = _written(reader, architecture_of(reader, checkpoint), config, quantisation)
+        model = ModelSpec.from_document(document)
+    except SpecError as error:
+        raise SpecError([*refused.mistakes, *_with_file(error, file, reader.family)]) from error
+    if less := less_stored(file, model, checkpoint):
+        raise SpecError([*refused.mistakes, less])
+    parts = [UnknownPart(name=f"model_type {data.get('model_type')}")]
+    parts += unknown_parts(model, checkpoint, by_family=False)
+    return _add_unknown(document, [*parts, *_unknown_keys(reader)])
+
+
+def _with_unknown_keys(
+    data: Mapping[str, Any], config: Path, quantisation: Path | None, checkpoint: Checkpoint
+) -> Document | None:
+    """What a family reads of a configuration with keys that it does not know; None if the checkpoint has less."""
+    try:
+        reader, architecture = _by_family(data, str(config))
+        document = _written(reader, architecture, config, quantisation)
+        model = ModelSpec.from_document(document)
+    except SpecError:
+        return None
+    if less_stored(str(config), model, checkpoint):
+        return None
+    return _add_unknown(document, [*unknown_parts(model, checkpoint, by_family=True), *_unknown_keys(reader)])
+
+
+def _unknown_keys(reader: Reader) -> list[UnknownPart]:
+    """Keys that nobody read, as parts of which no parameter is known."""
+    return [UnknownPart(name=f"key {key}") for key in reader.unread()]
+
+
+#: Keys that say number formats.
+_OF_FORMATS = ("torch_dtype", "dtype", "quantization_config", "compression_config")
+#: What to do about a configuration that nobody understands.
+_INDEX_WOULD_DO = (
+    "; an index would do: with model.safetensors.index.json, or the headers of its safetensors files, in the same "
+    "folder what is unknown is counted from their tensors"
+)
+
+
+def _written(reader: Reader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
+    """What was read of a configuration as a document, with its number formats."""
+    text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
         (text, outer) if outer else (text,),
         None if quantisation is None else read_json(quantisation),
@@ -207,8 +301,16 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
         file,
         str(quantisation),
     )
-    named = (outer or text).get("architectures")
-    return Document(_plain(architecture, stated, reader, config, named), file)
+    return Document(_plain(architecture, stated, reader, config, (outer or text).get("architectures")), file)
+
+
+def _add_unknown(document: Document, parts: Sequence[UnknownPart]) -> Document:
+    """The document with what is unknown of its model."""
+    if not parts:
+        return document
+    data: dict[str, Any] = {**document.data, "unknown": [part.model_dump(exclude_defaults=True) for part in parts]}
+    data["sources"] = {**data["sources"], "unknown": _source("tensors of the checkpoint beside it")}
+    return Document(data, document.origin)
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:

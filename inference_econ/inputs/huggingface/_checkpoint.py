@@ -1,7 +1,8 @@
 """What a checkpoint holds beside its configuration: names and shapes of its tensors, from headers of safetensors files.
 
 The first eight bytes of such a file are the length of a JSON object, which gives each tensor its format and shape
-(https://github.com/huggingface/safetensors). ``model.safetensors.index.json`` has names and the size of all, no shapes.
+(https://github.com/huggingface/safetensors); of what follows nothing is read, so that it may be missing.
+``model.safetensors.index.json`` has names and the size of all, no shapes.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,65 @@ INDEX_NAME = "model.safetensors.index.json"
 _LARGEST = 100_000_000
 #: Formats whose elements are parameters, one each; others are packed.
 _PLAIN = re.compile(r"F64|F32|F16|BF16|F8_.*|I8")
+#: Parameters in an element of formats that pack those of four bits [1].
+_PACKED = {"U8": 2, "I32": 8, "I64": 16}
+#: Largest index [B]: that of DeepSeek-V3 has 9 MB.
+_LARGEST_INDEX = 100_000_000
 #: Numbers beside weights in narrow formats, and tables of positions: no parameters.
-_BESIDE = re.compile(r"(scale|scale_inv|scales|scale_\d|zeros|qzeros|g_idx|inv_freq|zero_point|weight_shape)$")
+_BESIDE = re.compile(
+    r"(scale|scale_inv|scales|scale_\d|zeros|qzeros|g_idx|inv_freq|zero_point|weight_shape|correction_bias)$"
+)
 #: Parts that no count of a model has.
 OUTSIDE = frozenset({"beside the text", "multi-token prediction"})
 #: Parts of a count by words in the names of tensors; the first that is found.
 _PARTS = (
-    ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector"),
+    ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector|merger"),
     ("multi-token prediction", r"mtp|nextn"),
     ("attention", r"(attn|attention|mixer|mamba)(?!\w*norm)\w*\."),
     ("norms", r"norm|ln_"),
     ("embeddings", r"embed_tokens|lm_head|wte|wpe|word_embeddings"),
     ("feed_forward", r"mlp|expert|moe|feed_forward|ffn"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of a checkpoint.
+
+    Attributes
+    ----------
+    name : str
+        As it is stored.
+    kind : str
+        Format of its elements, as safetensors files call it; empty where no file with shapes is there.
+    shape : tuple of int
+        Its widths [1]; empty likewise.
+    """
+
+    name: str
+    kind: str = ""
+    shape: tuple[int, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """Its name with ``N`` for numbers, which equal layers have in common."""
+        return re.sub(r"\d+", "N", self.name.removeprefix("model."))
+
+    @property
+    def packed(self) -> bool:
+        """An element holds several parameters."""
+        return bool(self.kind) and not _PLAIN.fullmatch(self.kind)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters that it holds [1]; 0 if its shape is not known."""
+        return math.prod(self.shape) * _PACKED.get(self.kind, 1) if self.kind else 0
+
+    def part(self, layers: int) -> str:
+        """The part of a count that it belongs to; layers from the number ``layers`` on predict further tokens."""
+        number = re.search(r"layers\.(\d+)\.", self.name)
+        part = next((part for part, words in _PARTS if re.search(words, self.name)), "other")
+        return "multi-token prediction" if number and int(number[1]) >= layers and part != _PARTS[0][0] else part
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +98,14 @@ class Checkpoint:
         Empty where no file with shapes is there.
     packed : int
         Tensors whose elements hold several parameters, which are not counted [1].
+    tensors : tuple of Tensor
+        All but numbers beside weights; without shapes where no file with shapes is there.
     """
 
     size: float | None
     elements: Mapping[tuple[str, str], int]
     packed: int
+    tensors: tuple[Tensor, ...] = ()
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -64,6 +114,11 @@ class Checkpoint:
         for (part, _), count in self.elements.items():
             parts[part] += count
         return dict(parts)
+
+    def apart(self, names: Collection[str]) -> Checkpoint:
+        """The same, where tensors of some families are of the part ``unknown``."""
+        moved = {("unknown" if name in names else part, name): n for (part, name), n in self.elements.items()}
+        return replace(self, elements=moved)
 
 
 def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
@@ -82,31 +137,30 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
     files = sorted(config.parent.glob("*.safetensors"))
     if not files and not index.is_file():
         return None
-    size, named = _index(index) if index.is_file() else (None, {path.name for path in files})
+    size, held = _index(index) if index.is_file() else (None, {path.name: path.name for path in files})
+    named = set(held.values())
     # A part of the files says nothing of the whole.
-    whole = files if named <= {path.name for path in files} else []
+    whole = [path for path in files if path.name in named] if named <= {path.name for path in files} else []
+    tensors = [tensor for path in whole for tensor in _tensors(path)] if whole else [Tensor(name) for name in held]
+    tensors = [tensor for tensor in tensors if not _BESIDE.search(tensor.name)]
     elements: Counter[tuple[str, str]] = Counter()
-    packed = 0
-    for name, kind, shape in (tensor for path in whole if path.name in named for tensor in _tensors(path)):
-        if _BESIDE.search(name):
-            continue
-        packed += not _PLAIN.fullmatch(kind)
-        elements[_part(name, layers), re.sub(r"\d+", "N", name.removeprefix("model."))] += math.prod(shape)
-    return Checkpoint(size, dict(elements), packed)
+    for tensor in tensors if whole else ():
+        elements[tensor.part(layers), tensor.family] += math.prod(tensor.shape)
+    return Checkpoint(size, dict(elements), sum(tensor.packed for tensor in tensors), tuple(tensors))
 
 
-def _index(path: Path) -> tuple[float | None, set[str]]:
-    """The size of all tensors, if it is stated, and the files that hold them."""
-    data = read_json(path)
+def _index(path: Path) -> tuple[float | None, dict[str, str]]:
+    """The size of all tensors, if it is stated, and the file that holds each."""
+    data = read_json(path, _LARGEST_INDEX)
     size, files = data.get("metadata", {}), data.get("weight_map")
     if not isinstance(size, dict) or not isinstance(files, dict) or not all(isinstance(v, str) for v in files.values()):
         raise InputError(f"{path}: no index of a checkpoint: 'weight_map' must give each tensor the name of a file")
     total = size.get("total_size")
-    return (float(total) if isinstance(total, int | float) and total > 0 else None), set(files.values())
+    return (float(total) if isinstance(total, int | float) and total > 0 else None), files
 
 
-def _tensors(path: Path) -> Iterator[tuple[str, str, list[int]]]:
-    """Name, format and shape of the tensors of a file."""
+def _tensors(path: Path) -> Iterator[Tensor]:
+    """The tensors of a file."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -121,10 +175,4 @@ def _tensors(path: Path) -> Iterator[tuple[str, str, list[int]]]:
         shape = tensor.get("shape") if isinstance(tensor, dict) else None
         if not isinstance(shape, list) or not all(isinstance(width, int) and width >= 0 for width in shape):
             raise InputError(f"{path}: no shape of the tensor {name!r} in its header")
-        yield name, str(tensor.get("dtype")), shape
-
-
-def _part(name: str, layers: int) -> str:
-    number = re.search(r"layers\.(\d+)\.", name)
-    part = next((part for part, words in _PARTS if re.search(words, name)), "other")
-    return "multi-token prediction" if number and int(number[1]) >= layers and part != _PARTS[0][0] else part
+        yield Tensor(name, str(tensor.get("dtype")), tuple(shape))

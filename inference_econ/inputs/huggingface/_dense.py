@@ -27,6 +27,12 @@ def llama(c: Reader) -> Architecture:
     return architecture(c, [Layer(attention, width)] * c.layers())
 
 
+def iquestcoder(c: Reader) -> Architecture:
+    """IQuest-Coder: Llama with eight heads of keys where none are stated."""
+    c.assume(num_key_value_heads=8)
+    return llama(c)
+
+
 def granite(c: Reader) -> Architecture:
     """Granite 3 is Llama with scaled residuals, which cost nothing."""
     return llama(c)

@@ -46,18 +46,18 @@ def quantisation_beside(config: Path) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, most_bytes: int = _MAX_BYTES) -> dict[str, Any]:
     """Read one JSON object.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is larger than 4 MB.
+        If the file cannot be read or is larger than ``most_bytes`` [B].
     SpecError
         If it is no JSON object, repeats a key, or nests too deep.
     """
     try:
-        text = read_text(path, _MAX_BYTES)
+        text = read_text(path, most_bytes)
     except UnicodeDecodeError as error:
         raise SpecError([f"{path}:1: not a text file in UTF-8 ({error.reason})"]) from error
     return parsed_json(text, path)

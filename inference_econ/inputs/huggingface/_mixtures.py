@@ -118,6 +118,7 @@ def bailing_moe(c: Reader) -> Architecture:
     """Ling and Ring: version 2 norms queries and keys and has dense layers first."""
     second = c.family == "bailing_moe_v2" or c.data.get("architectures") == ["BailingMoeV2ForCausalLM"]
     c.only("use_bias", False)
+    c.only("attention_bias", False)  # Sarvam calls it so
     c.only("use_rmsnorm", True)
     c.only("norm_head", False)
     c.only("moe_shared_expert_intermediate_size", c.size("moe_intermediate_size"))
@@ -127,6 +128,12 @@ def bailing_moe(c: Reader) -> Architecture:
     parts = dense_first(c, default_first=0, default_shared=0)
     mtp = c.whole("num_nextn_predict_layers")
     return architecture(c, [Layer(attention, part) for part in parts], mtp_layers=mtp)
+
+
+def sarvam_moe(c: Reader) -> Architecture:
+    """Sarvam: version 2 of Ling with defaults of its own."""
+    c.assume(first_k_dense_replace=1, n_shared_experts=1, num_key_value_heads=4, use_qk_norm=True)
+    return bailing_moe(c)
 
 
 def gemma4(c: Reader) -> Architecture:

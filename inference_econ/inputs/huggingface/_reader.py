@@ -304,13 +304,16 @@ class Reader:
         SpecError
             Naming each of them.
         """
-        unknown = [
+        if unknown := self.unread():
+            raise SpecError([self._unknown(key) for key in unknown])
+
+    def unread(self) -> list[str]:
+        """Keys that nobody read and that are not known to change no shape."""
+        return [
             key
             for key, value in self.data.items()
             if value is not None and key not in self.read and not without_shape(key)
         ]
-        if unknown:
-            raise SpecError([self._unknown(key) for key in unknown])
 
     def _unknown(self, key: str) -> str:
         near = difflib.get_close_matches(key, [*self.read, *_WITHOUT_SHAPE], n=1, cutoff=0.8)

@@ -81,6 +81,7 @@ def baichuan(c: Reader) -> Architecture:
 def exaone(c: Reader) -> Architecture:
     """EXAONE 3 and 3.5: Llama under other names, tied by default."""
     c.only("attention_bias", False)
+    c.only("mlp_bias", False)
     layers = [Layer(grouped_query(c), dense(c.size("intermediate_size")))] * c.layers()
     return architecture(c, layers, tied=True)
 

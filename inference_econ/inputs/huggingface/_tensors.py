@@ -1,0 +1,380 @@
+"""Architectures that no family reads: usual parts of layers by the names and shapes of their tensors.
+
+Engines load most models by the same names, whatever their ``model_type``. What has none of them is named and counted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
+from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, heads
+from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.layers import Attention, FeedForward
+from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward, NoFeedForward
+from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
+from inference_econ.inputs.layers.latent import LatentAttention
+from inference_econ.inputs.layers.mixer import NoAttention
+from inference_econ.inputs.model import ModelSpec, UnknownPart
+
+_IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
+_ATTENTION, _EXPERT = r"\w*att(?:n|ention)\.", r"(?:\w+\.)?experts\.(?:\d+\.)?"
+_SHARED = r"(?:\w+\.)?shared_experts?\."
+_BLOCK = r"(?:mlp|feed_forward|ffn)\."
+_IN, _OUT = (
+    r"(?:gate_proj|up_proj|w1|w3|fc1|fc_in|c_fc|dense_h_to_4h)",
+    r"(?:down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h)",
+)
+_WEIGHT = r"(?:\.linear)?(?:\.(?:weight|qweight|weight_packed))?"
+#: What a tensor is by its name inside a layer; the first that fits.
+_ROLES: Mapping[str, re.Pattern[str]] = {
+    role: re.compile(pattern)
+    for role, pattern in (
+        *((role, _ATTENTION + name + _WEIGHT) for role, name in (
+            ("query", "(?:q_proj|wq|query)"),
+            ("key", "(?:k_proj|wk|key)"),
+            ("value", "(?:v_proj|wv|value)"),
+            ("all heads", "(?:qkv_proj|query_key_value|Wqkv|wqkv|c_attn|W_pack)"),
+            ("heads out", "(?:o_proj|wo|out_proj|c_proj|dense)"),
+            ("query norm", "(?:q|query)_(?:layer)?norm"),
+            ("key norm", "(?:k|key)_(?:layer)?norm"),
+            ("sinks", "sinks"),
+            ("query down", "q_a_proj"),
+            ("query up", "q_b_proj"),
+            ("query latent norm", "q_a_(?:layer)?norm"),
+            ("latent norm", "kv_a_(?:layer)?norm"),
+            ("latent down", "kv_a_proj_with_mqa"),
+            ("latent up", "kv_b_proj"),
+        )),
+        ("heads bias", _ATTENTION + r"(?:(?:qkv|[qkv])_proj|w[qkv]|query|key|value|query_key_value|Wqkv|c_attn)\.bias"),
+        ("heads out bias", rf"{_ATTENTION}(?:o_proj|wo|out_proj|c_proj|dense)\.bias"),
+        ("shared gate", _SHARED.replace(r"experts?\.", "expert_gate") + _WEIGHT),
+        *((f"{part}{role}", where + name) for part, where in (("shared ", _SHARED), ("expert ", _EXPERT), ("", _BLOCK))
+          for role, name in (
+            ("in", f"(?:gate_up_proj|gate_and_up_proj|{_IN}){_WEIGHT}"),
+            ("out", _OUT + _WEIGHT),
+            ("bias", rf"(?:gate_up_proj|{_IN}|{_OUT})[._]bias"),
+        )),
+        ("router", r"\w+\.(?:gate|router)(?:\.\w+)?" + _WEIGHT),
+        ("router bias", r"\w+\.(?:gate|router)(?:\.\w+)?\.bias"),
+        ("norm", r"\w*(?:norm|ln)\w*\.(?:weight|scale)"),
+        ("norm bias", r"\w*(?:norm|ln)\w*\.bias"),
+    )
+}  # fmt: skip
+#: Tensors of recurrences, whose keys and values are not cached.
+_RECURRENT = re.compile(r"A_log|dt_bias|decay")
+#: Keys that say how often layers are passed: their weights would be read as often.
+_PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
+#: What stands beside layers.
+_AROUND: Mapping[str, re.Pattern[str]] = {
+    "embedding": re.compile(r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings|tok_embeddings|embed)\.weight"),
+    "output": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output|head)\.weight"),
+    "output bias": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output|head)\.bias"),
+    "positions": re.compile(r"(?:.*\.)?(?:wpe|embed_positions|position_embeddings)\.weight"),
+    "norm": re.compile(r"(?:.*\.)?(?:\w*norm|ln_f)\.(?:weight|bias)"),
+}
+_WIDTH = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner")
+_EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
+_COUNT = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+_ACTIVE = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
+#: Keys whose meaning the tensors show, or that only say what is counted anyway.
+_SHOWN = (
+    *(
+        *_WIDTH,
+        *_EXPERT_WIDTH,
+        *_COUNT,
+        *_ACTIVE,
+        "head_dim",
+        "kv_channels",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "qk_head_dim",
+    ),
+    *(
+        "attention_bias",
+        "mlp_bias",
+        "use_bias",
+        "qkv_bias",
+        "use_qk_norm",
+        "qk_norm",
+        "add_bias_linear",
+        "use_qkv_bias",
+    ),
+    *("n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size", "first_k_dense_replace"),
+    *("moe_layer_freq", "decoder_sparse_step", "mlp_only_layers", "num_nextn_predict_layers", "moe_layers"),
+    *("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "max_window_layers"),
+    *("use_sliding_window", "expert_dtype", "text_config"),
+)
+#: What an index states beyond the count and is no block: correction biases of routers, scales of matrices [1].
+_NEGLIGIBLE = 1e-3
+
+#: Rows of a matrix in a layer at most [1]: what has more, and more than the vocabulary, is a table that is looked up.
+_MOST_ROWS = 200_000
+
+Roles = Mapping[str, Sequence[Tensor]]
+
+
+def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
+    """The usual parts of a model, from the tensors of its checkpoint and the sizes of its configuration.
+
+    Raises
+    ------
+    SpecError
+        If a size is neither stated nor to be told from shapes.
+    """
+    count = c.layers()
+    c.skip(*_SHOWN)
+    passes = [key for key in c.data if _PASSES.fullmatch(key) and c.data[key] not in (None, 0, 1)]
+    if passes:
+        c.stop(
+            f"{passes[0]} is {c.data[passes[0]]}; how often layers are passed is not understood, whatever their shapes"
+        )
+    stated = str([level.get(key) for level in (c.data, c.outer) for key in ("quantization_config", "expert_dtype")])
+    if "fp4" in stated and any(tensor.kind == "I8" for tensor in checkpoint.tensors):
+        c.stop("fp4 is stated, and tensors are stored as I8; how many parameters an element holds is not understood")
+    around: dict[str, list[Tensor]] = defaultdict(list)
+    inside: list[dict[str, list[Tensor]]] = [defaultdict(list) for _ in range(count)]
+    for tensor in checkpoint.tensors:
+        if tensor.part(count) in OUTSIDE:
+            continue
+        found = _IN_LAYER.search(tensor.name)
+        if found is None:
+            around[_role(tensor.name, _AROUND)].append(tensor)
+        elif int(found[1]) < count:
+            inside[int(found[1])][_role(found[2], _ROLES)].append(tensor)
+    if not around["embedding"]:
+        c.stop(
+            "no tensor is called embed_tokens, embed, wte, word_embeddings or tok_embeddings; whose rows are its words?"
+        )
+    if empty := [number for number, roles in enumerate(inside) if not roles]:
+        c.stop(f"num_hidden_layers is {count}, and the checkpoint has no tensor of layer {empty[0]}")
+    hidden = c.size("hidden_size", "n_embd", "d_model")
+    widths = {width for tensor in around["embedding"] for width in tensor.shape[-1:] if not tensor.packed}
+    if widths - {hidden}:
+        c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
+    # Tensors show whether embeddings are tied, and how many rows they have; one of them may be padded.
+    stored = [_elements(around, role) // hidden for role in ("embedding", "output") if around[role]]
+    shown = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
+    c.data, c.outer = {**c.data, **shown}, {**c.outer, "tie_word_embeddings": shown["tie_word_embeddings"]}
+    windows = _windows(c, count)
+    made = [_layer(c, roles, window) for roles, window in zip(inside, windows, strict=True)]
+    rows = _elements(around, "positions") // hidden
+    return architecture(c, made, learned_positions=rows, output_bias=bool(around["output bias"]))
+
+
+def _role(name: str, roles: Mapping[str, re.Pattern[str]]) -> str:
+    return next((role for role, pattern in roles.items() if pattern.fullmatch(name)), "")
+
+
+def _usual(tensor: Tensor) -> bool:
+    found = _IN_LAYER.search(tensor.name)
+    return bool(_role(tensor.name, _AROUND) if found is None else _role(found[2], _ROLES))
+
+
+def _windows(c: Reader, count: int) -> list[int | None]:
+    """Window of each layer, where ``layer_types`` says so for all; otherwise all of the context is cached."""
+    _, kinds = c.find("layer_types")
+    width = c.size_if("sliding_window", "sliding_window_size")
+    if width is None or not isinstance(kinds, list) or len(kinds) != count:
+        return [None] * count
+    return [width if "sliding" in str(kind) else None for kind in kinds]
+
+
+def _layer(c: Reader, roles: Roles, window: int | None) -> Layer:
+    hidden = c.size("hidden_size", "n_embd", "d_model")
+    norms = [tensor for tensor in roles.get("norm", ()) if not tensor.kind or tensor.parameters == hidden]
+    return Layer(
+        _attention(c, roles, hidden, window), _feed_forward(c, roles, hidden), len(norms), "norm bias" in roles
+    )
+
+
+def _attention(c: Reader, roles: Roles, hidden: int, window: int | None) -> Attention:
+    """Attention by its projections; none where it is a recurrence, or where its projections are no heads."""
+    if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
+        return NoAttention(kind="none")
+    if {"latent down", "latent up"} <= roles.keys():
+        return _latent(c, roles, hidden)
+    if not ({"query", "key"} <= roles.keys() or "all heads" in roles):
+        return NoAttention(kind="none")
+    queries, stated = heads(c), c.size_if("head_dim", "kv_channels")
+    rows, keys, values = (_rows(roles, role, hidden) for role in ("query", "key", "value"))
+    normed = _elements(roles, "key norm")
+    # A norm of a head is as wide as the head; one of all heads as what they are projected to.
+    whole = 0 < normed == keys and _elements(roles, "query norm") == rows > keys // queries
+    width = normed if normed and not whole else stated or max((rows or hidden) // queries, 1)
+    kv = keys // width if keys else c.size_if("num_key_value_heads", "num_kv_heads") or queries
+    if (
+        not 0 < kv <= queries
+        or (keys and keys % width)
+        or (rows and rows not in (queries * width, 2 * queries * width))
+    ):
+        return NoAttention(kind="none")
+    return GroupedQueryAttention(
+        kind="grouped_query",
+        query_heads=queries,
+        kv_heads=kv,
+        head_dim=width,
+        value_head_dim=None if not values or values == keys else values // kv,
+        value_projection="value" in roles or "all heads" in roles,
+        window=window,
+        qkv_bias="heads bias" in roles,
+        output_bias="heads out bias" in roles,
+        qk_norm="none" if "key norm" not in roles else "full" if whole else "per_head",
+        sinks="sinks" in roles,
+        output_gate=rows == 2 * queries * width,
+    )
+
+
+def _latent(c: Reader, roles: Roles, hidden: int) -> LatentAttention:
+    """Latent attention: ranks, and heads with their widths, are those of shapes where they are known."""
+    rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
+    query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
+    rope = max(_rows(roles, "latent down", hidden) - rank, 0) or c.whole("qk_rope_head_dim")
+    # All heads of queries, of keys and values, and of values alone.
+    queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
+    keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
+    count = (queries - keys + values) // rope if rope and keys else heads(c)
+    known = count > 0 and keys > 0 and not (queries % count or values % count)
+    return LatentAttention(
+        kind="latent",
+        query_heads=count if known else heads(c),
+        kv_rank=rank,
+        query_rank=query_rank,
+        nope_head_dim=queries // count - rope if known else c.size("qk_nope_head_dim"),
+        rope_head_dim=rope,
+        value_head_dim=values // count if known else c.size("v_head_dim"),
+        latent_norms="latent norm" in roles,
+    )
+
+
+def _feed_forward(c: Reader, roles: Roles, hidden: int) -> FeedForward:
+    if {"expert in", "expert out"} <= roles.keys():
+        return _experts(c, roles, hidden)
+    if not {"in", "out"} <= roles.keys():
+        return NoFeedForward(kind="none")
+    matrices = _matrices(roles["in"])
+    width = _rows(roles, "in", hidden) // matrices or c.size(*_WIDTH)
+    return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=matrices, bias="bias" in roles)
+
+
+def _experts(c: Reader, roles: Roles, hidden: int) -> ExpertFeedForward:
+    found = {int(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))}
+    stacked = {tensor.shape[0] for tensor in roles["expert in"] if len(tensor.shape) > 2}
+    count = len(found) or (stacked.pop() if len(stacked) == 1 else c.size(*_COUNT))
+    matrices = _matrices(roles["expert in"])
+    width = _rows(roles, "expert in", hidden) // max(count * matrices, 1)
+    width = width or c.size_if(*_EXPERT_WIDTH) or c.size(*_WIDTH)
+    shared = None
+    if "shared in" in roles:
+        shared = _rows(roles, "shared in", hidden) // _matrices(roles["shared in"]) or _shared(c, width)
+    return ExpertFeedForward(
+        kind="experts",
+        experts=count,
+        active_experts=c.size(*_ACTIVE),
+        intermediate_size=width,
+        input_matrices=matrices,
+        bias="expert bias" in roles,
+        shared_intermediate_size=shared,
+        shared_gate="shared gate" in roles,
+        router="router" in roles,
+        router_bias="router bias" in roles,
+    )
+
+
+def _shared(c: Reader, width: int) -> int:
+    """Width of shared experts that no shape states."""
+    stated = c.size_if("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
+    return stated or width * c.size_or("n_shared_experts", "num_shared_experts", default=1)
+
+
+def _matrices(tensors: Sequence[Tensor]) -> int:
+    """Matrices from the residual stream in a block or expert: names that differ; two in one if they are stacked."""
+    names = {re.sub(r"experts\.\d+", "experts.N", _IN_LAYER.sub(r"\2", tensor.name)) for tensor in tensors}
+    return 2 if any("gate_" in name and "up" in name for name in names) else len(names)
+
+
+def _elements(roles: Roles, role: str) -> int:
+    return sum(tensor.parameters for tensor in roles.get(role, ()))
+
+
+def _rows(roles: Roles, role: str, hidden: int) -> int:
+    """Rows of matrices over the residual stream [1], however they are stored; 0 if no shape is known."""
+    return _elements(roles, role) // hidden
+
+
+def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
+    """Why a count cannot be of a checkpoint: a part of it that holds less; empty if none does."""
+    if checkpoint.packed or not checkpoint.elements:
+        return ""
+    parts, stored = model.parameter_parts(), checkpoint.parameters
+    return next(
+        (
+            f"{file}: its sizes make {count:,.0f} parameters of {part.replace('_', ' ')}, and tensors beside it hold "
+            f"{stored.get(part, 0):,}"
+            for part, count in parts.items()
+            if stored.get(part, 0) < round(count)
+        ),
+        "",
+    )
+
+
+def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
+    """What a checkpoint holds beyond the count of a model, by families of tensors whose names are not usual.
+
+    Where these do not explain by how much a part of the count differs, they stand together. A model that a family
+    reads has tensors of other names, too: nothing is said of them where shapes do not say parameters.
+    """
+    if not checkpoint.elements:
+        return _of_size(model, checkpoint, by_family=by_family)
+    if by_family and checkpoint.packed:
+        return []
+    unusual: dict[str, Counter[str]] = defaultdict(Counter)
+    tables: set[str] = set()
+    for tensor in checkpoint.tensors:
+        part = tensor.part(model.layers)
+        if part not in OUTSIDE and not _usual(tensor):
+            unusual[part][tensor.family] += tensor.parameters
+            if tensor.shape[0:1] > (max(model.vocab_size, _MOST_ROWS),) and len(tensor.shape) == 2:
+                tables.add(tensor.family)
+    if not (by_family or checkpoint.packed):
+        # Usual tensors that make no usual part, as projections of what is no attention.
+        for part in {"attention", "feed_forward"} - unusual.keys():
+            unusual[part].update({name: n for (its, name), n in checkpoint.elements.items() if its == part})
+    counted, found = model.parameter_parts(), []
+    for part, families in unusual.items():
+        beyond = checkpoint.parameters.get(part, 0) - round(counted.get(part, 0.0))
+        for name in tables & families.keys():
+            found.append(UnknownPart(name=name, parameters=families[name], looked_up=True))
+            beyond -= families.pop(name)
+        if checkpoint.packed or beyond == families.total():
+            found += [UnknownPart(name=name, parameters=count) for name, count in families.items()]
+        elif beyond > 0:
+            found.append(UnknownPart(name=_modules(families), parameters=beyond))
+    return found
+
+
+def _modules(families: Iterable[str]) -> str:
+    """The modules that families of tensors are of, where they are told together."""
+    modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
+    return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")
+
+
+def _of_size(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
+    """What the size of all tensors leaves for families whose shapes are not known, all together."""
+    formats = {model.weights, model.expert_weights, model.shared_expert_weights, model.attention_weights}
+    formats |= {model.attention_output_weights, model.embedding_weights}
+    names = dict.fromkeys(
+        tensor.family
+        for tensor in checkpoint.tensors
+        if tensor.part(model.layers) in OUTSIDE or not (by_family or _usual(tensor))
+    )
+    if checkpoint.size is None or len(formats - {None}) > 1:
+        return [UnknownPart(name=name) for name in names] if not by_family else []
+    beyond = math.floor(checkpoint.size / BYTES_PER_ELEMENT[model.weights]) - model.total_parameters
+    if beyond <= _NEGLIGIBLE * model.total_parameters:
+        return [UnknownPart(name=name) for name in names] if not by_family else []
+    return [UnknownPart(name=_modules(names) or "tensors with usual names", parameters=beyond)]
