@@ -61,6 +61,13 @@ contradictions`), sweeps that are killed a hundred times (`sh run.sh sweep-kills
 OpenAPI document (`sh run.sh explorer-fuzz`), 200 users with heavy questions beside one who has few
 (`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
 
+## What is open
+
+More HBM can cost more an hour under a promised TPOT: instances admit as many requests as their memory holds, so that a
+smaller memory keeps batches short where a larger one needs another instance (Nemotron 3 Nano 30B on A100 SXM 80GB at
+6.75 requests/s, TPOT p90 of 50 ms: three GPUs, and four with twice the HBM). Pools have no limit of their own on
+requests in flight, which would mend it.
+
 ## Not tried
 
 - 100,000 made-up inputs in a row: {inputs}
