@@ -1,7 +1,7 @@
 """Attacks of a hostile and of a careless user, counted into ``docs/evidence/sturdiness.md``: ``sh run.sh sturdiness``.
 
-Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted from
-``.fuzz/state.json``, which ``sh run.sh fuzz`` keeps. It exits with 1 where an attack finds something.
+Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted by ``sh run.sh fuzz``
+(``tests/fuzz/tried.json``). It exits with 1 where an attack finds something.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,17 +29,24 @@ from rich.console import Console
 
 import inference_econ as ie
 from benchmarks.explorer import PROGRAM, first_answer
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.report.files import write_text
 
 ROOT = Path(__file__).parent.parent
-PAGE, FUZZED = ROOT / "docs" / "evidence" / "sturdiness.md", ROOT / ".fuzz" / "state.json"
+PAGE, FUZZED = ROOT / "docs" / "evidence" / "sturdiness.md", ROOT / "tests" / "fuzz" / "tried.json"
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1")
 #: Has a command of root heed who may write where.
 HEEDING = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-#: What better chips may cost more at a speed, which lies between batches that were calculated [1].
+#: What better chips may cost more at a speed, or under a promise, between batches that were calculated [1].
 TOLERANCE = 0.01
+#: A sweep of a moment.
+SWEPT = (
+    "name: n\ndescription: d\nask:\n  kind: sweep\n  axes: {model: [llama_3_8b], hardware: [l4], isl: [500]}\n"
+    "sources: {ask: {ref: user, where: made up, kind: assumed}}\n"
+)
 HEAD = """# Sturdiness
 
 Written by `sh run.sh sturdiness`. What a hostile or a careless user could do, how often it was tried, and what was
@@ -53,9 +61,16 @@ contradictions`), sweeps that are killed a hundred times (`sh run.sh sweep-kills
 OpenAPI document (`sh run.sh explorer-fuzz`), 200 users with heavy questions beside one who has few
 (`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
 
+## What is open
+
+More HBM can cost more an hour under a promised TPOT: instances admit as many requests as their memory holds, so that a
+smaller memory keeps batches short where a larger one needs another instance (Nemotron 3 Nano 30B on A100 SXM 80GB at
+6.75 requests/s, TPOT p90 of 50 ms: three GPUs, and four with twice the HBM). Pools have no limit of their own on
+requests in flight, which would mend it.
+
 ## Not tried
 
-- 100,000 made-up inputs in a row: what was tried is counted above, and `sh run.sh fuzz` goes on where it was.
+- 100,000 made-up inputs in a row: {inputs}
 - A full file system: a disk that is full in the middle of a file was tried as a limit on the size of files.
 - A database of known weaknesses: `sh run.sh audit` asks one where there is a network; its outcome hangs on the day.
 - Windows and macOS.
@@ -135,6 +150,63 @@ def places_that_cannot_be_written(folder: Path) -> Row:
         found += not refused(outcome) or any(inside.iterdir())
     remark = "files of at most 0 and 100 bytes; a folder that may only be read"
     return Row("places that cannot be written", tried, found, remark)
+
+
+def little_memory(folder: Path) -> Row:
+    """Pictures where a process may have 4 or 8 GB of addresses, of which a browser wants more: the answer is there."""
+    tried = found = 0
+    for gigabytes in (4, 8):
+        for ending in ("svg", "png", "pdf"):
+            limited = ("sh", "-c", f'ulimit -v {gigabytes}000000; exec "$@"', "sh")
+            answer = folder / f"{gigabytes}{ending}.json"
+            outcome = ran(folder, "frontier", *SMALL, "-o", answer.name, "--plot", f"a.{ending}", before=limited)
+            tried += 1
+            found += not (outcome.returncode == 0 or refused(outcome)) or not _whole(answer)
+    return Row(
+        "pictures under a limit of virtual memory", tried, found, "4 and 8 GB; the answer is written whatever comes"
+    )
+
+
+def hostile_names(folder: Path) -> Row:
+    """Ids of a model that a shell would run, in every form that an answer is deployed in."""
+    (folder / "mine.yaml").write_text(
+        catalog.locate("models", "llama_3_8b").read_text().replace("meta-llama/", "$(touch lost)")
+    )
+    forms = ("command", "compose", "kubernetes", "leaderworkerset")
+    lines = [
+        ("launch", model, *SMALL[1:], "--to", "vllm", "--as", form, *words)
+        for form in forms
+        for model, words in (("mine.yaml", ()), ("llama_3_8b", ("--model-id", 'x"$(touch lost)`touch lost`')))
+    ]
+    found = sum(not refused(ran(folder, *line)) for line in lines)
+    return Row("ids of a model that a shell would run, in deployments", len(lines), found + (folder / "lost").exists())
+
+
+def dead_scheduler(folder: Path) -> Row:
+    """A sweep whose Dask scheduler is killed: one message, and what is done is kept."""
+    (folder / "mine.yaml").write_text(SWEPT.replace("[500]", str(list(range(500, 1500, 50)))))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    dask, port = str(PROGRAM.with_name("dask")), address.rpartition(":")[2]
+    scheduler, worker = (
+        subprocess.Popen([dask, *words, "--no-dashboard"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for words in (("scheduler", "--port", port), ("worker", address, "--nthreads", "1"))
+    )
+    line = [str(PROGRAM), "sweep", "mine.yaml", "-o", "swept", "--scheduler", address, "--quiet"]
+    try:
+        time.sleep(15.0)
+        sweep = subprocess.Popen(line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while sweep.poll() is None and not any((folder / "swept").glob("**/*.parquet")):
+            time.sleep(0.1)
+        scheduler.kill()
+        said = sweep.communicate(timeout=120)[1]
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    lines = len(said.splitlines())
+    found = sweep.returncode not in (0, 2) or said.count("Error: ") > 1 or "Traceback" in said
+    return Row("a Dask scheduler killed in the middle of a sweep", 1, int(found), f"{lines} line of errors")
 
 
 def _small_files(most: int) -> None:
@@ -290,10 +362,7 @@ def _requests(address: str) -> Iterator[Row]:
 
 def endless_query(folder: Path) -> Row:
     """SQL that would run for ever, and SQL that would take all memory."""
-    (folder / "mine.yaml").write_text(
-        "name: n\ndescription: d\nask:\n  kind: sweep\n  axes: {model: [llama_3_8b], hardware: [l4], isl: [500]}\n"
-        "sources: {ask: {ref: user, where: made up, kind: assumed}}\n"
-    )
+    (folder / "mine.yaml").write_text(SWEPT)
     swept, found = ie.sweep(str(folder / "mine.yaml"), folder / "small", jobs=1), 0
     endless = (
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
@@ -316,6 +385,11 @@ def endless_query(folder: Path) -> Row:
     )
 
 
+CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "a100_sxm_80", "gb200_nvl72", "l40s")
+#: Models whose deployments are recommended in a second.
+QUICK_MODELS = (
+    "llama_3_8b", "gpt_oss_20b", "mixtral_8x7b", "qwen3_8b", "phi_4", "qwen3_32b", "nemotron_3_nano_30b_a3b",
+)  # fmt: skip
 #: What makes a chip better, by numbers of its file; those that a chip does not have are left out.
 BETTER: Mapping[str, Sequence[str]] = {
     "HBM bandwidth x 2": ["hbm_bytes_per_second"],
@@ -326,39 +400,106 @@ BETTER: Mapping[str, Sequence[str]] = {
 }
 
 
+class Compared(NamedTuple):
+    """What a better setup costs over what the other does, all at one speed or promise."""
+
+    answer: float
+    """Cost of the answers [1]; infinite where only the other has one."""
+    least: float
+    """The same of whatever candidate is cheapest, which answers are not where pools save less than 5 % [1]."""
+    above: float = 1.0
+    """The answer over the least of the better setup [1]."""
+
+
 def invariants(setups: int) -> list[Row]:
     """Frontiers of random setups asked again with something that cannot make a token dearer at a speed."""
     chance = random.Random(3)
-    counts: dict[str, list[float]] = {}
+    counts: dict[str, list[Compared]] = {}
     models = [name for name in catalog.names("models") if "/" not in name]
-    chips = ("h100_sxm", "h200_sxm", "b200", "mi300x", "a100_sxm_80", "gb200_nvl72", "l40s")
     tried = 0
     while tried < setups:
-        model, chip = chance.choice(models), chance.choice(chips)
+        model, chip = chance.choice(models), chance.choice(CHIPS)
         gpus = chance.choice((1, 2, 4, 8))
         requests = _requests_of(chance.randint(50, 8000), chance.randint(20, 1500))
-        setup, spec = _setup(model, chip), catalog.hardware(chip)
+        setup = _setup(model, chip)
         base = None if setup is None else _frontier(setup, requests, gpus)
         if setup is None or base is None:
             continue
         tried += 1
         again = {"GPUs x 2": _frontier(setup, requests, 2 * gpus)}
-        for name, changes in BETTER.items():
-            values = [getattr(spec, field) for field in changes]
-            changed = [f"hardware.{field}={2 * value}" for field, value in zip(changes, values, strict=True) if value]
-            better = _setup(model, chip, changed)
-            if changed and better is not None:
-                again[name] = _frontier(better, requests, gpus)
+        again |= {name: _frontier(better, requests, gpus) for name, better in _better(model, chip)}
         strict = _frontier(setup, requests, gpus, ie.Targets(tpot_seconds=0.03, percentile="mean"))
         for name, other in again.items():
             counts.setdefault(name, []).extend(_dearer(base, other))
         if strict is not None:
             counts.setdefault("relaxed promise", []).extend(_dearer(strict, base))
+    return _counted("$ at a speed", counts)
+
+
+def promised(setups: int) -> list[Row]:
+    """``recommend`` and ``price`` of random small setups, asked again with what cannot make an hour dearer."""
+    chance = random.Random(7)
+    counts: dict[str, list[Compared]] = {}
+    tried = 0
+    while tried < setups:
+        model, chip, gpus = chance.choice(QUICK_MODELS), chance.choice(CHIPS), chance.choice((1, 2, 4))
+        requests = _requests_of(chance.randint(50, 6000), chance.randint(20, 1000))
+        rate = 10 ** chance.uniform(-0.3, 1.5)
+        targets = ie.Targets(
+            chance.uniform(0.3, 5.0), chance.uniform(0.01, 0.08), chance.choice(("p50", "p90", "mean"))
+        )
+        setup = _setup(model, chip)
+        base = None if setup is None else _bills(setup, requests, gpus, rate, targets)
+        if setup is None or not base:
+            continue
+        tried += 1
+        again = {
+            "GPUs x 2": _bills(setup, requests, 2 * gpus, rate, targets),
+            "TTFT x 1.5": _bills(
+                setup, requests, gpus, rate, replace(targets, ttft_seconds=1.5 * targets.ttft_seconds)
+            ),
+            "TPOT x 1.3": _bills(
+                setup, requests, gpus, rate, replace(targets, tpot_seconds=1.3 * targets.tpot_seconds)
+            ),
+        }
+        again |= {name: _bills(better, requests, gpus, rate, targets) for name, better in _better(model, chip)}
+        for name, bills in again.items():
+            ratios = [bills.get(question, float("inf")) / bill for question, bill in base.items()]
+            counts.setdefault(name, []).extend(Compared(ratio, ratio) for ratio in ratios)
+    return _counted("$ an hour of `recommend` and `price`", counts)
+
+
+def _better(model: str, chip: str) -> Iterator[tuple[str, ie.Setup]]:
+    """A setup with more of one thing each."""
+    spec = catalog.hardware(chip)
+    for name, fields in BETTER.items():
+        changes = [f"hardware.{field}={2 * value}" for field in fields if (value := getattr(spec, field))]
+        better = _setup(model, chip, changes)
+        if changes and better is not None:
+            yield name, better
+
+
+def _bills(setup: ie.Setup, requests: ie.Requests, gpus: int, rate: float, targets: ie.Targets) -> dict[str, float]:
+    """What the cheapest deployment costs by question [USD/h]; none where nothing fits or keeps the promises."""
+    with contextlib.suppress(NothingFitsError, InputError):
+        offers = ie.market(setup, requests, ie.Space(max_accelerators=gpus))
+        return {
+            "recommend": ie.recommend(offers, rate, targets).choices[0].dollars_per_hour,
+            "price": ie.price(offers, rate, targets=targets).dollars_per_hour,
+        }
+    return {}
+
+
+def _counted(what: str, counts: Mapping[str, Sequence[Compared]]) -> list[Row]:
+    """A row for each thing there is more of."""
     rows = []
-    for name, ratios in sorted(counts.items()):
-        found = sum(ratio > 1.0 + TOLERANCE for ratio in ratios)
-        worst = f"up to {max(ratios):.2f} x" if found else ""
-        rows.append(Row(f"$ at a speed: {name} is never dearer", len(ratios), found, worst))
+    for name, compared in sorted(counts.items()):
+        found = sum(one.least > 1.0 + TOLERANCE or one.above > (1.0 + NOTICED) * (1.0 + 1e-9) for one in compared)
+        worst = max((one.answer for one in compared), default=1.0)
+        remark = f"up to {worst:.2f} x" if worst > 1.0 + TOLERANCE else ""
+        if remark and not found:
+            remark += ", where pools no longer save 5 % and are not answered: no candidate became dearer"
+        rows.append(Row(f"{what}: {name} is never dearer", len(compared), found, remark))
     return rows
 
 
@@ -382,14 +523,26 @@ def _frontier(
     return None
 
 
-def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> list[float]:
-    """How much dearer the better setup is at speeds of the other [1]; infinite where it is not as fast."""
-    speeds = base.tokens_per_second[:: max(1, len(base.tokens_per_second) // 5)]
-    before, after = (
-        [None if front is None else front.at_speed(float(speed)) for speed in speeds] for front in (base, other)
+def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> Iterator[Compared]:
+    """How much dearer the better setup is at speeds of the other."""
+    for speed in base.tokens_per_second[:: max(1, len(base.tokens_per_second) // 5)].tolist():
+        before, after = base.at_speed(speed), None if other is None else other.at_speed(speed)
+        if before is None:
+            continue
+        if other is None or after is None:
+            yield Compared(float("inf"), float("inf"))
+            continue
+        least = _least(other, speed)
+        yield Compared(after.dollars / before.dollars, least / _least(base, speed), after.dollars / least)
+
+
+def _least(front: ie.ServiceFrontier, speed: float) -> float:
+    """The cheapest of all candidates at a speed, whatever pools have to save [USD per 1e6 output tokens]."""
+    places = (
+        pareto.least_from(1.0 / candidate.seen.tpot_seconds, candidate.kept_dollars(front.promises), speed)
+        for candidate in front.candidates
     )
-    pairs = ((one, two) for one, two in zip(before, after, strict=True) if one is not None)
-    return [float("inf") if two is None else two.dollars / one.dollars for one, two in pairs]
+    return min(place[0] for place in places if place is not None)
 
 
 def doors(folder: Path) -> Row:
@@ -420,15 +573,25 @@ def fuzzed() -> list[Row]:
     mended = "what was found is mended, with a test"
     counts = json.loads(FUZZED.read_text())["counts"]
     return [
-        Row(f"made-up inputs: {kind}", sum(count.values()), count.get("defect", 0), mended)
+        Row(f"made-up inputs: {kind}", sum(count.values()), defects, mended if defects else "")
         for kind, count in counts.items()
+        for defects in (count.get("defect", 0),)
     ]
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
+    """The table in Markdown, and what was not tried."""
+    inputs = "`sh run.sh fuzz` goes on where it was."
+    if FUZZED.is_file():
+        known = json.loads(FUZZED.read_text())
+        tried, seconds = sum(sum(count.values()) for count in known["counts"].values()), known["seconds"]
+        hours = 100_000 / 3600 * seconds / tried
+        inputs = (
+            f"{tried:,} took {seconds:,.0f} s of a processor, so that 100,000 would take {hours:.1f} hours of one that "
+            "has nothing else to do; " + inputs
+        )
     lines = [f"| {row.attack} | {row.tried:,} | {row.found:,} | {row.remark} |" for row in rows]
-    return HEAD + "\n".join(lines) + "\n" + TAIL
+    return HEAD + "\n".join(lines) + "\n" + TAIL.format(inputs=inputs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -443,12 +606,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         attacks: tuple[Callable[[Path], Row | list[Row]], ...] = (
             inputs_are_no_outputs,
             places_that_cannot_be_written,
+            little_memory,
+            hostile_names,
+            dead_scheduler,
             lambda folder: interrupts(folder, 30),
             lambda folder: killed(folder, asked.kills),
             connections,
             endless_query,
             doors,
             lambda _: invariants(asked.setups),
+            lambda _: promised(asked.setups // 3),
             lambda _: fuzzed(),
         )
         for attack in attacks:

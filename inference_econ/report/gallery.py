@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -113,7 +115,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     written: list[Path] = []
     names = scenario_names()
     # Drawing takes about as long as computing, so that a second process draws what has been computed.
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as artist:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as artist:
         drawings = []
         for index, name in enumerate(names):
             if progress is not None:
@@ -124,6 +126,18 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
         for drawing in drawings:
             written += drawing.result()
     return Reproduction(tuple(compared), tuple(written), time.perf_counter() - start)
+
+
+def _end_with_parent() -> None:
+    """Make a process end with the one that has it, also when that is killed and can say nothing."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end() -> None:
+        parent.join()
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def places(folder: Path | str) -> list[Path]:

@@ -172,8 +172,10 @@ def read_json(path: str | Path, how: str) -> object:
     """
     try:
         return json.loads(read_text(str(path)))
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: no JSON, so no saved answer; {how}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path}: no saved answer, whose numbers have 17 digits at most; {how}") from error
 
 
 def of_command(record: object, origin: str, how: str) -> SavedAnswer:

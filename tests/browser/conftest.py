@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.browser.explorer import PATIENCE_MS
 
 #: What distributions call it.
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -28,9 +30,8 @@ _QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-_START_SECONDS = 60.0
-#: For whatever is awaited: a cold process on a busy machine loads for seconds [ms].
-_PATIENCE_MS = 120_000
+# Expectations as well: five seconds are few where many tests run at once.
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -63,12 +64,12 @@ def server() -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE_MS / 1e3)
 
 
 def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
     start = time.monotonic()
-    while time.monotonic() - start < _START_SECONDS:
+    while time.monotonic() - start < PATIENCE_MS / 1e3:
         assert process.poll() is None, "the server has stopped"
         try:
             urllib.request.urlopen(address, timeout=5).close()
@@ -97,7 +98,7 @@ def reader() -> dict[str, Any]:
 @pytest.fixture
 def context(browser: Browser, reader: dict[str, Any]) -> Iterator[BrowserContext]:
     opened = browser.new_context(**reader)
-    opened.set_default_timeout(_PATIENCE_MS)
+    opened.set_default_timeout(PATIENCE_MS)
     yield opened
     opened.close()
 

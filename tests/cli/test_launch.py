@@ -454,6 +454,8 @@ def test_a_file_that_is_no_json_is_refused(refused: Command, tmp_path: Path) -> 
     path = tmp_path / "answer.json"
     path.write_text("GPUs: 8")
     assert "no JSON, so no saved answer" in refused("launch", path, "--to", "vllm").err
+    path.write_text(f'{{"a": {5000 * "9"}}}')
+    assert "no saved answer, whose numbers have 17 digits at most" in refused("launch", path, "--to", "vllm").err
     path.write_text("{}")
     assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
     path.unlink()

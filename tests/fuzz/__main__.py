@@ -1,7 +1,8 @@
 """Try made-up inputs for as long as is wanted: ``sh run.sh fuzz``.
 
-What was tried is counted in ``.fuzz/state.json``, so that the next run goes on with other inputs. Each defect's input
-is written to ``.fuzz/defects``; ``sh run.sh fuzz --repeat FILE`` runs it again and says what is wrong.
+What was tried is counted in ``tests/fuzz/tried.json``, so that the next run goes on with other inputs, here or in
+another checkout. Each defect's input is written to ``.fuzz/defects``; ``sh run.sh fuzz --repeat FILE`` runs it again
+and says what is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from inference_econ.report.files import write_text
 from tests.fuzz.judged import Case, judged
 from tests.fuzz.kinds import KINDS
 
-FOLDER = Path(".fuzz")
+DEFECTS = Path(".fuzz/defects")
+TRIED = Path(__file__).with_name("tried.json")
 #: Inputs of a kind before the next kind has its turn [1]; one seed makes as many.
 BATCH = 25
 #: A case that takes longer is a defect [s].
@@ -30,23 +32,37 @@ OUTCOMES = ("answered", "refused", "defect")
 
 
 class State:
-    """What was tried so far, by kind: the next seed, and how many inputs had which outcome."""
+    """What was tried so far, by kind: the next seed, and how many inputs had which outcome; and what all took.
+
+    Attributes
+    ----------
+    seconds : float
+        Of the processor, which another program does not lengthen [s].
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         plain = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         self.seeds = Counter(plain.get("seeds", {}))
         self.counts = {kind: Counter(plain.get("counts", {}).get(kind, {})) for kind in KINDS}
+        self.seconds = float(plain.get("seconds", 0.0))
 
     def save(self) -> None:
         """Write it whole."""
-        write_text(self.path, json.dumps({"seeds": self.seeds, "counts": self.counts}, indent=1) + "\n")
+        plain = {"seeds": self.seeds, "counts": self.counts, "seconds": round(self.seconds)}
+        write_text(self.path, json.dumps(plain, indent=1) + "\n")
+
+    @property
+    def tried(self) -> int:
+        """Inputs of every kind [1]."""
+        return sum(count.total() for count in self.counts.values())
 
     def table(self) -> str:
-        """A line for each kind."""
+        """A line for each kind, and what all took."""
         lines = [f"{'':16}{'tried':>8}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)]
         for kind, count in self.counts.items():
             lines.append(f"{kind:16}{count.total():8,}" + "".join(f"{count[outcome]:10,}" for outcome in OUTCOMES))
+        lines.append(f"{self.tried / max(self.seconds, 1.0):.1f} inputs per second of one core")
         return "\n".join(lines)
 
 
@@ -67,14 +83,16 @@ def batch(kind: str, state: State, ends: float) -> None:
             state.counts[kind][_tried(case)] += 1
 
     state.seeds[kind] += 1
+    began = time.process_time()
     each()
+    state.seconds += time.process_time() - began
 
 
 def _tried(case: Case) -> str:
     """The outcome of a case; a defect is written down."""
     result = judged(case, SECONDS)
     if result.outcome == "defect":
-        path = FOLDER / "defects" / f"{case.kind}-{hashlib.sha256(case.text().encode()).hexdigest()[:10]}.json"
+        path = DEFECTS / f"{case.kind}-{hashlib.sha256(case.text().encode()).hexdigest()[:10]}.json"
         write_text(path, case.text())
         last = next(line for line in reversed(result.why.partition("\n---")[0].splitlines()) if line.strip())
         click.echo(f"{path}: {' '.join(case.line)[:200]!a}: {last[:300]}")
@@ -92,8 +110,8 @@ def main() -> int:
         result = judged(Case.read(asked.repeat.read_text(encoding="utf-8")), SECONDS)
         click.echo(f"{result.outcome}\n{result.why}")
         return int(result.outcome == "defect")
-    (FOLDER / "defects").mkdir(parents=True, exist_ok=True)
-    state = State(FOLDER / "state.json")
+    DEFECTS.mkdir(parents=True, exist_ok=True)
+    state = State(TRIED)
     before = sum(count["defect"] for count in state.counts.values())
     ends = time.monotonic() + 60.0 * asked.minutes
     try:

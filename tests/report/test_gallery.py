@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,20 @@ def _cell(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def test_who_draws_ends_with_whoever_is_killed() -> None:
+    """Both write to one pipe, which is at its end when neither is left."""
+    program = (
+        "import multiprocessing, os, time\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from inference_econ.report.gallery import _end_with_parent\n"
+        "artist = ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), _end_with_parent)\n"
+        "print(artist.submit(os.getppid).result() == os.getpid(), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True\n"
+    process.kill()
+    assert process.communicate(timeout=120)[0] == ""

@@ -43,15 +43,21 @@ class SteadyPools:
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
     :data:`inference_econ.answers.promises.FILLED`, so that prompts wait little. Of all groups that fill nodes, or an
     even part of one, the smallest of those that are enough and hardly dearer than the cheapest is taken: nobody deploys
-    13 chips together. Pools whose prefill instances would be idle for most of the time are none.
+    13 chips together. A group with fewer that read is taken where it is cheaper per request and no larger, or
+    noticeably cheaper, and its decode instances have as many requests as those that read feed: otherwise chips that
+    decode faster would need another group, and be dearer. Pools whose prefill instances would be idle for most of the
+    time are none.
     """
 
     pools: Pools
     longest_seconds: float = np.inf
 
     @cached_property
-    def _chosen(self) -> tuple[Indices, Indices, Indices]:
-        """The prefill layout, and how many instances read for how many that decode; shape (m, k), 0 where none can."""
+    def _chosen(self) -> tuple[Indices, Indices, Indices, Array]:
+        """The prefill layout, how many instances read for how many that decode, and what share of a batch they feed.
+
+        Arrays of shape (m, k); 0 instances where none can.
+        """
         pools = self.pools
         rate = pools.decode.states.requests_per_second
         busy = np.maximum(pools.prefill.prefill_busy_seconds[:, None], pools.transfer.sending_seconds)
@@ -64,7 +70,8 @@ class SteadyPools:
         order = np.argsort(cost, axis=0, kind="stable")[:_READERS]
         writers = np.arange(rate.shape[0])
         best = np.full(rate.shape, np.inf)
-        chosen = tuple(np.zeros(rate.shape, dtype=np.intp) for _ in range(3))
+        readers_of, prefilling, decoding = (np.zeros(rate.shape, dtype=np.intp) for _ in range(3))
+        share = np.ones(rate.shape)
         whole = node(pools.decode.setup.hardware)
         for reader in order:
             each = pools.prefill.accelerators[reader]
@@ -73,32 +80,42 @@ class SteadyPools:
             )
             with np.errstate(invalid="ignore"):
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
-            readers, decoders = _instances(wanted, each, pools.decode.accelerators, whole)
+            readers, decoders, fed = _instances(wanted, each, pools.decode.accelerators, whole)
             with np.errstate(divide="ignore", invalid="ignore"):
-                busy_enough = wanted * decoders / readers >= _IDLEST / FILLED
-                chips = np.where((readers > 0) & busy_enough, readers * each[:, None] / decoders, np.inf)
+                busy_enough = fed * wanted * decoders / readers >= _IDLEST / FILLED
+                group = readers * each[:, None] / decoders + pools.decode.accelerators[:, None]
+                chips = np.where((readers > 0) & busy_enough, group / fed, np.inf)
             # Where none can, none is better.
             better = chips < best
             best = np.where(better, chips, best)
-            for mine, values in zip(
-                chosen, (np.broadcast_to(reader[:, None], rate.shape), readers, decoders), strict=True
-            ):
-                mine[better] = values[better]
-        return chosen[0], chosen[1], chosen[2]
+            readers_of = np.where(better, reader[:, None], readers_of)
+            prefilling, decoding = np.where(better, readers, prefilling), np.where(better, decoders, decoding)
+            share = np.where(better, fed, share)
+        return readers_of, prefilling, decoding, share
 
     @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
         """TPOT, requests per second, chips, requests that decode, and batch of a group; NaN where none can."""
-        pools, states, (prefill, readers, decoders) = self.pools, self.pools.decode.states, self._chosen
+        pools, states, (prefill, readers, decoders, fed) = self.pools, self.pools.decode.states, self._chosen
         possible = readers > 0
-        rate = np.where(possible, decoders * states.requests_per_second, np.nan)
+        rate = np.where(possible, fed * states.requests_per_second, np.nan)
         chips = readers * pools.prefill.accelerators[prefill] + decoders * pools.decode.accelerators[:, None]
         tpot = np.where(possible, states.tpot_seconds, np.nan)
-        return tpot, rate, np.where(possible, chips, np.nan), decoders * states.batch, states.batch
+        for row in np.flatnonzero((fed < 1.0).any(axis=1)):
+            less = fed[row] < 1.0
+            # Whoever waits for places in a smaller batch does not lengthen it.
+            rates_of_batches = np.log(np.maximum.accumulate(states.requests_per_second[row]))
+            tpot[row, less] = np.exp(
+                np.interp(np.log(rate[row, less]), rates_of_batches, np.log(states.tpot_seconds[row]))
+            )
+        batch: Array = np.where(fed < 1.0, rate * pools.requests.decode_steps * tpot, states.batch)
+        rates: Array = np.asarray(decoders * rate, dtype=float)
+        flight: Array = np.asarray(decoders * batch, dtype=float)
+        return tpot, rates, np.where(possible, chips, np.nan), flight, batch
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
         """Mean TTFT of some states, waits for other prompts included [s]; NaN where no pools can."""
-        prefill, readers, _ = (chosen[rows, columns] for chosen in self._chosen)
+        prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
         for group in set(zip(prefill.tolist(), rows.tolist(), readers.tolist(), strict=True)):
@@ -115,30 +132,39 @@ class SteadyPools:
 
     def instances_at(self, rows: Indices, columns: Indices) -> list[tuple[int, int]]:
         """Prefill and decode instances of some states [1]."""
-        _, readers, decoders = self._chosen
+        _, readers, decoders, _ = self._chosen
         return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
 
 
-def _instances(wanted: Array, reading: Array, decoding: Array, whole: int) -> tuple[Indices, Indices]:
-    """Whole numbers of prefill and decode instances of at least some ratios, shape (m, k); 0 where no group has them.
+def _instances(wanted: Array, reading: Array, decoding: Array, whole: int) -> tuple[Indices, Indices, Array]:
+    """Whole numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
 
-    ``reading`` and ``decoding`` are chips of an instance of either kind, shape (m,), ``whole`` those of a node.
+    Shape (m, k) each. The share is 1 where a group of at least the ratio costs least per request, and less where one of
+    a smaller ratio does. The numbers are 0 where no group is of a ratio that is wanted. ``reading`` and ``decoding``
+    are chips of an instance of either kind, shape (m,), ``whole`` those of a node.
     """
-    counts = np.zeros((*wanted.shape, 2), dtype=np.intp)
+    counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
-        ratios, instances = _groups(*sizes, whole)
+        ratios, instances, costs, before, least = _groups(*sizes, whole)
         at = np.searchsorted(ratios, wanted[row] * (1.0 - 1e-9))
         enough = at < ratios.size
         counts[row, enough] = instances[at[enough]]
-    return counts[..., 0], counts[..., 1]
+        fewer = np.flatnonzero(enough)
+        fewer = fewer[least[at[fewer]] < costs[at[fewer]] / wanted[row, fewer] * (1.0 - 1e-9)]
+        taken = before[at[fewer]]
+        counts[row, fewer] = instances[taken]
+        fed[row, fewer] = ratios[taken] / wanted[row, fewer]
+    return counts[..., 0], counts[..., 1], fed
 
 
 @cache
-def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDArray[np.intp]]:
+def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDArray[np.intp], Array, Indices, Array]:
     """Ratios of prefill to decode instances that groups have, ascending, and numbers with at least each, shape (n, 2).
 
-    The chips of a group are whole nodes, or an even part of one, and no more than are deployed together. Of groups that
-    hardly differ in chips for each decode instance the smallest is taken.
+    With chips for each decode instance; which smaller ratio costs least where its prefill instances are filled; and its
+    chips over the ratio, of a larger group as much more as it has to save. The chips of a group are whole nodes, or an
+    even part of one, and no more than are deployed together. Of groups that hardly differ in chips for each decode
+    instance the smallest is taken.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
     chips, ratios = numbers @ np.array([reading, decoding]), numbers[:, 0] / numbers[:, 1]
@@ -150,4 +176,8 @@ def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDA
     costs = reading * ratios + decoding
     dearer = np.searchsorted(costs, costs * (1.0 + NOTICED), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
-    return ratios, numbers[chosen]
+    chips, costs = chips[chosen], costs[chosen]
+    larger = chips[None, :] > chips[:, None]
+    filled = np.where(np.tri(chips.size, k=-1), costs / ratios * (1.0 + NOTICED * larger), np.inf)
+    before = filled.argmin(axis=1) if filled.size else np.zeros(0, dtype=np.intp)
+    return ratios, numbers[chosen], costs, before, filled.min(axis=1, initial=np.inf)

@@ -79,7 +79,7 @@ def fills_nodes(chips: float) -> bool:
 
 
 def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
-    """All numbers of instances of both kinds, of every layout that could read; the group of a state is one of them."""
+    """All numbers of instances of both kinds, of every layout that could read: chips for each request of a second."""
     found = steady()
     sizes = every().prefill.accelerators, every().decode.accelerators
     some = itertools.product(range(1, MOST + 1), repeat=2)
@@ -87,16 +87,18 @@ def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
     own = every().decode.states.without_prompts(REQUESTS.decode_steps)
     for row, column in states(found):
         rate, writer = float(own.requests_per_second[row, column]), float(sizes[1][row])
-        # Chips for each decode instance.
         groups = {
-            (reader, readers, decoders): readers * float(chips) / decoders + writer
+            (reader, readers, decoders): (readers * float(chips) / decoders + writer) / rate
             for reader, chips in enumerate(sizes[0])
             for readers, decoders in pairs
             if fills_nodes(size := readers * float(chips) + decoders * writer)
             and size <= LARGEST
             and IDLEST <= decoders * rate * busy_seconds(every(), reader, row) / readers <= FILLED * (1 + 1e-9)
         }
-        assert groups[group(found, row, column)] <= min(groups.values()) * (1 + NOTICED) * (1 + 1e-9)
+        reader, readers, decoders = group(found, row, column)
+        taken = (readers * float(sizes[0][reader]) / decoders + writer) / decoded(found, row, column)
+        assert taken <= min(groups.values()) * (1 + NOTICED) * (1 + 1e-9)
+        assert fills_nodes(readers * float(sizes[0][reader]) + decoders * writer)
 
 
 def test_what_is_seen_is_that_of_the_group() -> None:
@@ -106,14 +108,18 @@ def test_what_is_seen_is_that_of_the_group() -> None:
     own = every().decode.states.without_prompts(REQUESTS.decode_steps)
     for row, column in states(found):
         reader, readers, decoders = group(found, row, column)
+        # A whole batch, or what the instances that read feed.
+        most = FILLED * readers / busy_seconds(every(), reader, row) / decoders
+        whole = own.requests_per_second[row, column] <= most * (1 + 1e-9)
+        fewer = own.take(row).at(float(batch[row, column]))
         expected = (
-            readers * every().prefill.accelerators[reader] + decoders * every().decode.accelerators[row],
-            decoders * own.requests_per_second[row, column],
-            decoders * own.batch[row, column],
-            own.tpot_seconds[row, column],
+            float(readers * every().prefill.accelerators[reader] + decoders * every().decode.accelerators[row]),
+            decoders * (float(own.requests_per_second[row, column]) if whole else most),
+            decoders * float(own.batch[row, column] if whole else fewer.batch),
+            float(own.tpot_seconds[row, column] if whole else fewer.tpot_seconds),
         )
         seen = chips[row, column], rate[row, column], concurrency[row, column], tpot[row, column]
-        np.testing.assert_allclose(seen, expected)
+        np.testing.assert_allclose(seen, expected, rtol=1e-7 if whole else 1e-3)
         # As many decode as Little's law says.
         assert rate[row, column] * REQUESTS.decode_steps * tpot[row, column] == pytest.approx(
             decoders * batch[row, column]
@@ -121,7 +127,7 @@ def test_what_is_seen_is_that_of_the_group() -> None:
 
 
 def smallest_group(wanted: float, reading: float, decoding: float) -> tuple[int, int]:
-    readers, decoders = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), NODE)
+    readers, decoders, _ = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), NODE)
     return int(readers.item()), int(decoders.item())
 
 
@@ -149,6 +155,43 @@ def test_more_than_eight_to_one_is_no_ratio() -> None:
     assert smallest_group(7.0, 1.0, 1.0) == (7, 1)
     assert smallest_group(8.0, 8.0, 8.0) == (8, 1)
     assert smallest_group(8.1, 8.0, 8.0) == (0, 0)
+
+
+@pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])
+def test_no_request_costs_more_where_more_are_decoded(reading: float, decoding: float) -> None:
+    """Whatever ratio an instance wants, as many requests as fill a smaller ratio cost no less, but for small groups."""
+    wanted = np.geomspace(0.1, 7.0, 500)
+    sizes = np.array([reading]), np.array([decoding])
+    readers, decoders, fed = (values[0] for values in _instances(wanted[None], *sizes, NODE))
+    able = readers > 0
+    costs = ((readers * reading / decoders + decoding) / (fed * wanted))[able]
+    assert able.sum() > 300
+    assert (costs <= np.minimum.accumulate(costs) * (1 + NOTICED) * (1 + 1e-9)).all()
+
+
+def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
+    """Llama 2 7B on A100: 4P5D no longer kept up with links of twice the bandwidth, and 8P8D cost 2 % more."""
+    requests = Requests.build({"isl": 2316, "osl": 373}, origin="test")
+    spec = ie.hardware("a100_sxm_80")
+    changes = [
+        f"hardware.{name}={2 * getattr(spec, name)}"
+        for name in ("link_bytes_per_second_one_way", "link_bytes_per_second_both_ways")
+        if getattr(spec, name)
+    ]
+    usual, faster = (
+        ie.frontier(
+            ie.Setup.of("llama_2_7b", "a100_sxm_80", engine="sglang", price=2.0, changes=changed),
+            requests,
+            ie.Space(max_accelerators=4),
+            arrangement="apart",
+        )
+        for changed in ((), changes)
+    )
+    for speed in usual.tokens_per_second.tolist():
+        before, after = usual.at_speed(speed), faster.at_speed(speed)
+        assert before is not None
+        assert after is not None
+        assert after.dollars <= before.dollars * (1 + 1e-9)
 
 
 def test_the_first_token_waits_as_before_the_prefill_instances() -> None:
