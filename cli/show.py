@@ -148,14 +148,14 @@ def _numbers(record: object) -> Iterator[str]:
 
 def _made(page: Page, output: Output, asked: Mapping[str, object] | None) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
-    from inference_econ.report.page import csv_text, json_text
+    from inference_econ.report.page import json_text
 
     beside = ""
     if output.form == "json":
         record = page.record()
         text = json_text({**asked, **record} if asked is not None and isinstance(record, dict) else record)
     elif output.form == "csv":
-        text = csv_text(page.frame())
+        text = page.csv()
         if output.path is not None and not output.quiet:
             beside = _terminal_text(page.summary(), output._replace(path=None))
     elif output.form == "markdown":

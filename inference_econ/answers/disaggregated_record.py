@@ -15,7 +15,7 @@ from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import facts, price_record
+from inference_econ.answers.record import bound, facts
 from inference_econ.answers.service_record import SEEN, bounded_load, layout_of, load_record
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances, bounds
@@ -41,6 +41,7 @@ def comparison_record(
             instances.setup.hardware.name: calibration_record(instances, SEEN) for instances in compared.subjects()
         },
         **facts(decoding, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=pools.requests),
+        **bound(reading, decoding),
         **_terms_record(compared),
         "speculation": None if pools.speculation is None else pools.speculation.record(),
         "bytes_per_prompt": pools.bytes_per_prompt,
@@ -48,8 +49,7 @@ def comparison_record(
         "disaggregated": [_apart(pools, apart, index) for index in range(len(apart) - 1, -1, -1)],
         "aggregated": [
             {
-                "hardware": pool.setup.hardware.name,
-                "price": price_record(pool.setup),
+                **facts(pool.setup, "hardware", "price"),
                 "dollars_per_accelerator_hour": pool.setup.dollars_per_accelerator_hour,
                 "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
             }
@@ -184,10 +184,11 @@ def _bounded_load(fleet: Fleet, targets: Targets) -> dict[str, object]:
 
 def both_records(compared: Comparison) -> list[Mapping[str, Any]]:
     """Every point of both frontiers as plain data."""
-    record = comparison_record(compared)
+    record, pools = comparison_record(compared), compared.pools
+    apart = bound(pools.prefill.setup, pools.decode.setup)
     together = [
-        {"serving": "aggregated", "hardware": kind["hardware"], **point}
-        for kind in record["aggregated"]
+        {"serving": "aggregated", "hardware": kind["hardware"], **point, **bound(pool.setup)}
+        for pool, kind in zip(pools.aggregated, record["aggregated"], strict=True)
         for point in kind["points"]
     ]
-    return [*({"serving": "disaggregated", **point} for point in record["disaggregated"]), *together]
+    return [*({"serving": "disaggregated", **point, **apart} for point in record["disaggregated"]), *together]

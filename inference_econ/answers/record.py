@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from inference_econ._shown import Shown
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup
-from inference_econ.inputs import HardwareSpec, Requests, prices, profiles
+from inference_econ.inputs import HardwareSpec, Requests, prices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,9 +85,12 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
         known |= {"shared_prefix": requests.shared_prefix}
     left_out = {"left_out": list(setup.left_out)} if setup.left_out else {}
-    # That no server with such a chip was fitted is said in headings too.
-    bound = {"bound": True} if profiles.is_bound(setup.assumptions.name, setup.hardware.generation) else {}
-    return {name: known[name] for name in names} | left_out | bound
+    return {name: known[name] for name in names} | left_out | bound(setup)
+
+
+def bound(*setups: Setup) -> dict[str, object]:
+    """That numbers are bounds, as headings say too: assumptions of a setup were fitted to no server with its chip."""
+    return {"bound": True} if any(setup.is_bound for setup in setups) else {}
 
 
 def price_record(setup: Setup) -> dict[str, object] | None:

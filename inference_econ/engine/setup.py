@@ -385,6 +385,11 @@ class Setup:
         return max((engine.facts.held_steps or 0 for engine in self.engines or known_engines()), default=0)
 
     @property
+    def is_bound(self) -> bool:
+        """True if the assumptions stand in for a profile that no server with such a chip gave: numbers are bounds."""
+        return profiles.is_bound(self.assumptions.name, self.hardware.generation)
+
+    @property
     def admission(self) -> Admission | None:
         """Whom the engine lets into the memory of its cache, if it is one engine, and its rule is known."""
         if self.assumptions.host.engine is not None:

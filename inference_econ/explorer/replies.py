@@ -115,9 +115,7 @@ def _page(answer: Answer) -> Page:
 
 
 def _csv(answer: Answer) -> str:
-    from inference_econ.report.page import csv_text
-
-    return csv_text(_page(answer).frame())
+    return _page(answer).csv()
 
 
 def _markdown(answer: Answer) -> str:

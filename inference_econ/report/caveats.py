@@ -198,7 +198,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
     chips: dict[str, list[str]] = {}
     setups = list(setups)
     for setup in setups:
-        if profiles.is_bound(setup.assumptions.name, setup.hardware.generation):
+        if setup.is_bound:
             names = chips.setdefault(setup.hardware.generation, [])
             names += [setup.hardware.name] if setup.hardware.name not in names else []
     unfitted = {

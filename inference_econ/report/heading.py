@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
-from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, practices_in, profiles
+from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, practices_in
 from inference_econ.report.table import formats_label
 
 #: Of chips without a profile: kernels as good as the best elsewhere, and no host that is in their way.
@@ -120,7 +120,7 @@ def promises_label(promises: Targets) -> str:
 def _priced(setup: Setup) -> str:
     """A chip with its price, where it is known; and that nothing was fitted to servers with it."""
     chip = _named(setup.hardware)
-    if profiles.is_bound(setup.assumptions.name, setup.hardware.generation):
+    if setup.is_bound:
         chip = f"{chip} ({BOUND})"
     return chip if setup.price is None else f"{chip} at {setup.price_label}"
 

@@ -112,6 +112,26 @@ class Page(ABC):
         """The answer as rows, for spreadsheets: the first table, unless there is more to say."""
         return self.tables()[0].frame()
 
+    def csv(self) -> str:
+        """The rows as CSV text, without the sign of a zero; what is missing is empty.
+
+        Rows whose chip no assumptions were fitted to say ``bound``, as JSON does: all of them where no row names one.
+
+        Raises
+        ------
+        OverflowError
+            If a number is infinite.
+        """
+        frame, setups = self.frame(), self.setups()
+        chips = [setup.hardware.name for setup in setups if setup.is_bound]
+        if chips and "bound" not in frame:
+            if "hardware" in frame:
+                named = frame["hardware"].isin(chips)
+                frame = frame.assign(bound=named.where(named))
+            elif len(chips) == len(setups):
+                frame = frame.assign(bound=True)
+        return csv_text(frame)
+
     def markdown(self) -> str:
         """The answer as a Markdown text: the tables with all that is said below them, unless there is more to say."""
         return "\n".join(table.markdown() + listed(table.every_note) for table in self.tables())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
 from inference_econ.report.files import ending_of, write_text
-from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.page import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def save(page: Page, kind: str, path: str | Path) -> None:
         case ".json":
             text = json_text({_SAVED: _head(kind, page.frame()), **page.plain()})
         case ".csv":
-            text = csv_text(page.frame())
+            text = page.csv()
         case ".md":
             text = page.markdown()
         case ending:

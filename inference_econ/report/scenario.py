@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.record import bound
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, WholeLayouts, bounds
@@ -328,7 +329,7 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
     """All points of a curve, one row each: the data behind a figure."""
     import pandas as pd
 
-    return pd.DataFrame({"series": curve.label, **curve_columns(curve)})
+    return pd.DataFrame({"series": curve.label, **curve_columns(curve), **bound(*setups_of([curve]))})
 
 
 def _figure_frame(result: Result) -> pd.DataFrame:
