@@ -174,7 +174,8 @@ def sheet(
     tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
     """
     if load is None:
-        load = loaded(service, requests_per_second / replicas, arrivals=arrivals_of(service.requests, arrival_scv))
+        arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
+        load = loaded(service, requests_per_second / replicas, arrivals=arrivals)
     requests, setup = service.requests, service.setup
     bill = float(setup.dollars_per_hour(replicas, service.accelerators))
     second = float(setup.dollars_per_hour_in_bulk(service.accelerators)) / _HOUR
@@ -352,7 +353,7 @@ def _priced(
         service,
         rate,
         replicas=int(replicas),
-        load=served(service, arrivals_of(service.requests, arrival_scv))(rate / replicas),
+        load=served(service, arrivals_of(service.requests, arrival_scv))(rate / replicas, int(replicas)),
     )
 
 

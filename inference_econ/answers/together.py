@@ -103,7 +103,7 @@ def cheapest(
     targets : Targets
         What is promised.
     arrival_scv : float
-        See :func:`inference_econ.serving.load.loaded` [1].
+        Of the times between arrivals of the whole traffic, of which each instance gets a random part [1].
     most : int
         Choices wanted, shared evenly among the kinds of chips [1].
     play : bool
@@ -178,9 +178,10 @@ def _rank(choice: Choice) -> tuple[float, float]:
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+    calm = calmest(service.requests, arrival_scv)
 
     def shared(replicas: int) -> Loaded:
-        return loaded(service, rate / replicas, arrivals=calmest(service.requests, arrival_scv))
+        return loaded(service, rate / replicas, arrivals=calm.among(replicas))
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -218,14 +219,15 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
 
     @cache
     def shared(replicas: int) -> Loaded:
-        return play(rate / replicas)
+        return play(rate / replicas, replicas)
 
     def kept(place: int) -> bool:
         return targets.broken(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
-        closed = loaded(service, rate / tried[place], arrivals=calmest(service.requests, arrival_scv))
+        calm = calmest(service.requests, arrival_scv).among(tried[place])
+        closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(fewest)).broken(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)

@@ -40,6 +40,11 @@ OFFERS = {
 percentiles = st.sampled_from(("mean", "p10", "p50", "p75", "p90", "p95", "p99.9"))
 
 
+def part_of(scv: float, replicas: int) -> Gamma:
+    """Arrivals at one of some instances that a stream is dealt to at random."""
+    return Gamma(1.0 + (scv - 1.0) / replicas)
+
+
 def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> float:
     """Dollars per hour, by brute force; infinite if none of those tried keeps the promises."""
     best = math.inf
@@ -49,7 +54,7 @@ def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> floa
             dollars = replicas * service.accelerators * found.setup.dollars_per_accelerator_hour
             if dollars >= best:
                 break
-            if targets.broken(loaded(service, rate / replicas, arrivals=Gamma(scv))) is None:
+            if targets.broken(loaded(service, rate / replicas, arrivals=part_of(scv, replicas))) is None:
                 best = dollars
                 break
     return best
@@ -99,7 +104,7 @@ def keeps_its_promises(choice: Choice, rate: float, targets: Targets, scv: float
     if choice.replicas == 1:
         assert choice.binding == "instance"
         return
-    fewer = loaded(choice.service, rate / (choice.replicas - 1), arrivals=Gamma(scv))
+    fewer = loaded(choice.service, rate / (choice.replicas - 1), arrivals=part_of(scv, choice.replicas - 1))
     assert targets.broken(fewer) == choice.binding
 
 
@@ -265,6 +270,22 @@ def test_a_load_that_is_played_needs_what_it_needs() -> None:
     assert played.dollars_per_hour == pytest.approx(closed.dollars_per_hour * played.replicas / closed.replicas)
     if played.replicas > closed.replicas:
         assert targets.broken(load(20.0 / closed.replicas)) is not None
+
+
+def test_crowds_that_many_instances_share_are_not_the_crowds_of_each() -> None:
+    """As many as of Poisson arrivals, and a fifth more; where each had all of the burstiness it was several times."""
+    offer, targets = offer_of(isl="1000", osl="200", pins=(("tp", 1), ("dp", 1), ("pp", 1))), Targets(0.3, 0.03)
+    rate = 30.0 * offer.service(0).most_requests_per_second
+    (calm,), (bursty,) = (recommend([offer], rate, targets, arrival_scv=scv, most=1) for scv in (1.0, 10.0))
+    assert calm.replicas > 30
+    assert calm.replicas <= bursty.replicas <= 1.2 * calm.replicas
+    assert bursty.load.played
+    assert bursty.load.arrivals == part_of(10.0, bursty.replicas)
+    assert bursty.load == served(bursty.service, Gamma(10.0))(rate / bursty.replicas, bursty.replicas)
+    # One instance has all of it.
+    alone = offer.service(0).most_requests_per_second * 0.2
+    (single,) = recommend([offer], alone, Targets(), arrival_scv=10.0, most=1)
+    assert (single.replicas, single.load.arrivals) == (1, Gamma(10.0))
 
 
 def test_what_is_proven_is_not_played() -> None:

@@ -136,9 +136,13 @@ class Decoder:
         rates = self.requests_per_second
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
-    def load(self, requests_per_second: float, arrival_scv: float = 1.0) -> Loaded:
-        """The same as one of the loads of a service; its TTFT is the wait for a place."""
-        queue = self.queue(requests_per_second, arrival_scv)
+    def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
+        """The same as one of the loads of a service; its TTFT is the wait for a place.
+
+        ``arrival_scv`` is that of the whole traffic, which as many instances share [1].
+        """
+        arrivals = Gamma(arrival_scv).among(instances)
+        queue = self.queue(requests_per_second, arrivals.scv)
         return Loaded(
             requests_per_second,
             bool(queue.saturated),
@@ -148,7 +152,7 @@ class Decoder:
             float(queue.waiting),
             Statistics(float(queue.wait_seconds), partial(_wait, queue)),
             of_mixture(self.tpot_seconds, queue.work),
-            arrivals=Gamma(arrival_scv),
+            arrivals=arrivals,
         )
 
 
@@ -171,7 +175,7 @@ def under_load(
     requests_per_second : float
         Arrivals at the fleet [1/s].
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+        Squared coefficient of variation of the times between arrivals at the fleet [1].
 
     Returns
     -------
@@ -185,9 +189,10 @@ def under_load(
 
     Notes
     -----
-    Prompts wait in one line for the first free prefill instance: a queue with several servers whose work varies
-    as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there at the same time share the
-    steps of an instance, see :func:`prefill_rates`. Decode instances get equal shares; each is a queue of its own, see
+    Prompts wait in one line, which has the whole burstiness, for the first free prefill instance: a queue with several
+    servers whose work varies as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there
+    at the same time share the steps of an instance, see :func:`prefill_rates`. Decode instances get equal random parts,
+    less bursty than the whole (:func:`inference_econ.formulas.queueing.split_scv`); each is a queue of its own, see
     :func:`decoder`. TTFT is the wait, the time in a prefill instance, what is left of the transfer then, and the wait
     for a place; the two waits are taken to be independent. A wait is zero or exponential; the time in an instance is
     that of the prompts which are there together, :func:`seconds_inside`, and of how much longer than others the own
@@ -197,7 +202,7 @@ def under_load(
     (reader, writer), (count, groups) = layouts, instances
     queue = prefill_queue(pools, reader, writer, count, requests_per_second, arrival_scv)
     receiving = float(pools.transfer.receiving_seconds[reader, writer])
-    decoding = decoder(pools, writer, receiving).load(requests_per_second / groups, arrival_scv)
+    decoding = decoder(pools, writer, receiving).load(requests_per_second / groups, arrival_scv, groups)
     return together(pools, layouts, instances, queue, decoding)
 
 
@@ -248,7 +253,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     fleet = together(
         pools, layouts, instances,
         queueing.load(share * most, prompts, service_scv=pools.requests.isl.scv),
-        decoding.load(share * most / groups),
+        decoding.load(share * most / groups, instances=groups),
     )  # fmt: skip
     completed = min(concurrency / cycle(share * most), most)
     return replace(fleet, load=replace(fleet.load, completed_per_second=completed))
@@ -280,7 +285,7 @@ def together(
         decoding.tpot_seconds,
         {"mean": last},
         {"mean": last / tokens},
-        arrivals=decoding.arrivals,
+        arrivals=decoding.arrivals.among(1.0 / groups),
     )
     return Fleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization)
 

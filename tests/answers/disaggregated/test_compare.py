@@ -310,6 +310,19 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
     assert found["p90"] > around + float(np.quantile(work, 0.9))
 
 
+def test_crowds_meet_one_line_and_are_shared_by_those_that_decode() -> None:
+    both, rate = few(), 0.8 * float(load.prefill_rates(few(), 0, 0, 4)[-1])
+    calm, bursty = (load.under_load(both, (0, 0), (4, 9), rate, arrival_scv=scv).load for scv in (1.0, 10.0))
+    line = load.prefill_queue(both, 0, 0, 4, rate, 10.0)
+    decoding = load.decoder(both, 0, float(both.transfer.receiving_seconds[0, 0])).load(rate / 9, 1.0 + 9.0 / 9)
+    assert dict(bursty.tpot_seconds) == dict(decoding.tpot_seconds)
+    assert bursty.ttft_seconds["p90"] > 2.0 * calm.ttft_seconds["p90"]
+    waits = float(line.wait_seconds) + decoding.ttft_seconds["mean"]
+    assert bursty.ttft_seconds["mean"] == pytest.approx(float(load.seconds_without_waits(both, (0, 0), line)) + waits)
+    # A load generator sends all of it.
+    assert bursty.arrivals.scv == pytest.approx(10.0)
+
+
 def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
     both, count = few("lognormal:2000:1"), 4
     terms = Terms(Targets(ttft_seconds=10.0, percentile="p90"))
