@@ -16,12 +16,20 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.chances import least_chance
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Choice, PooledChoice, natural_rate, recommend
+from inference_econ.answers.recommend import (
+    Choice,
+    PooledChoice,
+    _worthwhile,
+    choice_chances,
+    natural_rate,
+    recommend,
+)
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.answers.together import _first
 from inference_econ.errors import InputError, NothingFitsError
@@ -329,6 +337,35 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
     assert max(pooled) * 1.05 <= both
     for choice in found:
         assert targets.broken(choice.load) is None
+
+
+def test_at_equal_cost_the_likelier_comes_first() -> None:
+    """Against the probability of each row, asked by itself; only then the quicker."""
+    targets = Targets(1.0, 0.04)
+    for rate in (2.0, 8.0, 20.0):
+        for arrangement in ("together", "both"):
+            found = recommend(candidates(arrangement), rate, targets)
+            rows = [(round(each.dollars_per_hour, 6), -least_chance(choice_chances(each, targets))) for each in found]
+            assert rows == sorted(rows)
+
+
+def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -> None:
+    """No pool is 5 % cheaper at this rate; one of the same cost is a row beside instances that are likely to fail."""
+    setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
+    offers, targets = market(setup, requests, ie.Space(max_accelerators=2)), Targets(1.0, 0.026)
+
+    def likely(choice: Choice | PooledChoice) -> float:
+        return least_chance(choice_chances(choice, targets))
+
+    both = recommend([offer for offer in offers if offer.pools is None], 6.0, targets)
+    level = [choice for choice in both if choice.dollars_per_hour == pytest.approx(both[0].dollars_per_hour)]
+    assert likely(level[-1]) < 0.5 < likely(level[0])
+    (pools,) = _worthwhile(offers, 6.0, targets, [level[-1]], 1.0)
+    assert pools.dollars_per_hour == pytest.approx(both[0].dollars_per_hour)
+    assert 0.5 < likely(pools) < likely(level[0])
+    # Others of the same cost are likelier than the pools, or likely enough.
+    assert not _worthwhile(offers, 6.0, targets, level, 1.0)
+    assert not _worthwhile(offers, 6.0, targets, level[:1], 1.0)
 
 
 def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
