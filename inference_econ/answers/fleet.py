@@ -29,7 +29,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import as_candidates, fleets
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.together import cheapest
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, TooMuchError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
 from inference_econ.serving import Services
@@ -262,7 +262,10 @@ def _pools(
     candidates = as_candidates(offers)
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     one = cheapest(both, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
-    found = fleets(candidates, requests_per_second, targets, one.dollars_per_hour / (1.0 + NOTICED), arrival_scv)
+    try:
+        found = fleets(candidates, requests_per_second, targets, one.dollars_per_hour / (1.0 + NOTICED), arrival_scv)
+    except TooMuchError:
+        return []  # of so many instances that only a recommendation is worth the time
     best = min(found, key=lambda choice: choice.dollars_per_hour, default=None)
     if best is None:
         return []
