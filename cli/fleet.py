@@ -67,7 +67,8 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
     """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
-    an autoscaler that does not know it. Replicas and their capacity are those of 'recommend'.
+    an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
+    that do both only; where pools would be cheaper it is said.
     """
     requests, targets = options.requests(choices), options.targets(choices)
     day = _day(choices, requests)
@@ -87,7 +88,7 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
         }
         elasticity = catalog.elasticity().replace(**{name: value for name, value in told.items() if value is not None})
         answered = fleet(
-            market.of_chips({**choices, "together": True}, requests, chips),
+            market.of_chips(choices, requests, chips),
             day,
             targets,
             stock=stock,

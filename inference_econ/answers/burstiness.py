@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inference_econ.answers.service_record import finite
-from inference_econ.serving import Gamma, Loaded, Service, arrivals_of, served
+from inference_econ.serving import Gamma, Loaded, Service, arrivals_of, is_unproven, loaded, served
 
 #: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
 #: crowds, where so many is a choice of ours and not a measurement [1].
@@ -55,17 +55,20 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
     arrival_scv : float
         As assumed [1].
     """
-    each, other = _SHARE * service.most_requests_per_second, other_scv(arrival_scv)
-    assumed = served(service, arrivals_of(service.requests, arrival_scv))(each)
-    compared = served(service, Gamma(other))(each)
-    return Burstiness(each * replicas, arrival_scv, other, assumed, compared, service.requests.traffic)
+    each = _SHARE * service.most_requests_per_second
+    assumed = served(service, arrivals_of(service.requests, arrival_scv))(each, replicas)
+    return burstiness_at(service, assumed, replicas=replicas, arrival_scv=arrival_scv)
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """The same at a load of an instance that is known."""
+    """The same at a load of an instance that is known; both are played if one of them has to be."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
-    compared = served(service, Gamma(other))(rate)
-    return Burstiness(rate * replicas, arrival_scv, other, load, compared, service.requests.traffic)
+    player = served(service, Gamma(max(other, load.arrivals.scv)))
+    others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
+    if is_unproven(service, others) or load.played:
+        # What closed forms and the player differ in is no effect of bursts.
+        others, load = player.played(others), load if load.played else player.played(load)
+    return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
 
 
 def burstiness_record(compared: Burstiness) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.margins import instances_of
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Instances, bounds, chance
@@ -29,6 +28,11 @@ class Chances(NamedTuple):
     """That the traffic is no more than what instances complete."""
 
 
+def least_chance(chances: Chances) -> float:
+    """The probability of the latency that is promised and least likely to be kept; 1 where nobody knows any [1]."""
+    return min((value for value in chances[:3] if value is not None), default=1.0)
+
+
 def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
     """The probabilities that promises hold for a service under a load, each by itself.
 
@@ -42,17 +46,11 @@ def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
         What is promised; its confidence does not count.
     """
     instances = instances_of(service)
-    return _chances(instances, instances, load, targets)
+    return chances_of(instances, instances, load, targets)
 
 
-def fleet_chances(fleet: Fleet, targets: Targets) -> Chances:
-    """The same for two pools: of TTFTs by those that read prompts, of TPOTs and traffic by those that decode."""
-    sides = ((fleet.pools.prefill, fleet.prefill), (fleet.pools.decode, fleet.decode))
-    reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
-    return _chances(reading, decoding, fleet.load, targets)
-
-
-def _chances(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
+def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
+    """The same where some instances read prompts and others decode."""
     seen = {name: targets.seen(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(

@@ -11,6 +11,7 @@ import numpy as np
 
 from inference_econ._types import Array, Progress
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.fleet_plan import Plan, plan
 from inference_econ.answers.fleet_play import (
     POLICIES,
@@ -25,8 +26,10 @@ from inference_econ.answers.fleet_play import (
 )
 from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, lots
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import as_candidates, fleets
 from inference_econ.answers.record import RecordedRows, targets_record
-from inference_econ.errors import InputError
+from inference_econ.answers.together import cheapest
+from inference_econ.errors import InputError, TooMuchError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
 from inference_econ.serving import Services
@@ -60,7 +63,7 @@ class DayOfFleet(RecordedRows):
     elasticity : Elasticity
         How replicas come and go.
     left_out : tuple of str
-        Chips that keep no promises, with the reasons.
+        Chips that keep no promises, with the reasons, and pools where they would be cheaper.
     """
 
     page = "report.fleet:FleetPage"
@@ -176,8 +179,8 @@ def fleet(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`); instances that
-        read prompts and decode alone.
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`): instances that
+        read prompts and decode. Of pools it is said only what they would save in the busiest hour.
     rates : sequence of float
         Mean requests per second of each hour; between the middles of hours they are interpolated, and the first hour
         follows the last [1/s].
@@ -220,6 +223,7 @@ def fleet(
     left_out: list[str] = []
     needed, curve = _needed(day), partial(_at, np.array(day))
     offered = lots(offers, max(needed), targets, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
+    left_out += _pools(offers, max(needed), targets, arrival_scv)
     room = _stock(stock or {}, offers)
     tell = progress or (lambda *_: None)
     tell(0.4, "the cheapest mixture")
@@ -249,6 +253,27 @@ def fleet(
     chosen = chosen._replace(counts=chosen.counts[own])
     mixture = tuple(offered[index] for index in own.tolist())
     return DayOfFleet(mixture, day, targets, chosen, policy, share, played, usual, tuple(left_out))
+
+
+def _pools(
+    offers: Sequence[Candidate | Services], requests_per_second: float, targets: Targets, arrival_scv: float
+) -> list[str]:
+    """What pools that prefill and decode apart would save at a rate, in words; nothing where they are not cheaper."""
+    candidates = as_candidates(offers)
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
+    one = cheapest(both, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
+    try:
+        found = fleets(candidates, requests_per_second, targets, one.dollars_per_hour / (1.0 + NOTICED), arrival_scv)
+    except TooMuchError:
+        return []  # of so many instances that only a recommendation is worth the time
+    best = min(found, key=lambda choice: choice.dollars_per_hour, default=None)
+    if best is None:
+        return []
+    return [
+        f"pools: instances here read prompts and decode, for the busiest hour {one.accelerators} GPUs "
+        f"(${one.dollars_per_hour:,.2f} per hour); pools that prefill and decode apart would need {best.accelerators} "
+        f"(${best.dollars_per_hour:,.2f}), see 'recommend --request-rate {requests_per_second:.4g}'"
+    ]
 
 
 def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:

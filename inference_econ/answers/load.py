@@ -215,7 +215,7 @@ def sweep(
     targets : Targets, optional
         Promises; their percentile counts for their probability, not for the share that keeps them.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+        Squared coefficient of variation of the times between arrivals of the whole traffic [1].
     simulate : bool, optional
         Play every load through the simulation too, half a second or so for each, or none; by default only those for
         which :func:`inference_econ.serving.proven.is_unproven` holds.
@@ -247,7 +247,7 @@ def sweep(
     count, points = len(requests_per_second), []
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
-    arrivals = arrivals_of(service.requests, arrival_scv)
+    arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
     every = [loaded(service, rate / replicas, arrivals=arrivals) for rate in requests_per_second]
     unproven = [simulate is not False and is_unproven(service, closed) for closed in every]
     number = count if simulate else sum(unproven)

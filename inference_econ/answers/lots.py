@@ -17,6 +17,7 @@ from inference_econ.answers.service_record import bounded_load, service_record
 from inference_econ.answers.together import cheapest
 from inference_econ.engine import Setup, pricing
 from inference_econ.errors import NothingFitsError
+from inference_econ.formulas import queueing
 from inference_econ.inputs import HourPrice, prices
 from inference_econ.serving import Loaded, Service, Services, loaded
 
@@ -162,7 +163,8 @@ def lots(
             failures.append(error)
             told(f"{chip}: {error}")
             continue
-        found += _of_service(best.service, targets, arrival_scv, ways)
+        each = float(queueing.split_scv(arrival_scv, best.replicas))
+        found += _of_service(best.service, targets, each, ways)
     if not found:
         raise failures[0] if failures else no_price(ways)
     return tuple(found)

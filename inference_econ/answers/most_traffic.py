@@ -28,7 +28,7 @@ from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
-from inference_econ.serving import Service, Services, arrivals_of, calmest, is_unproven, loaded, served
+from inference_econ.serving import Loaded, Service, Services, arrivals_of, calmest, is_unproven, loaded, served
 
 #: Halvings of the range between a rate that is kept and one that is not [1].
 _HALVINGS = 20
@@ -211,9 +211,12 @@ def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | No
     """
     if not is_unproven(choice.service, choice.load):
         return choice
-    load = served(choice.service, arrivals_of(choice.service.requests, arrival_scv))
+    play = served(choice.service, arrivals_of(choice.service.requests, arrival_scv))
     most = choice.load.requests_per_second
     promised = targets.predicted(choice.service)
+
+    def load(rate: float) -> Loaded:
+        return play(rate, choice.replicas)
 
     @cache
     def broken(rate: float) -> str | None:
@@ -274,9 +277,10 @@ def _fullest(
     service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
 ) -> Choice | None:
     """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
+    arrivals = calmest(service.requests, arrival_scv).among(replicas)
 
     def broken(rate: float) -> str | None:
-        return targets.broken(loaded(service, rate / replicas, arrivals=calmest(service.requests, arrival_scv)))
+        return targets.broken(loaded(service, rate / replicas, arrivals=arrivals))
 
     low, high = least, most
     if least > 0.0 and broken(least) is not None:
@@ -289,7 +293,7 @@ def _fullest(
             low, high = (middle, high) if broken(middle) is None else (low, middle)
     if low <= least * (1.0 + 1e-6):
         return None
-    load = loaded(service, low / replicas, arrivals=calmest(service.requests, arrival_scv))
+    load = loaded(service, low / replicas, arrivals=arrivals)
     bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
     return Choice(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
 

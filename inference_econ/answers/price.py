@@ -11,7 +11,8 @@ import numpy as np
 from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
+from inference_econ.answers.chances import Chances, chances, chances_record
+from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.power import fleet_power, power_record, together_watts
@@ -174,7 +175,8 @@ def sheet(
     tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
     """
     if load is None:
-        load = loaded(service, requests_per_second / replicas, arrivals=arrivals_of(service.requests, arrival_scv))
+        arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
+        load = loaded(service, requests_per_second / replicas, arrivals=arrivals)
     requests, setup = service.requests, service.setup
     bill = float(setup.dollars_per_hour(replicas, service.accelerators))
     second = float(setup.dollars_per_hour_in_bulk(service.accelerators)) / _HOUR
@@ -352,7 +354,7 @@ def _priced(
         service,
         rate,
         replicas=int(replicas),
-        load=served(service, arrivals_of(service.requests, arrival_scv))(rate / replicas),
+        load=served(service, arrivals_of(service.requests, arrival_scv))(rate / replicas, int(replicas)),
     )
 
 

@@ -6,7 +6,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy as np
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
+from inference_econ.answers.chances import Chances, chances, chances_record, least_chance
+from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
@@ -26,7 +27,7 @@ from inference_econ.answers.record import HEAD, RecordedRows, facts, targets_rec
 from inference_econ.answers.service_record import bounded_load, layout_of, service_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice as Choice
-from inference_econ.answers.together import cheapest
+from inference_econ.answers.together import cheapest, rank
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
 
@@ -89,6 +90,9 @@ class PooledChoice:
         fleet = self.fleet
         return "prefill" if fleet.prefill_utilization > fleet.decode_utilization else "decode"
 
+
+#: Fleets within this factor cost the same [1]; from this probability on a promise is likely to be kept [1].
+_EQUAL, _LIKELY = 1.001, 0.5
 
 #: Instances that do both, or pools that do one of both.
 AnyChoice = Choice | PooledChoice
@@ -191,8 +195,9 @@ def recommend(
     Returns
     -------
     Recommendation
-        Ascending in cost; one per practice and size of instances that do both, and one per practice of pools that are
-        cheaper than these by 5 %.
+        Ascending in cost, and at equal cost descending in the least probability that an SLO is met; one per practice
+        and size of instances that do both, and one per practice of pools that are cheaper than these by 5 %; if there
+        are none, the best that cost no more, where one of the cheapest of these is unlikely to meet an SLO.
 
     Raises
     ------
@@ -213,15 +218,14 @@ def recommend(
             choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress)
     except NothingFitsError as error:
         failure = error
-    limit = min((choice.dollars_per_hour for choice in choices), default=math.inf) / (1.0 + NOTICED)
     try:
-        choices += fleets(candidates, rate, targets, limit, arrival_scv)
+        choices += _worthwhile(candidates, rate, targets, choices, arrival_scv)
     except (InputError, NothingFitsError) as error:
         failure = failure or error
     if not choices:
         assert failure is not None
         raise failure
-    ranked = some_of_each_chip(sorted(choices, key=_rank), most)
+    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
 
 
@@ -285,8 +289,32 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     return right
 
 
-def _rank(choice: AnyChoice) -> tuple[float, float]:
-    return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
+def _rank(targets: Targets, choice: AnyChoice) -> tuple[float, float, float]:
+    return rank(choice.dollars_per_hour, choice_chances(choice, targets), choice.load)
+
+
+def _worthwhile(
+    candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[AnyChoice], arrival_scv: float
+) -> list[PooledChoice]:
+    """Fleets of pools that are cheaper than others by 5 %; else the best of the same cost, if it is worth it.
+
+    It is where one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of them.
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        See :func:`fleets`.
+    """
+    least = min((choice.dollars_per_hour for choice in others), default=math.inf)
+    level = [choice for choice in others if choice.dollars_per_hour <= least * _EQUAL]
+    likely = [least_chance(choice_chances(choice, targets)) for choice in level]
+    noticed = least / (1.0 + NOTICED)
+    if min(likely, default=1.0) >= _LIKELY:
+        return fleets(candidates, rate, targets, noticed, arrival_scv)
+    pooled = sorted(fleets(candidates, rate, targets, least * _EQUAL, arrival_scv), key=partial(_rank, targets))
+    cheaper = [choice for choice in pooled if choice.dollars_per_hour < noticed]
+    better = (choice for choice in pooled if least_chance(choice_chances(choice, targets)) > max(*likely, _LIKELY))
+    return cheaper or list(better)[:1]
 
 
 def fleets(
@@ -318,10 +346,6 @@ def fleets(
     if math.isinf(limit) and failures and not choices:
         raise failures[0]
     return choices
-
-
-#: Fleets within this factor cost the same [1].
-_EQUAL = 1.001
 
 
 def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int]:

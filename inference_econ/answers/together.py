@@ -11,6 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Progress
+from inference_econ.answers.chances import Chances, chances, least_chance
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
@@ -103,7 +104,7 @@ def cheapest(
     targets : Targets
         What is promised.
     arrival_scv : float
-        See :func:`inference_econ.serving.load.loaded` [1].
+        Of the times between arrivals of the whole traffic, of which each instance gets a random part [1].
     most : int
         Choices wanted, shared evenly among the kinds of chips [1].
     play : bool
@@ -114,7 +115,7 @@ def cheapest(
     Returns
     -------
     list of Choice
-        Ascending in cost; at equal cost the quicker first.
+        Ascending in cost; at equal cost those first that are likelier to keep the promises, then the quicker.
 
     Raises
     ------
@@ -138,6 +139,7 @@ def cheapest(
         cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
     kept: dict[tuple[int, int], Choice] = {}
+    ranked_by = partial(_rank, targets)
     chips = [layouts.setup.hardware.name for layouts in offers]
     most_each, played = max(1, most // len(set(chips))), 0
     for number, (bound, which, index) in enumerate(sorted(bounds)):
@@ -155,32 +157,40 @@ def cheapest(
         service = layouts.service(index)
         promised = targets.predicted(service)
         choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
-        if choice is not None and key in kept and _rank(choice) >= _rank(kept[key]):
+        if choice is not None and key in kept and ranked_by(choice) >= ranked_by(kept[key]):
             continue
         if play and choice is not None and is_unproven(choice.service, choice.load):
             played += 1
             last = played > _MOST_PLAYED
             choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
-        if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
+        if choice is not None and (key not in kept or ranked_by(choice) < ranked_by(kept[key])):
             kept[key] = choice
     if not kept:
         raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
     listed: list[Choice] = []
     for chip in dict.fromkeys(chips[which] for which, _ in kept):
-        ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=_rank)[:most_each]
+        ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=ranked_by)[
+            :most_each
+        ]
         listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
-    return sorted(listed, key=_rank)
+    return sorted(listed, key=ranked_by)
 
 
-def _rank(choice: Choice) -> tuple[float, float]:
-    return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
+def _rank(targets: Targets, choice: Choice) -> tuple[float, float, float]:
+    return rank(choice.dollars_per_hour, chances(choice.service, choice.load, targets), choice.load)
+
+
+def rank(dollars_per_hour: float, chances: Chances, load: Loaded) -> tuple[float, float, float]:
+    """What deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
+    return round(dollars_per_hour, 6), -least_chance(chances), load.tpot_seconds["mean"]
 
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+    calm = calmest(service.requests, arrival_scv)
 
     def shared(replicas: int) -> Loaded:
-        return loaded(service, rate / replicas, arrivals=calmest(service.requests, arrival_scv))
+        return loaded(service, rate / replicas, arrivals=calm.among(replicas))
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -218,14 +228,15 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
 
     @cache
     def shared(replicas: int) -> Loaded:
-        return play(rate / replicas)
+        return play(rate / replicas, replicas)
 
     def kept(place: int) -> bool:
         return targets.broken(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
-        closed = loaded(service, rate / tried[place], arrivals=calmest(service.requests, arrival_scv))
+        calm = calmest(service.requests, arrival_scv).among(tried[place])
+        closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(fewest)).broken(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)

@@ -166,6 +166,35 @@ def _weighed(weights: Array) -> Array:
     return np.asarray(np.exp(weights - weights.max(axis=-1, keepdims=True)))
 
 
+def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
+    """How bursty the part of a stream is that comes to each of some instances, dealt at random.
+
+    Parameters
+    ----------
+    scv : array_like, shape (...)
+        Squared coefficient of variation of the times between arrivals of the whole stream [1].
+    instances : array_like, shape (...)
+        Instances that get equal parts of it [1]; 1 / n for the whole of which n instances get such parts.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        1 + (c2 - 1) / n [1]: nearly Poisson of many instances.
+
+    Notes
+    -----
+    Exact for renewal processes, of which each arrival is kept with the probability 1 / n independently of the others:
+    the splitting of Whitt (1983).
+
+    Examples
+    --------
+    >>> split_scv(10.0, [1.0, 3.0, 90.0])
+    array([10. ,  4. ,  1.1])
+    """
+    whole, parts = (np.asarray(values, dtype=float) for values in (scv, instances))
+    return np.asarray(np.maximum(1.0 + (whole - 1.0) / parts, 0.0))
+
+
 def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
     """Waits that a given share of the requests stays below.
 

@@ -207,8 +207,8 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
         return ""
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
     return (
-        f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
-        "forms to be within 10 %"
+        f"At {rates} requests/s it is too full, arrivals are bursty, lengths vary too much or prompts take too much of "
+        "the time for closed forms to be within 10 %"
     )
 
 
@@ -285,10 +285,10 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     """
     if arrival_scv == assumed_scv == POISSON:
         return [_counted(point) for point in points]
-    service = points[0].sheet.service
+    service, replicas = points[0].sheet.service, points[0].sheet.replicas
     as_said = arrival_scv == assumed_scv
     load = served(service, arrivals_of(service.requests, arrival_scv) if as_said else Gamma(arrival_scv))
-    return [load(point.load.requests_per_second) for point in points]
+    return [load(point.load.requests_per_second, replicas) for point in points]
 
 
 def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:

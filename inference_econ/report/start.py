@@ -53,7 +53,7 @@ def start_of_fleet(fleet: Fleet, targets: Targets, pick: str) -> Start:
 
 
 def _offered(load: Loaded, replicas: int) -> OfferedLoad:
-    return OfferedLoad(load.requests_per_second * replicas, arrival_scv=load.arrivals.scv)
+    return OfferedLoad(load.requests_per_second * replicas, arrival_scv=load.arrivals.among(1.0 / replicas).scv)
 
 
 def parts_of_pools(pools: Pools, reading: Pool, writing: Pool, in_flight: float) -> list[Part]:

@@ -2,6 +2,8 @@
 
 from . import services as services
 from . import steady as steady
+from .drawn import Drawn as Drawn
+from .lengths import levels as levels
 from .lengths import new_tokens as new_tokens
 from .lengths import quantiles as quantiles
 from .load import Loaded as Loaded
@@ -41,4 +43,5 @@ from .statistics import Statistics as Statistics
 from .statistics import listed as listed
 from .statistics import of_constant as of_constant
 from .statistics import of_mixture as of_mixture
+from .statistics import of_sample as of_sample
 from .steady import Steady as Steady

@@ -84,7 +84,7 @@ class Served:
     service : Service
         One instance.
     arrivals : Arrivals
-        How requests arrive.
+        How the whole traffic arrives.
     """
 
     service: Service
@@ -94,17 +94,32 @@ class Served:
     def _simulated(self) -> Server:
         return play.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
 
-    def __call__(self, requests_per_second: float) -> Loaded:
-        """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`.
+    def __call__(self, requests_per_second: float, replicas: int = 1) -> Loaded:
+        """Its load at a rate of its own, as one of some replicas; raises as :func:`inference_econ.serving.load.loaded`.
+
+        Parameters
+        ----------
+        requests_per_second : float
+            Arrivals at this instance [1/s].
+        replicas : int
+            Instances that the whole traffic is dealt to [1].
 
         Raises
         ------
         TooMuchError
             If it is played, and takes too long.
         """
-        load = loaded(self.service, requests_per_second, arrivals=self.arrivals)
-        if not is_unproven(self.service, load):
-            return load
+        load = loaded(self.service, requests_per_second, arrivals=self.arrivals.among(replicas))
+        return self.played(load) if is_unproven(self.service, load) else load
+
+    def played(self, load: Loaded) -> Loaded:
+        """A load of closed forms as its requests see it where it is played, even if it need not be.
+
+        Raises
+        ------
+        TooMuchError
+            If it takes too long.
+        """
         count = requests_of_a_run(self.service, self.arrivals)
         parts = play.parts_of_a_prompt(self.service)
         chunk = self.service.setup.assumptions.serving.prefill_chunk
@@ -112,8 +127,8 @@ class Served:
         _work.check(work, seconds=_PLAYED * play.rehearsal_seconds(self.service, count), smaller="isl")
         trace = play.rehearse(
             self.service,
-            requests_per_second,
-            arrivals=self.arrivals,
+            load.requests_per_second,
+            arrivals=load.arrivals,
             count=count,
             simulated=self._simulated,
         )

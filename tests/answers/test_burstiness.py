@@ -10,7 +10,7 @@ import pytest
 from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record, other_scv
 from inference_econ.answers.promises import Targets
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, promises_note
-from inference_econ.serving import Gamma, Service, loaded, served
+from inference_econ.serving import Gamma, Service, Statistics, loaded, served
 from tests.offered import service_of
 
 
@@ -26,8 +26,12 @@ def crowds() -> Burstiness:
 def test_a_fleet_is_looked_at_nearly_full(crowds: Burstiness) -> None:
     assert crowds.requests_per_second == pytest.approx(0.8 * 3 * service().most_requests_per_second)
     assert (crowds.assumed_scv, crowds.other_scv) == (1.0, 10.0)
-    assert crowds.assumed == loaded(service(), crowds.requests_per_second / 3)
+    # Both are played, and each of three instances gets a third of the crowds.
+    assert crowds.assumed.played
     assert crowds.other.played
+    assert (crowds.assumed.arrivals, crowds.other.arrivals) == (Gamma(1.0), Gamma(4.0))
+    closed = loaded(service(), crowds.requests_per_second / 3)
+    assert crowds.assumed.tpot_seconds["p90"] == pytest.approx(closed.tpot_seconds["p90"], rel=0.1)
     assert crowds.other.ttft_seconds["p90"] > 1.3 * crowds.assumed.ttft_seconds["p90"]
     assert crowds.other.tpot_seconds["p90"] > crowds.assumed.tpot_seconds["p90"]
 
@@ -36,7 +40,7 @@ def test_crowds_are_held_against_poisson_and_anything_else_against_crowds() -> N
     assert [other_scv(scv) for scv in (0.0, 1.0, 1.5, 10.0)] == [10.0, 10.0, 1.0, 1.0]
     asked = burstiness(service(), arrival_scv=4.0)
     assert asked.assumed.played
-    assert not asked.other.played
+    assert asked.other.played
     assert "Arrivals are assumed bursty (--arrival-scv 4); with Poisson (--arrival-scv 1) at" in burstiness_note(
         asked, Targets()
     )
@@ -65,7 +69,7 @@ def test_it_is_said_with_numbers(crowds: Burstiness) -> None:
     loads = burstiness_record(crowds)["loads"]
     assert isinstance(loads, list)
     assert [load["arrival_scv"] for load in loads] == [1.0, 10.0]
-    assert [load["played"] for load in loads] == [False, True]
+    assert [load["played"] for load in loads] == [True, True]
 
 
 def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
@@ -74,6 +78,19 @@ def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
     assert "the first fleet meets its SLOs: TTFT p90" in promises_note(crowds, kept)
     assert "the first fleet breaks its SLO of the TPOT: TTFT p90" in promises_note(crowds, broken)
     assert promises_note(crowds, Targets()) == burstiness_note(crowds, Targets())
+
+
+def test_a_tpot_that_bursts_make_shorter_is_explained(crowds: Burstiness) -> None:
+    shorter = Statistics(0.9, lambda _: 0.9 * crowds.assumed.tpot_seconds["p90"])
+    quicker = dataclasses.replace(crowds, other=dataclasses.replace(crowds.other, tpot_seconds=shorter))
+    why = "as prompts that come together share steps"
+    assert why in promises_note(quicker, Targets(ttft_seconds=100.0))
+    assert why not in promises_note(crowds, Targets(ttft_seconds=100.0))
+    # Fewer bursts than assumed are no reason.
+    other_way = dataclasses.replace(
+        quicker, assumed=crowds.other, other=dataclasses.replace(quicker.other, arrivals=Gamma())
+    )
+    assert why not in burstiness_note(other_way, Targets())
 
 
 def test_queues_without_end_and_answers_of_one_token(crowds: Burstiness) -> None:

@@ -15,6 +15,7 @@ from inference_econ.answers.fleet_plan import plan
 from inference_econ.answers.fleet_play import Fleet, autoscaler, play
 from inference_econ.answers.lots import Lot, lots, prices_by_way
 from inference_econ.answers.most_traffic import most_traffic
+from inference_econ.answers.recommend import PooledChoice
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.serving import Services
@@ -159,3 +160,18 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
     ):
         with pytest.raises(InputError, match=message):
             fleet([layouts], **{"rates": DAY, "targets": TARGETS, **options})  # type: ignore[arg-type]
+
+
+def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
+    """Those of the recommendation for the busiest hour; nothing where only instances that do both compete."""
+    setup, targets = ie.Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), ie.Targets(0.5, 0.03)
+    offers = ie.market(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
+    day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]
+    (said,) = fleet(offers, day, targets, elasticity=CALM, target=0.8).left_out
+    first, both = (ie.recommend(each, 50.0, targets, most=1)[0] for each in (offers, together))
+    assert isinstance(first, PooledChoice)
+    assert (
+        f"pools that prefill and decode apart would need {first.accelerators} (${first.dollars_per_hour:,.2f})" in said
+    )
+    assert f"for the busiest hour {both.accelerators} GPUs (${both.dollars_per_hour:,.2f} per hour)" in said
+    assert fleet(together, day, targets, elasticity=CALM, target=0.8).left_out == ()

@@ -16,12 +16,20 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.chances import least_chance
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import Choice, PooledChoice, natural_rate, recommend
+from inference_econ.answers.recommend import (
+    Choice,
+    PooledChoice,
+    _worthwhile,
+    choice_chances,
+    natural_rate,
+    recommend,
+)
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.answers.together import _first
 from inference_econ.errors import InputError, NothingFitsError
@@ -40,6 +48,11 @@ OFFERS = {
 percentiles = st.sampled_from(("mean", "p10", "p50", "p75", "p90", "p95", "p99.9"))
 
 
+def part_of(scv: float, replicas: int) -> Gamma:
+    """Arrivals at one of some instances that a stream is dealt to at random."""
+    return Gamma(1.0 + (scv - 1.0) / replicas)
+
+
 def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> float:
     """Dollars per hour, by brute force; infinite if none of those tried keeps the promises."""
     best = math.inf
@@ -49,7 +62,7 @@ def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> floa
             dollars = replicas * service.accelerators * found.setup.dollars_per_accelerator_hour
             if dollars >= best:
                 break
-            if targets.broken(loaded(service, rate / replicas, arrivals=Gamma(scv))) is None:
+            if targets.broken(loaded(service, rate / replicas, arrivals=part_of(scv, replicas))) is None:
                 best = dollars
                 break
     return best
@@ -99,7 +112,7 @@ def keeps_its_promises(choice: Choice, rate: float, targets: Targets, scv: float
     if choice.replicas == 1:
         assert choice.binding == "instance"
         return
-    fewer = loaded(choice.service, rate / (choice.replicas - 1), arrivals=Gamma(scv))
+    fewer = loaded(choice.service, rate / (choice.replicas - 1), arrivals=part_of(scv, choice.replicas - 1))
     assert targets.broken(fewer) == choice.binding
 
 
@@ -267,6 +280,22 @@ def test_a_load_that_is_played_needs_what_it_needs() -> None:
         assert targets.broken(load(20.0 / closed.replicas)) is not None
 
 
+def test_crowds_that_many_instances_share_are_not_the_crowds_of_each() -> None:
+    """As many as of Poisson arrivals, and a fifth more; where each had all of the burstiness it was several times."""
+    offer, targets = offer_of(isl="1000", osl="200", pins=(("tp", 1), ("dp", 1), ("pp", 1))), Targets(0.3, 0.03)
+    rate = 30.0 * offer.service(0).most_requests_per_second
+    (calm,), (bursty,) = (recommend([offer], rate, targets, arrival_scv=scv, most=1) for scv in (1.0, 10.0))
+    assert calm.replicas > 30
+    assert calm.replicas <= bursty.replicas <= 1.2 * calm.replicas
+    assert bursty.load.played
+    assert bursty.load.arrivals == part_of(10.0, bursty.replicas)
+    assert bursty.load == served(bursty.service, Gamma(10.0))(rate / bursty.replicas, bursty.replicas)
+    # One instance has all of it.
+    alone = offer.service(0).most_requests_per_second * 0.2
+    (single,) = recommend([offer], alone, Targets(), arrival_scv=10.0, most=1)
+    assert (single.replicas, single.load.arrivals) == (1, Gamma(10.0))
+
+
 def test_what_is_proven_is_not_played() -> None:
     offer, targets = offer_of(isl="1000", osl="1000", most=2), Targets(tpot_seconds=0.03)
     both = [recommend([offer], 5.0, targets, play=play) for play in (False, True)]
@@ -308,6 +337,35 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
     assert max(pooled) * 1.05 <= both
     for choice in found:
         assert targets.broken(choice.load) is None
+
+
+def test_at_equal_cost_the_likelier_comes_first() -> None:
+    """Against the probability of each row, asked by itself; only then the quicker."""
+    targets = Targets(1.0, 0.04)
+    for rate in (2.0, 8.0, 20.0):
+        for arrangement in ("together", "both"):
+            found = recommend(candidates(arrangement), rate, targets)
+            rows = [(round(each.dollars_per_hour, 6), -least_chance(choice_chances(each, targets))) for each in found]
+            assert rows == sorted(rows)
+
+
+def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -> None:
+    """No pool is 5 % cheaper at this rate; one of the same cost is a row beside instances that are likely to fail."""
+    setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
+    offers, targets = market(setup, requests, ie.Space(max_accelerators=2)), Targets(1.0, 0.026)
+
+    def likely(choice: Choice | PooledChoice) -> float:
+        return least_chance(choice_chances(choice, targets))
+
+    both = recommend([offer for offer in offers if offer.pools is None], 6.0, targets)
+    level = [choice for choice in both if choice.dollars_per_hour == pytest.approx(both[0].dollars_per_hour)]
+    assert likely(level[-1]) < 0.5 < likely(level[0])
+    (pools,) = _worthwhile(offers, 6.0, targets, [level[-1]], 1.0)
+    assert pools.dollars_per_hour == pytest.approx(both[0].dollars_per_hour)
+    assert 0.5 < likely(pools) < likely(level[0])
+    # Others of the same cost are likelier than the pools, or likely enough.
+    assert not _worthwhile(offers, 6.0, targets, level, 1.0)
+    assert not _worthwhile(offers, 6.0, targets, level[:1], 1.0)
 
 
 def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:

@@ -51,7 +51,9 @@ def test_a_load_is_simulated(command: Command) -> None:
 def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Command) -> None:
     words = ("load", *ONE, "--isl", 4000, "--osl", 300, "--rates", "0.5,5.5")
     said = " ".join(command(*words, "--why").out.split())
-    assert "At 5.5 requests/s it is too full, lengths vary too much or prompts take too much of the time" in said
+    assert (
+        "At 5.5 requests/s it is too full, arrivals are bursty, lengths vary too much or prompts take too much" in said
+    )
     assert said.count("The same loads in the simulation") == 1
     light, heavy = record(command, *words)["points"]
     assert "simulated" not in light

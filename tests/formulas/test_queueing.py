@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
-from inference_econ.formulas.queueing import load, mixture_quantiles, wait_quantiles
+from inference_econ.formulas.queueing import load, mixture_quantiles, split_scv, wait_quantiles
 
 
 def erlang_c(servers: int, offered: Fraction) -> Fraction:
@@ -244,3 +244,13 @@ def test_loads_together_are_those_of_each_by_itself() -> None:
                 np.testing.assert_allclose(
                     np.asarray(together[place], dtype=float), np.asarray(single, dtype=float), rtol=1e-14
                 )
+
+
+@pytest.mark.parametrize(("scv", "instances"), [(10.0, 4), (10.0, 35), (0.0, 3)])
+def test_a_stream_that_is_dealt_at_random_is_less_bursty_at_each_instance(scv: float, instances: int) -> None:
+    """Gamma-distributed gaps, each arrival dealt to an instance drawn at random; what comes to the first is counted."""
+    random, count = np.random.default_rng(5), 4_000_000
+    gaps = random.gamma(1.0 / scv, scv, count) if scv else np.ones(count)
+    part = np.diff(np.cumsum(gaps)[random.integers(instances, size=count) == 0])
+    assert split_scv(scv, instances) == pytest.approx(np.var(part) / np.mean(part) ** 2, rel=0.02)
+    assert split_scv(split_scv(scv, instances), 1.0 / instances) == pytest.approx(scv)

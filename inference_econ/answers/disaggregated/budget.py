@@ -203,9 +203,11 @@ class _Budget:
         """Requests per second for which a decode instance keeps the TPOT; 0 if for none [1/s]."""
         decode, targets, scv = self.decoder(writer, receiving), self.terms.targets, self.terms.arrival_scv
         most = self.terms.fullest * float(decode.requests_per_second[-1])
+        # As many as share the traffic at most: what is a little too much is corrected with the fleet.
+        count = max(int(self.given // _sizes(self.pools.decode, self.means)[writer]), 1)
 
         def kept(rate: float) -> bool:
-            return targets.seen("tpot", decode.load(rate, scv)) <= targets.tpot_seconds
+            return targets.seen("tpot", decode.load(rate, scv, count)) <= targets.tpot_seconds
 
         if kept(most):
             return most

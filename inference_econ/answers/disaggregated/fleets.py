@@ -213,7 +213,7 @@ class _Search:
         return prefill_queue(self.pools, reader, writer, count, self.rate, self.scv)
 
     def _answers(self, writer: int, receiving: float, count: int) -> Loaded:
-        return self.decoder(writer, receiving).load(self.rate / count, self.scv)
+        return self.decoder(writer, receiving).load(self.rate / count, self.scv, count)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
         """Fewest decode instances that keep the promise about them."""

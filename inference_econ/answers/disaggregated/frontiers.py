@@ -231,7 +231,8 @@ class _Fleets:
     def decoding(self, fleet: Fleet) -> Loaded:
         """A decode instance of a fleet."""
         receiving = float(self.pools.transfer.receiving_seconds[fleet.prefill, fleet.decode])
-        return self.answers(fleet.decode, receiving, fleet.load.requests_per_second / fleet.decode_instances)
+        count = fleet.decode_instances
+        return self.answers(fleet.decode, receiving, fleet.load.requests_per_second / count, count)
 
     def _cheapest(self, writer: int, rate: float) -> Fleet | None:
         limit = self.terms.targets.ttft_seconds
@@ -258,7 +259,8 @@ class _Fleets:
     def _fleet(self, writer: int, rate: float, readers: Readers) -> Fleet | None:
         """Those instances under load; None if those that decode are too full."""
         pair = readers.layout, writer
-        decoding = self.answers(writer, float(self.pools.transfer.receiving_seconds[pair]), rate)
+        receiving = float(self.pools.transfer.receiving_seconds[pair])
+        decoding = self.answers(writer, receiving, rate, readers.decode_instances)
         if decoding.saturated or decoding.utilization > self.terms.fullest * (1.0 + 1e-9):
             return None
         instances = readers.prefill_instances, readers.decode_instances
@@ -266,5 +268,5 @@ class _Fleets:
         queue = prefill_queue(self.pools, *pair, readers.prefill_instances, total, self.terms.arrival_scv)
         return together(self.pools, pair, instances, queue, decoding)
 
-    def _answers(self, writer: int, receiving: float, rate: float) -> Loaded:
-        return self.decoder(writer, receiving).load(rate, self.terms.arrival_scv)
+    def _answers(self, writer: int, receiving: float, rate: float, count: int) -> Loaded:
+        return self.decoder(writer, receiving).load(rate, self.terms.arrival_scv, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,10 +12,22 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting, special
-from inference_econ.serving import Gamma, Loaded, Statistics, check_rate, of_constant, of_mixture
+from inference_econ.serving import (
+    Drawn,
+    Gamma,
+    Loaded,
+    Statistics,
+    check_rate,
+    levels,
+    of_constant,
+    of_mixture,
+    of_sample,
+)
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
 _MOST_STATES = 2**16
+#: Requests that stand for all [1].
+_DRAWN = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +136,13 @@ class Decoder:
         rates = self.requests_per_second
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
-    def load(self, requests_per_second: float, arrival_scv: float = 1.0) -> Loaded:
-        """The same as one of the loads of a service; its TTFT is the wait for a place."""
-        queue = self.queue(requests_per_second, arrival_scv)
+    def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
+        """The same as one of the loads of a service; its TTFT is the wait for a place.
+
+        ``arrival_scv`` is that of the whole traffic, which as many instances share [1].
+        """
+        arrivals = Gamma(arrival_scv).among(instances)
+        queue = self.queue(requests_per_second, arrivals.scv)
         return Loaded(
             requests_per_second,
             bool(queue.saturated),
@@ -136,7 +152,7 @@ class Decoder:
             float(queue.waiting),
             Statistics(float(queue.wait_seconds), partial(_wait, queue)),
             of_mixture(self.tpot_seconds, queue.work),
-            arrivals=Gamma(arrival_scv),
+            arrivals=arrivals,
         )
 
 
@@ -159,7 +175,7 @@ def under_load(
     requests_per_second : float
         Arrivals at the fleet [1/s].
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+        Squared coefficient of variation of the times between arrivals at the fleet [1].
 
     Returns
     -------
@@ -173,18 +189,20 @@ def under_load(
 
     Notes
     -----
-    Prompts wait in one line for the first free prefill instance: a queue with several servers whose work varies
-    as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there at the same time share the
-    steps of an instance, see :func:`prefill_rates`. Decode instances get equal shares; each is a queue of its own, see
+    Prompts wait in one line, which has the whole burstiness, for the first free prefill instance: a queue with several
+    servers whose work varies as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there
+    at the same time share the steps of an instance, see :func:`prefill_rates`. Decode instances get equal random parts,
+    less bursty than the whole (:func:`inference_econ.formulas.queueing.split_scv`); each is a queue of its own, see
     :func:`decoder`. TTFT is the wait, the time in a prefill instance, what is left of the transfer then, and the wait
     for a place; the two waits are taken to be independent. A wait is zero or exponential; the time in an instance is
-    that of the prompts which are there together, :func:`seconds_inside`.
+    that of the prompts which are there together, :func:`seconds_inside`, and of how much longer than others the own
+    prompt is, :func:`until_read`.
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
     queue = prefill_queue(pools, reader, writer, count, requests_per_second, arrival_scv)
     receiving = float(pools.transfer.receiving_seconds[reader, writer])
-    decoding = decoder(pools, writer, receiving).load(requests_per_second / groups, arrival_scv)
+    decoding = decoder(pools, writer, receiving).load(requests_per_second / groups, arrival_scv, groups)
     return together(pools, layouts, instances, queue, decoding)
 
 
@@ -235,7 +253,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     fleet = together(
         pools, layouts, instances,
         queueing.load(share * most, prompts, service_scv=pools.requests.isl.scv),
-        decoding.load(share * most / groups),
+        decoding.load(share * most / groups, instances=groups),
     )  # fmt: skip
     completed = min(concurrency / cycle(share * most), most)
     return replace(fleet, load=replace(fleet.load, completed_per_second=completed))
@@ -245,13 +263,13 @@ def together(
     pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], queue: queueing.Load, decoding: Loaded
 ) -> Fleet:
     """A fleet from the line before its prefill instances and the load of one that decodes."""
-    (reader, writer), (count, groups) = layouts, instances
+    count, groups = instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
-    waits = _Waits.of(queue, decoding, seconds_inside(pools, layouts, count))
-    around = float(pools.first_token_seconds[layouts] - pools.prefill.prefill_seconds[reader])
-    first = float(seconds_without_waits(pools, layouts, queue)) + waits.mean
-    ttft = of_constant(math.inf) if saturated else Statistics(first, partial(_quantile, waits, around))
+    waits = float(queue.wait_seconds), decoding.ttft_seconds["mean"]
+    first = float(seconds_without_waits(pools, layouts, queue)) + sum(waits)
+    drawn = _FirstTokens(pools, layouts, count, queue, decoding)
+    ttft = of_constant(math.inf) if saturated else Statistics(first, drawn)
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
     last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
     # With more than they can take, the slower pool sets the pace.
@@ -262,14 +280,14 @@ def together(
         busiest,
         rate / max(busiest, 1.0),
         float(queue.in_flight) + groups * decoding.in_flight,
-        waits.some,
+        1.0 - (1.0 - float(queue.waiting)) * (1.0 - decoding.waiting),
         ttft,
         decoding.tpot_seconds,
         {"mean": last},
         {"mean": last / tokens},
-        arrivals=decoding.arrivals,
+        arrivals=decoding.arrivals.among(1.0 / groups),
     )
-    return Fleet(pools, reader, writer, count, groups, load, float(queue.offered), decoding.utilization)
+    return Fleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization)
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
@@ -328,89 +346,75 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
     return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
 
 
-@dataclass(frozen=True, slots=True)
-class _Waits:
-    """Two waits in a row, each zero or exponential: probabilities [1] and means of those that are not zero [s].
-
-    Before the second one, requests are for some time in the first place, and those that have waited for it longest.
+@dataclass(frozen=True)
+class _FirstTokens:
+    """TTFT of requests that stand for all, drawn when somebody wants a percentile.
 
     Attributes
     ----------
-    inside, shares : ndarray, shape (n,)
-        Times in the first place, ascending [s], and how often each is [1].
+    pools, layouts, count, queue
+        See :func:`until_read`.
+    decoding : Loaded
+        Of an instance that decodes; its TTFT is the wait for a place.
     """
 
-    first: float
-    first_seconds: float
-    second: float
-    second_seconds: float
-    inside: Array
-    shares: Array
+    pools: Pools
+    layouts: tuple[int, int]
+    count: int
+    queue: queueing.Load
+    decoding: Loaded
 
-    @classmethod
-    def of(cls, queue: queueing.Load, decoding: Loaded, inside: Array) -> _Waits:
-        chance = decoding.waiting
-        # The mean over all requests is that of those who wait, times how many do.
-        scale = decoding.ttft_seconds["mean"] / chance if chance > 0.0 else 0.0
-        return cls(float(queue.waiting), float(queue.wait_scale), chance, scale, inside, queue.work)
+    @cached_property
+    def _seen(self) -> Statistics:
+        reader = self.layouts[0]
+        around = float(self.pools.first_token_seconds[self.layouts] - self.pools.prefill.prefill_seconds[reader])
+        drawn = Drawn(self.pools.requests, _DRAWN)
+        read = until_read(self.pools, self.layouts, self.count, self.queue, drawn)
+        return of_sample(around + read + second_waits(self.decoding, drawn))
 
-    @property
-    def mean(self) -> float:
-        """Of all requests [s]."""
-        return self.first * self.first_seconds + self.second * self.second_seconds
-
-    @property
-    def some(self) -> float:
-        """Probability of waiting at all [1]."""
-        return 1.0 - (1.0 - self.first) * (1.0 - self.second)
-
-    def longer(self, seconds: float) -> float:
-        """Probability of a longer time in the first place and in both waits [1]."""
-        left = seconds - self.inside
-        second = np.where(left < 0.0, 1.0, self.second * _tails(left, self.second_seconds))
-        last = float(left[-1])
-        waited = self.first * ((1.0 if last < 0.0 else self._both(last)) - float(second[-1]))
-        return float(self.shares @ second) + waited
-
-    def _both(self, seconds: float) -> float:
-        """Probability that those who wait for the first place wait longer in all [1]."""
-        scales = self.first_seconds, self.second_seconds
-        first, second = (_tail(seconds, scale) for scale in scales)
-        if abs(scales[0] - scales[1]) <= 1e-9 * max(scales):
-            both = first * (1.0 + (seconds / scales[0] if scales[0] > 0.0 else 0.0))
-        else:
-            both = (scales[0] * first - scales[1] * second) / (scales[0] - scales[1])
-        return (1.0 - self.second) * first + self.second * both
-
-    def quantile(self, share: float) -> float:
-        """A time in the first place and both waits that this share of the requests stays below [s]."""
-        if not math.isfinite(self.mean):
-            return math.inf
-        most = 1.0 - share
-        if self.second <= 0.0:
-            waited = self.first_seconds * math.log(self.first / most) if self.first > most else 0.0
-            return float(queueing.mixture_quantiles(self.inside, self.shares, [share])[0]) + waited
-        low, high = float(self.inside[0]), float(self.inside[-1]) + self.first_seconds + self.second_seconds
-        if self.longer(low) <= most:
-            return low
-        while self.longer(high) > most:
-            high *= 2.0
-        return special.root(lambda seconds: self.longer(seconds) - most, low, high, 1e-9 * high)
+    def __call__(self, share: float) -> float:
+        return float(self._seen.quantile(share))
 
 
-def _quantile(waits: _Waits, around: float, share: float) -> float:
-    """TTFT that a share of the requests stays below: what surrounds the waits [s], and they themselves."""
-    return around + waits.quantile(share)
+def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: Drawn) -> Array:
+    """Time from the arrival of some prompts until each has been read, shape (..., drawn.count) [s].
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    layouts : (int, int)
+        Which layout prefill and decode instances have.
+    count : int
+        Prefill instances [1].
+    queue : queueing.Load
+        The line before them, of shape (...).
+    drawn : Drawn
+        The prompts.
+
+    Notes
+    -----
+    Those who wait are the ones that are in an instance longest. A prompt takes its own time in the place of that of the
+    average one, as in :func:`inference_econ.serving.load.loaded`, and its length knows nothing of the line.
+    """
+    inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
+    latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
+    own = pool.services.states.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
+    below = np.cumsum(queue.work, axis=-1).reshape(-1, inside.size)
+    found = np.stack([np.searchsorted(states / states[-1], places) for states in below])
+    times = inside[found].reshape((*queue.waiting.shape, drawn.count))
+    return np.asarray(times + queueing.wait_quantiles(queue, places) + latency * own)
+
+
+def second_waits(decoding: Loaded, drawn: Drawn) -> Array:
+    """Waits of some requests for a place in a batch, each zero or exponential, shape (drawn.count,) [s]."""
+    if decoding.waiting <= 0.0:
+        return np.zeros(drawn.count)
+    # The mean over all requests is that of those who wait, times how many do.
+    longer = np.log(decoding.waiting / (1.0 - drawn.shares("place in a batch")))
+    return np.asarray(decoding.ttft_seconds["mean"] / decoding.waiting * np.maximum(longer, 0.0))
 
 
 def _wait(queue: queueing.Load, share: float) -> float:
     """Wait for a place that a share of the requests stays below [s]."""
     return float(queueing.wait_quantiles(queue, [share])[0])
-
-
-def _tails(seconds: Array, mean: float) -> Array:
-    return np.exp(-np.maximum(seconds, 0.0) / mean) if mean > 0.0 else np.zeros_like(seconds)
-
-
-def _tail(seconds: float, mean: float) -> float:
-    return math.exp(-seconds / mean) if mean > 0.0 else 0.0

@@ -13,16 +13,18 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.load import (
     prefill_queue,
     prefill_rates,
-    seconds_inside,
     seconds_without_waits,
+    until_read,
 )
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
-from inference_econ.formulas import queueing
 from inference_econ.inputs import percentiles
+from inference_econ.serving import Drawn
 
 #: Loads at which a line is looked at [1].
 _LOADS = 24
+#: Prompts that stand for all in a line [1].
+_DRAWN = 1_000
 #: Arrays over prompts in a pool, for each of its instances [B].
 _BYTES = 4e3
 
@@ -135,10 +137,9 @@ class PrefillPools:
         if part is None:
             seconds = seconds_without_waits(pools, (reader, writer), queue) + queue.wait_seconds
         else:
-            share, inside = [part], seconds_inside(pools, (reader, writer), count)
-            # Those who wait are the ones that are in it longest.
-            seconds = queueing.mixture_quantiles(inside, queue.work, share)[:, 0]
-            seconds = around + seconds + queueing.wait_quantiles(queue, share)[:, 0]
+            drawn = Drawn(pools.requests, _DRAWN)
+            read = until_read(pools, (reader, writer), count, queue, drawn)
+            seconds = around + np.quantile(read, part, axis=-1)
         return rates, np.maximum.accumulate(seconds - exposed)
 
     def cheapest(self, writer: int, rate: float, bounds: Array, patience: float = math.inf) -> Readers | None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
+from inference_econ.formulas import queueing
 from inference_econ.inputs import Requests
 from inference_econ.serving.simulation.prefixes import Parts
 
@@ -29,6 +30,9 @@ class Arrivals(Protocol):
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Return times of arrival at a mean rate [1/s], ascending, shape (count,) [s]."""
+
+    def among(self, instances: float) -> Arrivals:
+        """Return those at one of some instances that they are dealt to at random [1]; of 1 / n all that n get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,10 @@ class Gamma:
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Return times of arrival at a mean rate [1/s], shape (count,) [s]."""
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
+
+    def among(self, instances: float) -> Gamma:
+        """Return those at one of some instances [1]; see :func:`inference_econ.formulas.queueing.split_scv`."""
+        return Gamma(float(queueing.split_scv(self.scv, instances)))
 
 
 #: Arrivals of many users who do not know of each other.
@@ -103,6 +111,11 @@ class Recorded:
         """Return times of arrival, recorded ones stretched to a mean rate [1/s], shape (count,) [s]."""
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
+    def among(self, instances: float) -> Recorded:
+        """Return the same: of a lower rate fewer of the recorded requests are played."""
+        del instances
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Changing:
@@ -142,9 +155,14 @@ class Changing:
         passed = np.cumsum(within.gaps(count, random)) / (requests_per_second * period)
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
+    def among(self, instances: float) -> Changing:
+        """Return the same: :meth:`times` of a lower rate are a random part."""
+        del instances
+        return self
+
 
 def arrivals_of(requests: Requests, scv: float) -> Arrivals:
-    """Return how some requests arrive: as their traffic says, otherwise independently with some variation [1]."""
+    """Return how all of some requests arrive: as their traffic says, else independently with some variation [1]."""
     said = requests.arrivals
     if said is None:
         return Gamma(scv)

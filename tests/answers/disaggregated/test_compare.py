@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import FILLED, Targets
@@ -20,10 +22,11 @@ from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.report import disaggregated
+from inference_econ.serving import Drawn, new_tokens
 from tests import asking
 
 
-def lengths(isl: float, osl: float, cached: float = 0.0) -> Requests:
+def lengths(isl: float | str, osl: float, cached: float = 0.0) -> Requests:
     return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
 
 
@@ -32,7 +35,7 @@ def pools(*subject: Any, **asked: Any) -> Pools:
 
 
 @cache
-def few(isl: float = 2000, osl: float = 200, **options: Any) -> Pools:
+def few(isl: float | str = 2000, osl: float = 200, **options: Any) -> Pools:
     """Few layouts of a small model."""
     return pools("llama_3_8b", "h100_sxm", lengths(isl, osl), max_accelerators=4, **options)
 
@@ -270,18 +273,64 @@ def test_a_closed_loop_has_a_request() -> None:
         load.closed_loop(few(), (0, 0), (1, 1), 0.5)
 
 
-def test_two_waits_in_a_row() -> None:
-    waits = load._Waits(0.4, 0.3, 0.2, 1.1, np.zeros(1), np.ones(1))
-    random = np.random.default_rng(3)
-    total = sum(
-        np.where(random.random(10**6) < chance, random.exponential(scale, 10**6), 0.0)
-        for chance, scale in ((0.4, 0.3), (0.2, 1.1))
-    )
-    assert waits.mean == pytest.approx(np.mean(total), rel=0.01)
-    for share in (0.3, 0.5, 0.9, 0.99):
-        assert waits.quantile(share) == pytest.approx(np.quantile(total, share), rel=0.02, abs=1e-12)
-    equal = load._Waits(1.0, 0.5, 1.0, 0.5, np.zeros(1), np.ones(1))
-    assert equal.longer(1.0) == pytest.approx(math.exp(-2.0) * 3.0)
+def test_a_place_is_waited_for_as_often_and_as_long_as_its_queue_says() -> None:
+    decoding = load.decoder(few(), 0, 0.0).load(0.98 * float(load.decoder(few(), 0, 0.0).requests_per_second[-1]))
+    assert 0.05 < decoding.waiting < 1.0
+    waits = load.second_waits(decoding, Drawn(few().requests, 4_000))
+    assert np.mean(waits > 0.0) == pytest.approx(decoding.waiting, abs=1e-3)
+    assert waits.mean() == pytest.approx(decoding.ttft_seconds["mean"], rel=0.01)
+    for share in ("p90", "p99"):
+        assert np.quantile(waits, float(share[1:]) / 100.0) == pytest.approx(decoding.ttft_seconds[share], rel=0.02)
+    calm = load.decoder(few(), 0, 0.0).load(0.01)
+    assert not load.second_waits(replace(calm, waiting=0.0), Drawn(few().requests, 10)).any()
+
+
+@pytest.mark.parametrize(("count", "busy", "within"), [(12, 0.8, 0.04), (2, 0.5, 0.07), (2, 0.8, 0.15)])
+def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy: float, within: float) -> None:
+    """Poisson arrivals, one line, several servers whose work follows the length of each prompt, simulated (M/G/c)."""
+    # No two prompts of 2000 tokens fit a step.
+    narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
+    both = pools("llama_3_8b", "h100_sxm", lengths("lognormal:2000:1", 200), assumptions=narrow, max_accelerators=1)
+    rate = busy * float(load.prefill_rates(both, 0, 0, count)[-1])
+    random, requests = np.random.default_rng(7), 100_000
+    prompts = new_tokens(both.requests, random.uniform(size=requests))
+    beyond = both.prefill.services.states.prompts.take(0).beyond_mean(prompts, np.zeros(requests))
+    work = float(both.prefill.prefill_seconds[0]) + beyond
+    free_at, inside = [0.0] * count, []
+    for arrival, seconds in zip(np.cumsum(random.exponential(1.0 / rate, requests)), work, strict=True):
+        end = max(heapq.heappop(free_at), arrival) + seconds
+        heapq.heappush(free_at, end)
+        inside.append(end - arrival)
+    found = load.under_load(both, (0, 0), (count, 1000), rate).load.ttft_seconds
+    around = float(both.first_token_seconds[0, 0] - both.prefill.prefill_seconds[0])
+    for share in ("p50", "p90", "p99"):
+        simulated = around + float(np.quantile(inside, float(share[1:]) / 100.0))
+        assert found[share] == pytest.approx(simulated, rel=within)
+    # A pool is no quicker than its own instances by themselves.
+    assert found["p90"] > around + float(np.quantile(work, 0.9))
+
+
+def test_crowds_meet_one_line_and_are_shared_by_those_that_decode() -> None:
+    both, rate = few(), 0.8 * float(load.prefill_rates(few(), 0, 0, 4)[-1])
+    calm, bursty = (load.under_load(both, (0, 0), (4, 9), rate, arrival_scv=scv).load for scv in (1.0, 10.0))
+    line = load.prefill_queue(both, 0, 0, 4, rate, 10.0)
+    decoding = load.decoder(both, 0, float(both.transfer.receiving_seconds[0, 0])).load(rate / 9, 1.0 + 9.0 / 9)
+    assert dict(bursty.tpot_seconds) == dict(decoding.tpot_seconds)
+    assert bursty.ttft_seconds["p90"] > 2.0 * calm.ttft_seconds["p90"]
+    waits = float(line.wait_seconds) + decoding.ttft_seconds["mean"]
+    assert bursty.ttft_seconds["mean"] == pytest.approx(float(load.seconds_without_waits(both, (0, 0), line)) + waits)
+    # A load generator sends all of it.
+    assert bursty.arrivals.scv == pytest.approx(10.0)
+
+
+def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
+    both, count = few("lognormal:2000:1"), 4
+    terms = Terms(Targets(ttft_seconds=10.0, percentile="p90"))
+    rates, seconds = PrefillPools(both, terms).line(0, bool(both.transfer.fast[0, 0]), count)
+    exposed = float(both.transfer.exposed_seconds[0, 0])
+    for place in (3, 11, 23):
+        found = load.under_load(both, (0, 0), (count, 1000), float(rates[place])).load.ttft_seconds["p90"]
+        assert seconds[place] + exposed == pytest.approx(found, rel=0.02)
 
 
 # What is said.
