@@ -11,6 +11,7 @@ from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, bounds
+from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot
@@ -31,7 +32,7 @@ from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.startable import is_bound, with_engines
+from inference_econ.report.startable import is_bound, with_engines, with_notes
 from inference_econ.report.table import Table, amount, chance_percent, dollars, layout_label, size
 from inference_econ.search import Metric, Point
 from inference_econ.studies.results import AnyFrontier, Curve, Result
@@ -75,7 +76,12 @@ class ComparisonPage(AnswerPage[Result]):
 
     def tables(self) -> Sequence[Table]:
         """One row per series."""
-        return (comparison_table(self.answer, self.speeds, self.costs),)
+        table = comparison_table(self.answer, self.speeds, self.costs)
+        return (with_notes(table, [f"Not drawn: {reason}." for reason in self.undrawn().values()]),)
+
+    def undrawn(self) -> dict[str, str]:
+        """Why series cannot be held against speed in the picture, by their labels."""
+        return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
         """Every series with its points."""
@@ -285,11 +291,11 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
     """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    bound = _bounds(result)
+    bound, undrawn = _bounds(result), _undrawn(result, y)
     fronts = {
         _marked(curve.label, _readable(curve.label), bound): curve.frontier
         for curve in result.curves
-        if curve.frontier is not None
+        if curve.frontier is not None and curve.label not in undrawn
     }
     shown = bands.are_shown(len(fronts))
     lines = [
@@ -307,6 +313,18 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
     lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
     title = picture_title(list(fronts.values()), y)
     return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
+
+
+def _undrawn(result: Result, y: Metric) -> dict[str, str]:
+    """Why there is nothing of some series to be held against speed, by their labels."""
+    reasons = {}
+    for curve in result.curves:
+        try:
+            assert curve.frontier is not None
+            curve.frontier.metric(y)
+        except InputError as error:
+            reasons[curve.label] = str(error)
+    return reasons
 
 
 def _readable(label: str) -> str:
