@@ -187,20 +187,14 @@ class FieldsPage(Page):
         else:
             rows = [(field.name, field.type, field) for field in self._fields()]
             title, notes = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers", (_NAMED,)
-        cells = tuple((name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows)
-        inside = [_records_of(field) for _, _, field in rows] if title.endswith(" of answers") and self.name else []
+        cells = [(name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows]
         sizes = (GIGABYTES,) if any("GB" in headed for *_, headed, _ in cells) else ()
-        columns = ("field", "type", "unit", "in tables", "meaning", *(("in records",) if inside else ()))
-        cells = tuple((*row, *told) for row, told in zip(cells, inside or [()] * len(cells), strict=True))
-        return (
-            Table(
-                title,
-                columns,
-                cells,
-                (*notes, *sizes),
-                least=("in tables", "type") if not inside else ("type", "in tables", "in records"),
-            ),
-        )
+        columns, least = ("field", "type", "unit", "in tables", "meaning"), ("in tables", "type")
+        if self.name is None or self.name in _kinds():
+            return (Table(title, columns, tuple(cells), (*notes, *sizes), least=least),)
+        held = tuple((*row, _records_of(field)) for row, (_, _, field) in zip(cells, rows, strict=True))
+        order = ("type", "in tables")
+        return (Table(title, (*columns, "in records"), held, (*notes, *sizes), least=order),)
 
     def record(self) -> object:
         """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""
@@ -229,9 +223,9 @@ def _names(field: Field) -> set[str]:
     return {field.name.rpartition(".")[-1], *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
 
 
-def _records_of(field: Field) -> tuple[str]:
+def _records_of(field: Field) -> str:
     """The questions and kinds of records that hold a field."""
-    return (", ".join(kind for kind in _kinds() if any(entry.field == field for entry in entries(kind))),)
+    return ", ".join(kind for kind in _kinds() if any(entry.field == field for entry in entries(kind)))
 
 
 def _headed(field: Field) -> str:
