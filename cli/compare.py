@@ -99,10 +99,11 @@ def compare(
         result = compare(
             price=prices_of(price, choices["hardware"]), series=_series(listed), progress=progress, **common
         )
-    for curve in result.curves:
-        assert curve.frontier is not None
-        curve.frontier.metric(y)  # is refused here, with or without a picture
-    show.emit(ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y), output, provenance.asked())
+    page = ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
+    if len(page.undrawn()) == len(result.curves):
+        assert result.curves[0].frontier is not None
+        result.curves[0].frontier.metric(y)  # is refused here, with or without a picture
+    show.emit(page, output, provenance.asked())
 
 
 def scenario_text(choices: options.Choices) -> str:

@@ -263,6 +263,9 @@ def play(
         missing = np.array(decide(look)) - up
         for _, index, count in orders:
             missing[index] -= count
+        if known:
+            # What is about to serve starts beside what still serves.
+            chips_at_once = max(chips_at_once, int((up + np.maximum(missing, 0)) @ chips))
         for index in np.flatnonzero(missing).tolist():
             count = int(missing[index])
             if count < 0:

@@ -79,12 +79,15 @@ def shared_share(first: Instances, second: Instances) -> float:
     the same engine, model and load hardly go together (rank correlation 0.15, ``sh run.sh error-correlations``). For
     one model on one chip under one profile, what its levels vary by around the profile, by version, and, if both are
     served in the same way, by that (:class:`inference_econ.inputs.MeasuredLevels`); nothing where none were measured.
+    A chip or model with some fields changed stands for the same servers, so that all of it is shared.
     """
     one, other = first.setup, second.setup
     levels = one.assumptions.levels
-    alike = one.model == other.model and one.hardware == other.hardware
+    alike = one.model.name == other.model.name and one.hardware.name == other.hardware.name
     if levels is None or not alike or one.assumptions.name != other.assumptions.name:
         return 0.0
+    if one.model != other.model or one.hardware != other.hardware:
+        return 1.0
     spreads = levels.spreads["tpot"]
     common = spreads.subject**2 + spreads.version**2
     if first.speculates == second.speculates:

@@ -137,7 +137,7 @@ def lots(
     ways : collection of str
         How machines may be paid for. The price of a setup is that of its kind; of other kinds the chip's file lists.
     told : callable
-        Told of each chip that nothing keeps the promises on.
+        Told of each chip that nothing keeps the promises on, and of those that may be owned at no known price.
 
     Returns
     -------
@@ -167,13 +167,21 @@ def lots(
         found += _of_service(best.service, targets, each, ways)
     if not found:
         raise failures[0] if failures else no_price(ways)
+    rented = dict.fromkeys(lot.chip for lot in found if "owned" in ways)
+    unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in found)]
+    if unpriced:
+        told(
+            f"owned {', '.join(unpriced)}, of which no price of a purchase is listed: "
+            "'inference-econ hour-cost HARDWARE --purchase USD' says what an hour costs, which --price takes"
+        )
     return tuple(found)
 
 
 def no_price(ways: Collection[Way]) -> NothingFitsError:
     """The error where chips are paid for in none of the ways."""
     return NothingFitsError(
-        f"no chip has a price that is {' or '.join(ways)}: allow another way to pay, or give --price"
+        f"no chip has a price that is {' or '.join(ways)}: allow another way to pay"
+        + ("" if set(ways) == {"owned"} else ", or give --price")
     )
 
 

@@ -89,7 +89,8 @@ def most_traffic(
     MostTraffic
         Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
         what a little more would break. Descending in the rate; of equal ones the cheaper first. One per practice and
-        size of instances that do both, and one per practice of pools that carry 5 % more than these.
+        size of instances that do both, and one per practice of pools that carry 5 % more than these on their chip; the
+        best of every chip is there.
 
     Raises
     ------
@@ -111,8 +112,10 @@ def most_traffic(
         choices += _together(both, means, targets, arrival_scv, most) if both else []
     except NothingFitsError as error:
         failures.append(error)
-    least = (1.0 + NOTICED) * max(map(_rate, choices), default=0.0)
     for candidate in candidates:
+        chip = candidate.services.setup.hardware.name
+        alike = [choice for choice in choices if isinstance(choice, Choice) and _chip(choice) == chip]
+        least = (1.0 + NOTICED) * max(map(_rate, alike), default=0.0)
         try:
             fleet = _fleet(candidate, means, targets, arrival_scv, least)
         except (InputError, NothingFitsError) as error:
@@ -161,18 +164,25 @@ def _together(
     for bound, which, index in bounds:
         service = within[which].service(index)
         key = which, service.accelerators
-        rivals = sorted((_rate(choice) for choice in kept.values()), reverse=True)
+        chip = service.setup.hardware.name
+        rivals = sorted((_rate(choice) for choice in kept.values() if _chip(choice) == chip), reverse=True)
         least = max(_rate(kept[key]) if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0)
         if -bound <= least:
             continue
         choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)
         if choice is not None:
             kept[key] = choice
-    best = [_played(choice, targets, arrival_scv) for choice in sorted(kept.values(), key=_rank)[:most]]
+    ranked = some_of_each_chip(sorted(kept.values(), key=_rank), most)
+    best = [_played(choice, targets, arrival_scv) for choice in ranked]
     carrying = [choice for choice in best if choice is not None]
     if not carrying:
         raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
     return carrying
+
+
+def _chip(choice: Choice) -> str:
+    """The name of the accelerators of a choice."""
+    return choice.service.setup.hardware.name
 
 
 def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Choice | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
+from inference_econ.answers.lots import Lot
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
@@ -17,11 +18,13 @@ from inference_econ.report.fleet import lot_prices
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import service_title
 from inference_econ.report.startable import cannot_start
-from inference_econ.report.table import Table, amount, assumptions_label
+from inference_econ.report.table import Table, amount, assumptions_label, chance_percent
 from inference_econ.serving import Service
 
 #: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
 _STEPS, _BEYOND = 12, 5.0
+#: Lines that can be told apart [1].
+_LINES = 6
 
 
 class BuyPage(RowsPage[Purchase]):
@@ -79,24 +82,18 @@ class BuyPage(RowsPage[Purchase]):
         return list({lot.chip: lot.service for lot in self.answer.lots}.values())
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Dollars a month over traffic: the cheapest, the middle and the dearest offer, and fleets by way to pay."""
+        """Dollars a month over traffic: the offers of the table, and its fleets as far as lines can be told apart."""
         answer = self.answer
         marks = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
         marks += [lot.requests_per_second for lot in answer.lots]
         low, high = min(marks) / _BEYOND, max(marks) * _BEYOND
-        names = list(answer.offers)
-        shown = dict.fromkeys((names[0], names[(len(names) - 1) // 2], names[-1]))
+        shown = dict.fromkeys(crossover.offer for crossover in answer.crossovers)
         seconds = 3600.0 * MONTH_HOURS
         series = [
             Series(f"API: {name}", [low, high], [rate * seconds * answer.offers[name] for rate in (low, high)])
             for name in shown
         ]
-        # Six lines can be told apart: of each way to pay the chip whose full fleet costs the least per request.
-        best = {
-            lot.way: lot
-            for lot in sorted(answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second, reverse=True)
-        }
-        for lot in best.values():
+        for lot in self._drawn(_LINES - len(series)):
             ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
             further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
             # Just behind each end a further lot begins.
@@ -105,6 +102,14 @@ class BuyPage(RowsPage[Purchase]):
             series.append(Series(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
         title = f"{self.question()}\n{self.tables()[0].title}"
         return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
+
+    def _drawn(self, most: int) -> list[Lot]:
+        """So many lots, or one of each chip, in the order of the table: those whose full fleets cost the least."""
+        cheap = sorted(self.answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second)
+        firsts = list({lot.chip: lot for lot in reversed(cheap)}.values())
+        others = [lot for lot in cheap if not any(lot is first for first in firsts)]
+        drawn = [*firsts, *others[: max(most - len(firsts), 0)]]
+        return [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]
 
     def question(self) -> str:
         """From which traffic on machines pay."""
@@ -117,7 +122,7 @@ class BuyPage(RowsPage[Purchase]):
         if not rows:
             return (f"Never, within these prices: {cheapest} charges less than every fleet costs when it is full.",)
         best = min(rows, key=lambda row: row.first or 0.0)
-        chance = "" if best.probability is None else f", with a probability of {100 * best.probability:.0f} %"
+        chance = "" if best.probability is None else f", with a probability of {chance_percent(best.probability)} %"
         return (
             f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
             f"from {self.traffic(best)} on{chance}.",

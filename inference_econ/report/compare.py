@@ -11,6 +11,7 @@ from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, bounds
+from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot
@@ -31,8 +32,8 @@ from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.startable import with_engines
-from inference_econ.report.table import Table, amount, dollars, layout_label, size
+from inference_econ.report.startable import is_bound, with_engines, with_notes
+from inference_econ.report.table import Table, amount, chance_percent, dollars, layout_label, size
 from inference_econ.search import Metric, Point
 from inference_econ.studies.results import AnyFrontier, Curve, Result
 from inference_econ.studies.speeds import common_speeds
@@ -75,7 +76,12 @@ class ComparisonPage(AnswerPage[Result]):
 
     def tables(self) -> Sequence[Table]:
         """One row per series."""
-        return (comparison_table(self.answer, self.speeds, self.costs),)
+        table = comparison_table(self.answer, self.speeds, self.costs)
+        return (with_notes(table, [f"Not drawn: {reason}." for reason in self.undrawn().values()]),)
+
+    def undrawn(self) -> dict[str, str]:
+        """Why series cannot be held against speed in the picture, by their labels."""
+        return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
         """Every series with its points."""
@@ -143,18 +149,23 @@ class Winner:
         """Who it is, in words."""
         if self.chance is not None and self.chance < _ALIKE:
             return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
-        probability = "" if self.chance is None else f" with {100 * self.chance:.0f} %"
+        probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
         return f"at {self.speed:g} {self.label} before {self.second}{probability}"
 
 
 def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
-    """Who is the cheapest at each speed that several series reach; nobody where they serve different requests."""
+    """Who is the cheapest at each speed that several series reach; nobody where they serve different requests.
+
+    Bounds do not compete with what was fitted and can be started.
+    """
     fronts = (curve.frontier for curve in result.curves)
     if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
         return []
+    bound = _bounds(result)
+    competing = [curve for curve in result.curves if curve.label not in bound] or result.curves
     best = []
     for speed in speeds:
-        costs = {curve.label: likely for curve in result.curves if (likely := curve.likely_at(speed)) is not None}
+        costs = {curve.label: likely for curve in competing if (likely := curve.likely_at(speed)) is not None}
         if len(costs) < 2:
             continue
         first, second, *_ = sorted(costs, key=lambda label: costs[label].dollars)
@@ -185,11 +196,11 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         *(f"{what} at ${cost:g}" for cost in costs for what in ("tok/s", "GPUs")),
         "fastest", "best", "$", "GPUs", "layout", *last,
     )  # fmt: skip
-    rows, best = [], winners(result, speeds)
+    rows, best, bound = [], winners(result, speeds), _bounds(result)
     for label in _labels(result):
         if label in curves:
             rivals = {winner.speed for winner in best if label in winner.rivals}
-            rows.append((label, *_row(curves[label], speeds, costs, rivals)))
+            rows.append((_marked(label, label, bound), *_row(curves[label], speeds, costs, rivals)))
         else:
             rows.append(
                 (
@@ -203,7 +214,7 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
         + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else "")
         + (f" {COUNTED}" if services else ""),
-        *_winners_note(best),
+        *_winners_note(best, bound),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
         *warned(fronts),
     ]
@@ -219,12 +230,25 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
 
 
-def _winners_note(best: Sequence[Winner]) -> list[str]:
-    """Who is the cheapest, and how probably, in words."""
-    if not best:
-        return []
+def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
+    """Who is the cheapest, and how probably, and who does not compete, in words."""
     marked = " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
-    return [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"]
+    note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
+    if bound:
+        verb = "is a bound" if len(bound) == 1 else "are bounds"
+        note.append(f"{_listed(bound, 'and')} {verb}: fitted to no server, or started by no known engine.")
+    return [" ".join(note)] if note else []
+
+
+def _bounds(result: Result) -> list[str]:
+    """Labels of the series of services that were fitted to no server, or that no known engine can start."""
+    fronts = {curve.label: curve.frontier for curve in result.curves if isinstance(curve.frontier, ServiceFrontier)}
+    return [label for label, front in fronts.items() if is_bound(front.setup)]
+
+
+def _marked(label: str, shown: str, bound: Collection[str]) -> str:
+    """What is shown of a series, and that it is a bound if it is one."""
+    return f"{shown} (bound)" if label in bound else shown
 
 
 def _labels(result: Result) -> list[str]:
@@ -267,7 +291,12 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
     """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
+    bound, undrawn = _bounds(result), _undrawn(result, y)
+    fronts = {
+        _marked(curve.label, _readable(curve.label), bound): curve.frontier
+        for curve in result.curves
+        if curve.frontier is not None and curve.label not in undrawn
+    }
     shown = bands.are_shown(len(fronts))
     lines = [
         curve_line(
@@ -284,6 +313,18 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
     lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
     title = picture_title(list(fronts.values()), y)
     return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
+
+
+def _undrawn(result: Result, y: Metric) -> dict[str, str]:
+    """Why there is nothing of some series to be held against speed, by their labels."""
+    reasons = {}
+    for curve in result.curves:
+        try:
+            assert curve.frontier is not None
+            curve.frontier.metric(y)
+        except InputError as error:
+            reasons[curve.label] = str(error)
+    return reasons
 
 
 def _readable(label: str) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, per_hour, size
+from inference_econ.report.table import PART_NAMES, Table, amount, chance_percent, dollars, layout_label, per_hour, size
 
 #: Plain data of one row.
 Record: TypeAlias = Mapping[str, Any]
@@ -22,6 +22,7 @@ Column: TypeAlias = "str | tuple[str, Sequence[str]]"
 #: Ways to write a value that no format specification says.
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "amount": amount,
+    "chance": lambda percent: chance_percent(percent / 100.0),
     "dollars": dollars,
     "dollars_or_0": lambda value: dollars(value) if value else "0",
     "per_hour": per_hour,

@@ -132,7 +132,7 @@ class FleetPage(RowsPage[DayOfFleet]):
         plots = (
             Plot("What is rented", "hour", "GPUs", tuple(gpus), logarithmic="", from_zero=True),
             Plot(
-                "What is served within the SLOs",
+                "Capacity within the SLOs",
                 "hour",
                 "requests/s",
                 (*served, traffic),

@@ -57,10 +57,11 @@ def most_traffic_table(answer: MostTraffic) -> Table:
     kept = [choice_chances(choice, targets) for choice in answer]
     subjects = under_load((choice.service, choice.instance_load) for choice in answer)
     setups = [choice.service.setup for choice in answer]
+    power = () if answer.means.provisioned_watts is None else ("provisioned_watts",)
     columns = (
         *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
-        "output_tokens_per_second", "dollars_per_hour", "dollars_per_million_output_tokens", "utilization", ttft,
-        tpot, *chances_column(targets, kept), "binding",
+        "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
+        ttft, tpot, *chances_column(targets, kept), "binding",
     )  # fmt: skip
     services = [choice.service for choice in answer]
     together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
@@ -69,7 +70,7 @@ def most_traffic_table(answer: MostTraffic) -> Table:
         [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
         columns,
         notes=(
-            f"The most requests for {answer.means.text}, {_within(targets)}; binding: what a little more would break.",
+            f"The most requests for {answer.means.text}, {_within(targets)}.",
             *planned_notes(targets, kept),
             *([together] if "e2e" in targets.given else []),
             *cannot_start(setups),
@@ -77,7 +78,8 @@ def most_traffic_table(answer: MostTraffic) -> Table:
         ),
         why=(
             "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
-            f"instances, see 'disaggregate') the fuller pool binds. Assumptions: {assumptions_label(setups)}.",
+            f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
+            f"Assumptions: {assumptions_label(setups)}.",
             *startable_notes(setups),
             *caveats.remarks(subjects, SEEN),
         ),

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from inference_econ.answers.chances import Chances
 from inference_econ.answers.promises import Targets
 from inference_econ.report.fields import Column
+from inference_econ.report.table import chance_percent
 
 _COLUMN = "P(SLO) %"
-#: Ends of what is known of errors, and how they are written.
-_ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
 
 
 def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
     """A column of the probabilities of what is promised; none where nothing is promised, or nobody knows."""
     if not _known(targets, shown):
         return []
-    return [(_COLUMN, ["/".join(_percent(getattr(chances, name)) for name in targets.given) for chances in shown])]
-
-
-def _percent(chance: float | None) -> str:
-    return "?" if chance is None else _ENDS.get(round(chance, 4), f"{100 * chance:.0f}")
+    return [
+        (_COLUMN, ["/".join(chance_percent(getattr(chances, name)) for name in targets.given) for chances in shown])
+    ]
 
 
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
@@ -53,7 +50,7 @@ def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
     carried = [chances.capacity for chances in shown if chances.capacity is not None]
     worst = " in the worst row" if len(carried) > 1 else ""
-    traffic = f"; it carries the traffic with {_percent(min(carried))} %{worst}" if carried else ""
+    traffic = f"; it carries the traffic with {chance_percent(min(carried))} %{worst}" if carried else ""
     unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
     mark = "; ?: nobody knows" if unknown else ""
     return f"P(SLO) %: probability that a measured server meets the SLO of {names}, each by itself{mark}{traffic}."
@@ -65,8 +62,8 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
         return []
     if all(getattr(chances, name) is None for name in targets.given):
         return chances_notes(targets, [chances])
-    kept = [f"{name.upper()} kept with {_percent(getattr(chances, name))} %" for name in targets.given]
+    kept = [f"{name.upper()} kept with {chance_percent(getattr(chances, name))} %" for name in targets.given]
     planned = "" if targets.confidence is None else f"; planned for {100 * targets.confidence:g} % each"
     if chances.capacity is not None:
-        kept.append(f"the traffic carried with {_percent(chances.capacity)} %")
+        kept.append(f"the traffic carried with {chance_percent(chances.capacity)} %")
     return [f"{', '.join(kept)}{planned}."]

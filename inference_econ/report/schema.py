@@ -158,7 +158,7 @@ class FieldsPage(Page):
     Attributes
     ----------
     name : str or None
-        A question, a kind of record or a field; None for all fields.
+        A question, a kind of record, a field or the heading of a column; None for all fields.
 
     Raises
     ------
@@ -170,9 +170,9 @@ class FieldsPage(Page):
 
     def __post_init__(self) -> None:
         """Refuse names that mean nothing."""
-        names = {*_kinds(), *(name.rpartition(".")[-1] for name in glossary())}
-        if self.name is None or self.name in names:
+        if self.name is None or self.name in _kinds() or self._fields():
             return
+        names = {*_kinds(), *(name.rpartition(".")[-1] for name in glossary())}
         near = get_close_matches(self.name, sorted(names), n=4)
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
         raise UnknownNameError(
@@ -187,10 +187,14 @@ class FieldsPage(Page):
         else:
             rows = [(field.name, field.type, field) for field in self._fields()]
             title, notes = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers", (_NAMED,)
-        cells = tuple((name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows)
+        cells = [(name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows]
         sizes = (GIGABYTES,) if any("GB" in headed for *_, headed, _ in cells) else ()
-        columns = ("field", "type", "unit", "in tables", "meaning")
-        return (Table(title, columns, cells, (*notes, *sizes), least=("in tables", "type")),)
+        columns, least = ("field", "type", "unit", "in tables", "meaning"), ("in tables", "type")
+        if self.name is None or self.name in _kinds():
+            return (Table(title, columns, tuple(cells), (*notes, *sizes), least=least),)
+        held = tuple((*row, _records_of(field)) for row, (_, _, field) in zip(cells, rows, strict=True))
+        order = ("type", "in tables")
+        return (Table(title, (*columns, "in records"), held, (*notes, *sizes), least=order),)
 
     def record(self) -> object:
         """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""
@@ -208,8 +212,20 @@ class FieldsPage(Page):
         return "".join([*parts, "\n## Fields\n\n", super().markdown()])
 
     def _fields(self) -> list[Field]:
-        """Return all fields, or those of a name."""
-        return [field for field in glossary().values() if self.name in (None, field.name.rpartition(".")[-1])]
+        """Return all fields, or those of a name or of the heading of a column, with its unit or without."""
+        fields = glossary().values()
+        return list(fields) if self.name is None else [field for field in fields if self.name in _names(field)]
+
+
+def _names(field: Field) -> set[str]:
+    """What a field is asked for by: its name in records, and its headings, with their units or without."""
+    headings = {field.head(), field.head("p90")}
+    return {field.name.rpartition(".")[-1], *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
+
+
+def _records_of(field: Field) -> str:
+    """The questions and kinds of records that hold a field."""
+    return ", ".join(kind for kind in _kinds() if any(entry.field == field for entry in entries(kind)))
 
 
 def _headed(field: Field) -> str:

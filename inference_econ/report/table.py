@@ -230,6 +230,21 @@ def per_hour(value: float) -> Amount:
     return Amount(f"{value:,.2f}", value, "hour")
 
 
+#: Ends of what is known of errors, and how they are written.
+_ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
+
+
+def chance_percent(chance: float | None) -> str:
+    """Write a probability in per cent: its ends stand for less and for more, and None is unknown.
+
+    Examples
+    --------
+    >>> chance_percent(0.05), chance_percent(0.6789), chance_percent(0.95), chance_percent(None)
+    ('<5', '68', '>95', '?')
+    """
+    return "?" if chance is None else _ENDS.get(round(chance, 4), f"{100 * chance:.0f}")
+
+
 def amount(value: float) -> str:
     """Write a quantity with three digits, and whole from a hundred on.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.likely import chance_below
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.formulas.decisions import Estimate
@@ -16,7 +18,7 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.curves import assumed, curves_title, warned
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.table import Table, dollars
+from inference_econ.report.table import Table, chance_percent, dollars
 from inference_econ.report.uncertainty_record import band_frame, gaps, uncertainty_record
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Variable
@@ -107,6 +109,26 @@ def findings(study: Uncertainty) -> list[str]:
         f"At {speed} {study.labels[best]} is the cheapest in {_percent(chance)} of the samples: choosing it is "
         f"wrong in {100 * study.wrong:.0f} %.",
         _first_measured(study),
+        *_independent(study, best),
+    ]
+
+
+def _independent(study: Uncertainty, best: int) -> list[str]:
+    """How sure the choice is if errors that samples share are those of each chip, as comparisons take them."""
+    if not any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
+        return []
+    fronts = [series.present for series in study.series]
+    costs = [front.at_speed(study.speed) for front in fronts if isinstance(front, ServiceFrontier)]
+    likely = [cost for cost in costs if cost is not None]
+    if len(likely) < len(fronts):
+        return []
+    chances = [chance_below(likely[best], other) for place, other in enumerate(likely) if place != best]
+    known = [chance for chance in chances if chance is not None]
+    if len(known) < len(chances):
+        return []
+    return [
+        f"That holds if errors of the {PROFILE} are the same for all; taken as 'compare' does, {study.labels[best]} is "
+        f"cheaper than each other with {chance_percent(min(known))} % or more."
     ]
 
 

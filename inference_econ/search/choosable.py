@@ -52,7 +52,9 @@ class Choosable(ABC, Generic[PointT]):
             raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(known)}", option="y")
         values = known[name]()
         if values is None:
-            raise power.no_watts("the hardware")
+            raise power.no_watts(
+                ", ".join(dict.fromkeys(instances.setup.hardware.name for instances in self.subjects()))
+            )
         return values
 
     @abstractmethod

@@ -25,6 +25,18 @@ def test_typed_prices_stand_for_all_offers(command: Command) -> None:
     assert row["cheaper_from"] <= row["always_cheaper_from"]
 
 
+def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(command: Command) -> None:
+    asked = ("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--api-prices", "input=0.001,output=0.001")
+    text = " ".join(command(*asked).out.split())
+    assert "<5" in text and "P(cheaper)" in text
+    assert "Left out: owned NVIDIA H200 SXM5 141GB, of which no price of a purchase is listed: 'inference-econ" in text
+
+
+def test_a_chip_without_a_purchase_is_not_owned_at_a_given_price(refused: Command) -> None:
+    said = refused("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--pay", "owned", code=1).err
+    assert "no chip has a price that is owned: allow another way to pay" in said and "or give --price" not in said
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

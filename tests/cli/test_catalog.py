@@ -104,8 +104,17 @@ def test_fields_of_answers(command: Command) -> None:
     schema = json.loads(command("fields", "recommend", "--format", "json").out)
     assert schema["properties"]["choices"]["items"] == {"$ref": "#/$defs/choice"}
     assert schema["$defs"]["choice"]["properties"]["dollars_per_hour"]["unit"] == "USD/h"
-    listed = json.loads(command("fields", "busy", "--format", "json").out)
-    assert [field["meaning"] for field in listed] == ["Share of the time in which an instance runs steps."]
+    listed = json.loads(command("fields", "busy_seconds", "--format", "json").out)
+    assert [field["meaning"] for field in listed] == ["Time of each resource in a step, however much overlaps."]
+
+
+def test_fields_are_found_by_the_headings_of_columns(command: Command) -> None:
+    for asked in ("busy", "busy %", "TTFT p90 ms"):
+        listed = json.loads(command("fields", asked, "--format", "json").out)
+        assert {"busy", "utilization"} <= {field["name"] for field in listed} or asked != "busy"
+        assert ("ttft_seconds" if "TTFT" in asked else "utilization") in {field["name"] for field in listed}
+    said = " ".join(command("fields", "utilization").out.split())
+    assert "in records" in said and "fleet_lot" in said
 
 
 def test_help_and_version(command: Command) -> None:

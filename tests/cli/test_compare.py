@@ -62,6 +62,34 @@ def test_lengths_that_are_repeated_are_compared(command: Command) -> None:
     assert "The cheapest" not in lengths.out
 
 
+def test_a_chip_with_more_of_everything_at_its_price_is_surely_cheaper(command: Command) -> None:
+    faster = ("--series", "faster: hardware.hbm_bytes_per_second=9.6 TB/s", "--speed", 60)
+    (winner,) = record(command, *SUBJECT, *faster)["cheapest"]
+    assert (winner["label"], winner["chance"], winner["rivals"]) == ("faster", 0.95, [])
+    said = command(*SUBJECT, *faster).out
+    assert "at 60 faster before llama_3_8b on h100_sxm with >95 %" in " ".join(said.split())
+
+
+def test_what_was_fitted_to_no_server_is_a_bound_and_no_winner(command: Command, tmp_path: Path) -> None:
+    bound = ("--on", "tpu_v7", "--speed", 60, "--plot", "bound.svg")
+    alone, both = command(*SUBJECT, *bound).out, command(*SUBJECT, "--on", "h200_sxm", *bound).out
+    assert "tpu_v7 (bound)" in alone and "The cheapest" not in alone
+    said = " ".join(both.split())
+    assert re.search(r"The cheapest, at 60 \S+ (before|or) \S+ .*\. tpu_v7 is a bound: fitted to no server", said)
+    assert "(bound)" in (tmp_path / "bound.svg").read_text(encoding="utf-8")
+    # Bounds alone are held against each other.
+    bounds = command("compare", "llama_3_8b", "--on", "tpu_v7", "--on", "tpu_v6e", *bound[2:4]).out
+    assert "The cheapest, at 60" in bounds
+
+
+def test_chips_without_watts_are_not_drawn_against_power(command: Command, refused: Command, tmp_path: Path) -> None:
+    both = (*SUBJECT, "--on", "tpu_v7", "--y", "power", "--plot", "power.svg")
+    assert "Not drawn: Google TPU7x (Ironwood) lists no watts" in " ".join(command(*both).out.split())
+    assert "Ironwood" not in (tmp_path / "power.svg").read_text(encoding="utf-8")
+    said = refused("compare", "llama_3_8b", "--on", "tpu_v7", "--y", "power").err
+    assert "Google TPU7x (Ironwood) lists no watts; give them" in said
+
+
 def test_the_grid_of_the_study_counts_decode_steps(command: Command) -> None:
     outcome = command(
         "compare", "paper/llama_3_70b", "--on", "paper/h100", "--grid", "paper", "--no-pipeline", "--context", 0

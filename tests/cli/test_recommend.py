@@ -284,6 +284,15 @@ POWERLESS = {
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("means", [("--gpus", 4), ("--budget", 20), ("--power-budget", "8kW")])
+def test_the_best_of_every_chip_that_was_asked_for_is_there(command: Command, means: tuple[object, ...]) -> None:
+    asked = ("llama_3_8b", "b200", "--on", "h100_sxm", "--on", "a100_sxm_80", "--together", *means)
+    found = record(command, "recommend", *asked, "--max-instance-gpus", 2)
+    assert len({choice["hardware"] for choice in found["choices"]}) == 3
+    said = " ".join(command("recommend", *asked, "--max-instance-gpus", 2).out.split())
+    assert ("provisioned" in said) is (means[0] == "--power-budget")
+
+
 def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) -> None:
     """8.3 kW are four chips of 1.2 x 1400 W."""
     promised = (*SMALL, "--tpot", "20 ms")
@@ -292,9 +301,13 @@ def test_the_most_traffic_of_a_power_budget(command: Command, refused: Command) 
     assert all(choice["provisioned_watts"] <= 8300.0 for choice in found["choices"])
     best = found["choices"][0]
     assert best["joules_per_output_token"] == pytest.approx(best["board_watts"] / best["output_tokens_per_second"])
-    assert "Most requests for a facility of 8.3 kW" in command("recommend", *promised, "--power-budget", "8300").out
+    asked = ("recommend", *promised, "--power-budget", "8300")
+    assert "Most requests for a facility of 8.3 kW provisioned" in command(*asked).out
+    assert "| provisioned kW |" in command(*asked, "--format", "markdown").out
     little = refused("recommend", *promised, "--power-budget", "1kW", code=1).err
-    assert "a facility of 1 kW: Llama 3.1 8B (bf16) needs at least 1 NVIDIA H100 SXM5 80GB (1.68 kW)" in little
+    assert (
+        "a facility of 1 kW provisioned: Llama 3.1 8B (bf16) needs at least 1 NVIDIA H100 SXM5 80GB (1.68 kW)" in little
+    )
     assert (
         "give only one of --gpus, --power-budget"
         in refused("recommend", *promised, "--gpus", 4, "--power-budget", "8kW").err

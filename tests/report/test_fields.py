@@ -108,6 +108,7 @@ def test_names_that_mean_nothing_are_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"questions: frontier, explain, .* lists all fields"):
         FieldsPage("#")
     assert [row[0] for row in FieldsPage("weights").tables()[0].rows] == [
+        "fit.weight_bytes",
         "weights",
         "infer.weights",
         "inferred_offer.weights",

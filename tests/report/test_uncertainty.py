@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.likely import chance_below
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.pages import page
+from inference_econ.report.table import chance_percent
 from inference_econ.report.uncertainty import UncertaintyPage, band_plot, chance_plot, explained, findings, share_bars
 from inference_econ.studies.uncertainty.answer import Uncertainty
 from tests.studies.uncertainty.studies import TWO, answered, factor
@@ -28,11 +30,15 @@ def single() -> Uncertainty:
 
 
 def test_the_first_lines_say_what_to_choose_and_what_to_measure(two: Uncertainty) -> None:
-    first, second = findings(two)
+    first, second, third = findings(two)
     chance = max(two.chance(index, two.at).value for index in range(2))
     assert f"is the cheapest in {100 * chance:.0f} ± " in first
     assert f"choosing it is wrong in {100 * two.wrong:.0f} %" in first
     assert second.startswith("Measure the price of H100 first: who knows it before choosing errs in ")
+    costs = [cost for one in two.series if (cost := one.present.at_speed(80)) is not None]  # type: ignore[union-attr]
+    best = int(two.chances[two.at].argmax())
+    assert third.startswith("That holds if errors of the profile are the same for all; taken as 'compare' does, ")
+    assert f"with {chance_percent(chance_below(costs[best], costs[1 - best]))} % or more" in third
 
 
 def test_a_single_series_has_an_interval(single: Uncertainty) -> None:

@@ -18,7 +18,8 @@ PANEL = 13
 RULE = 1.2
 #: Opacity of bands, and of points of measured servers [1].
 BAND, MEASURED = 0.16, 0.6
-_FONT = "system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
+#: Fonts of one width per letter, one of which every system has: boxes are measured with the second.
+_FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
 
 
 class _Inks(NamedTuple):
