@@ -132,8 +132,8 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
 
 def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[StepPart, ...]:
     """The predicted step, largest part first, and what is left of the measured time."""
-    one = np.ones(1)
-    ideal = evaluate(bound, Plans.of(one * predicted.accelerators, one * predicted.batch, one), "1d").parts
+    single = np.ones(1)
+    ideal = evaluate(bound, Plans.of(single * predicted.accelerators, single * predicted.batch, single), "1d").parts
     parts = [
         StepPart(name, seconds, float(ideal[name][0]))
         for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])

@@ -158,9 +158,9 @@ def assess_service(
     """
     if not requests.decode_steps > 0:
         raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
-    own = offer(setup, requests, Space(pins))
-    served, chips = own.setup, observed.instance_accelerators
-    flight = _flight(own, observed)
+    measured_layout = offer(setup, requests, Space(pins))
+    served, chips = measured_layout.setup, observed.instance_accelerators
+    flight = _flight(measured_layout, observed)
     measured = _operating_point(served, requests, observed, flight)
     subject = asked_subject(served, requests.isl.mean, requests.osl.mean, float(chips), flight.concurrency)
 
@@ -182,7 +182,7 @@ def assess_service(
         progress(1.0, "done")
     shortage = _shortage(served, flight)
     return Assessment(
-        served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(own), parts, shortage
+        served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(measured_layout), parts, shortage
     )
 
 

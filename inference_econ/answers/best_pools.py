@@ -105,4 +105,6 @@ def _best(candidates: Sequence[Candidate], terms: Terms, rate: float | None, mea
 
 
 def _of(candidates: Sequence[Candidate], wanted: Pools) -> Candidate:
-    return next(each for each in candidates if each.pools is not None and each.pools.pools is wanted)
+    return next(
+        candidate for candidate in candidates if candidate.pools is not None and candidate.pools.pools is wanted
+    )

@@ -55,8 +55,8 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
     arrival_scv : float
         As assumed [1].
     """
-    each = _SHARE * service.most_requests_per_second
-    assumed = served(service, arrivals_of(service.requests, arrival_scv))(each, replicas)
+    rate = _SHARE * service.most_requests_per_second
+    assumed = served(service, arrivals_of(service.requests, arrival_scv))(rate, replicas)
     return burstiness_at(service, assumed, replicas=replicas, arrival_scv=arrival_scv)
 
 

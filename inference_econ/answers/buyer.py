@@ -110,8 +110,10 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 def offers_of(model: ModelSpec) -> list[Offer]:
     """The offers of a model, of its checkpoints in other formats too, in the order of their files."""
     listed = known_offers()
-    own = {name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))}
-    return [offer for offer in listed if offer.model in own]
+    named = {
+        name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
+    }
+    return [offer for offer in listed if offer.model in named]
 
 
 def offer_by(model: ModelSpec, text: str) -> Offer:

@@ -60,7 +60,7 @@ def cache(
     """
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
     layouts = offer(setup, Requests.build({"isl": tokens, "osl": osl}, origin="cache"), space)
-    known = [catalog.tier(name) for name in tiers or catalog.part_names("tiers")]
+    specs = [catalog.tier(name) for name in tiers or catalog.part_names("tiers")]
     return offload(
-        layouts, known, prefix_tokens=prefix, conversation=conversation, requests_per_second=requests_per_second
+        layouts, specs, prefix_tokens=prefix, conversation=conversation, requests_per_second=requests_per_second
     )

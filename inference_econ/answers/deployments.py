@@ -16,8 +16,8 @@ def deployments(setup: Setup, pins: Pins) -> plans.Plans:
         raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
     if pins.ep is not None and pins.ep > 1 and not plans.has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
-    one = np.ones(1)
-    bare = plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one)
+    single = np.ones(1)
+    bare = plans.Plans(single * tp * dp * pp, single * batch, single * pp, single * tp, single)
     layouts = WholeLayouts(pipeline=True, pins=Pins(tp, dp, pp, pins.ep, dcp=pins.dcp))
     variants = layouts.variants(setup.model, setup.assumptions, bare)
     return variants.at(np.nonzero(np.ones(variants.shape, dtype=bool)))

@@ -14,14 +14,14 @@ def known_errors(
     instances: Instances, quantities: Iterable[Quantity]
 ) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
     """The intervals that are known, and the errors behind them."""
-    known: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
+    by_quantity: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
     assumptions, subjects = instances.setup.assumptions, subjects_of(instances)
     for quantity in quantities:
         likely = interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
         errors = error_spread(assumptions, quantity, subjects)
         if likely is not None and errors is not None:
-            known[quantity] = likely, errors
-    return known
+            by_quantity[quantity] = likely, errors
+    return by_quantity
 
 
 def outside_of(instances: Instances) -> tuple[list[str], list[str]]:

@@ -385,7 +385,9 @@ def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: f
         return ""
     bare = replace(setup, assumptions=assumed.changed({"experts.redundant": 0}))
     experts = max(mixture.experts for mixture in setup.model.mixtures)
-    held, fewest = (float(plans.expert_slots(experts, ranks, each.assumptions.experts)[0]) for each in (setup, bare))
+    held, fewest = (
+        float(plans.expert_slots(experts, ranks, deployed.assumptions.experts)[0]) for deployed in (setup, bare)
+    )
     least = bare.memory(deployment).of_one_plan()[0]
     if held == fewest or room < least:
         return ""

@@ -248,10 +248,10 @@ def fleet(
         return playing(scaled, decide, [int(count) for count in counts[:, -1]], known=True)
 
     played = {"constant": fixed(constant.counts), "autoscaled": best, "planned": fixed(chosen.counts)}
-    own = np.flatnonzero(np.any([each.most for each in played.values()], axis=0))
-    played = {run: each.of(own) for run, each in played.items()}
-    chosen = chosen._replace(counts=chosen.counts[own])
-    mixture = tuple(offered[index] for index in own.tolist())
+    busiest = np.flatnonzero(np.any([run_played.most for run_played in played.values()], axis=0))
+    played = {run: run_played.of(busiest) for run, run_played in played.items()}
+    chosen = chosen._replace(counts=chosen.counts[busiest])
+    mixture = tuple(offered[index] for index in busiest.tolist())
     return DayOfFleet(mixture, day, targets, chosen, policy, share, played, usual, tuple(left_out))
 
 
@@ -261,17 +261,18 @@ def _pools(
     """What pools that prefill and decode apart would save at a rate, in words; nothing where they are not cheaper."""
     candidates = as_candidates(offers)
     both = [candidate.services for candidate in candidates if candidate.pools is None]
-    one = cheapest(both, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
+    whole = cheapest(both, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
     try:
-        found = fleets(candidates, requests_per_second, targets, one.dollars_per_hour / (1.0 + NOTICED), arrival_scv)
+        apart = fleets(candidates, requests_per_second, targets, whole.dollars_per_hour / (1.0 + NOTICED), arrival_scv)
     except TooMuchError:
         return []  # of so many instances that only a recommendation is worth the time
-    best = min(found, key=lambda choice: choice.dollars_per_hour, default=None)
+    best = min(apart, key=lambda choice: choice.dollars_per_hour, default=None)
     if best is None:
         return []
     return [
-        f"pools: instances here read prompts and decode, for the busiest hour {one.accelerators} GPUs "
-        f"(${one.dollars_per_hour:,.2f} per hour); pools that prefill and decode apart would need {best.accelerators} "
+        f"pools: instances here read prompts and decode, for the busiest hour {whole.accelerators} GPUs "
+        f"(${whole.dollars_per_hour:,.2f} per hour); pools that prefill and decode apart would need "
+        f"{best.accelerators} "
         f"(${best.dollars_per_hour:,.2f}), see 'recommend --request-rate {requests_per_second:.4g}'"
     ]
 
@@ -332,7 +333,7 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
         If a chip does not compete, or there is a negative number of it.
     """
     competing = {offer.setup.hardware.name for offer in offers}
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for name, count in stock.items():
         chip = name if name in competing else catalog.hardware(name).name
         if chip not in competing:
@@ -342,8 +343,8 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
             )
         if count < 0 or count != int(count):
             raise InputError(f"stock: {name}: a whole number from 0 on is needed, got {count}", option="stock")
-        found[chip] = int(count)
-    return found
+        limits[chip] = int(count)
+    return limits
 
 
 def _at(day: Array, seconds: Array) -> Array:

@@ -182,13 +182,13 @@ def _too_few(
         )
     carried, replicas = 0.0, 0
     for chip, chips in stock.items():
-        own = [
+        lacking = [
             (chips // lot.accelerators, lot, served)
             for lot, served in zip(lots, serving, strict=True)
             if lot.chip == chip
         ]
-        carried += max((count * served for count, _, served in own), default=0.0)
-        replicas += max((count * lot.replicas for count, lot, _ in own), default=0)
+        carried += max((count * served for count, _, served in lacking), default=0.0)
+        replicas += max((count * lot.replicas for count, lot, _ in lacking), default=0)
     listed = ", ".join(f"{chips} {chip}" for chip, chips in stock.items())
     if replicas < min_replicas and carried >= demand:
         return f"the stock of {listed} has room for {replicas} replicas, fewer than --min-replicas {min_replicas}"

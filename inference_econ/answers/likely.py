@@ -61,14 +61,14 @@ def chance_below(first: Likely, second: Likely) -> float | None:
     ln(measured / predicted) of both is taken to be normal, with the mean and the width of its interval of 80 %; the
     correlation is :func:`shared_share`. So the difference is normal too.
     """
-    one, other = first.spread, second.spread
-    if one is None or other is None:
+    spread, other = first.spread, second.spread
+    if spread is None or other is None:
         return None
     shared = shared_share(first.instances, second.instances)
-    variance = one[1] ** 2 + other[1] ** 2 - 2.0 * shared * one[1] * other[1]
+    variance = spread[1] ** 2 + other[1] ** 2 - 2.0 * shared * spread[1] * other[1]
     if variance <= 0.0:
-        return 0.5 if one[0] == other[0] else 0.95 if one[0] < other[0] else 0.05
-    chance = float(special.normal_shares(np.array((other[0] - one[0]) / math.sqrt(variance))))
+        return 0.5 if spread[0] == other[0] else 0.95 if spread[0] < other[0] else 0.05
+    chance = float(special.normal_shares(np.array((other[0] - spread[0]) / math.sqrt(variance))))
     return min(max(chance, 0.05), 0.95)
 
 
@@ -81,12 +81,12 @@ def shared_share(first: Instances, second: Instances) -> float:
     served in the same way, by that (:class:`inference_econ.inputs.MeasuredLevels`); nothing where none were measured.
     A chip or model with some fields changed stands for the same servers, so that all of it is shared.
     """
-    one, other = first.setup, second.setup
-    levels = one.assumptions.levels
-    alike = one.model.name == other.model.name and one.hardware.name == other.hardware.name
-    if levels is None or not alike or one.assumptions.name != other.assumptions.name:
+    setup, other = first.setup, second.setup
+    levels = setup.assumptions.levels
+    alike = setup.model.name == other.model.name and setup.hardware.name == other.hardware.name
+    if levels is None or not alike or setup.assumptions.name != other.assumptions.name:
         return 0.0
-    if one.model != other.model or one.hardware != other.hardware:
+    if setup.model != other.model or setup.hardware != other.hardware:
         return 1.0
     spreads = levels.spreads["tpot"]
     common = spreads.subject**2 + spreads.version**2

@@ -258,18 +258,18 @@ def sweep(
     for index, (rate, closed) in enumerate(zip(requests_per_second, every, strict=True)):
         if progress is not None:
             progress(index / count, f"{rate:g} requests/s")
-        each = rate / replicas
+        per_replica = rate / replicas
         kept = None
         if promised.given:
             kept = kept_share(
                 service,
-                each,
+                per_replica,
                 ttft_seconds=promised.ttft_seconds,
                 tpot_seconds=promised.tpot_seconds,
                 e2e_seconds=promised.e2e_seconds,
                 arrivals=arrivals,
             )
-        played = play.rehearse(service, each, arrivals=arrivals) if simulate or unproven[index] else None
+        played = play.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
             kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
@@ -311,8 +311,8 @@ def point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
     record |= point.sheet.power_record()
     record |= chances_record(point.chances)
     if point.simulated is not None:
-        found = {} if point.hit_rate is None else {"hit_rate": point.hit_rate}
-        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated) | found
+        hits = {} if point.hit_rate is None else {"hit_rate": point.hit_rate}
+        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated) | hits
     return record
 
 

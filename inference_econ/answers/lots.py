@@ -154,7 +154,7 @@ def lots(
     for candidate in as_candidates(offers):
         if candidate.pools is None:
             by_chip.setdefault(candidate.setup.hardware.name, []).append(candidate.services)
-    found: list[Lot] = []
+    every_lot: list[Lot] = []
     failures: list[NothingFitsError] = []
     for chip, layouts in by_chip.items():
         try:
@@ -163,18 +163,18 @@ def lots(
             failures.append(error)
             told(f"{chip}: {error}")
             continue
-        each = float(queueing.split_scv(arrival_scv, best.replicas))
-        found += _of_service(best.service, targets, each, ways)
-    if not found:
+        scv = float(queueing.split_scv(arrival_scv, best.replicas))
+        every_lot += _of_service(best.service, targets, scv, ways)
+    if not every_lot:
         raise failures[0] if failures else no_price(ways)
-    rented = dict.fromkeys(lot.chip for lot in found if "owned" in ways)
-    unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in found)]
+    rented = dict.fromkeys(lot.chip for lot in every_lot if "owned" in ways)
+    unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in every_lot)]
     if unpriced:
         told(
             f"owned {', '.join(unpriced)}, of which no price of a purchase is listed: "
             "'inference-econ hour-cost HARDWARE --purchase USD' says what an hour costs, which --price takes"
         )
-    return tuple(found)
+    return tuple(every_lot)
 
 
 def no_price(ways: Collection[Way]) -> NothingFitsError:
@@ -203,16 +203,16 @@ def lots_of(service: Service, load: Loaded, ways: Collection[Way]) -> list[Lot]:
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
     """The price of a setup by how it is paid for, and what the chip's file lists of other ways, of its seller first."""
-    own = setup.hour_price
-    way = _WAY_OF.get(own.kind, "on_demand")
-    found: dict[Way, HourPrice] = {}
+    listed = setup.hour_price
+    way = _WAY_OF.get(listed.kind, "on_demand")
+    by_way: dict[Way, HourPrice] = {}
     for kind in WAYS:
-        alike = f"{kind}:{own.seller}"
-        price = own if kind == way else prices.of_kind(setup.hardware, alike) or prices.of_kind(setup.hardware, kind)
+        alike = f"{kind}:{listed.seller}"
+        price = listed if kind == way else prices.of_kind(setup.hardware, alike) or prices.of_kind(setup.hardware, kind)
         if price is not None:
-            found[kind] = price
+            by_way[kind] = price
     chip = setup.hardware
     if chip.purchase is not None and chip.watts is not None:
         # Its idle hours are counted: whoever plans how many there are says when they have nothing to do.
-        found["owned"] = pricing.owned_price(chip, utilisation=1.0)
-    return found
+        by_way["owned"] = pricing.owned_price(chip, utilisation=1.0)
+    return by_way

@@ -58,13 +58,13 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
     """
     every = instances_of(layouts)
     keys = list(zip(every.accelerators, every.layouts, strict=True))
-    each = {key: every._replace(accelerators=[key[0]], layouts=[key[1]]) for key in keys}
+    by_key = {key: every._replace(accelerators=[key[0]], layouts=[key[1]]) for key in keys}
 
     def of(quantity: Quantity, unknown: str = "") -> Array:
-        known = {key: margin_of(instances, quantity, confidence) for key, instances in each.items()}
-        if unknown and None in known.values():
+        margins_of = {key: margin_of(instances, quantity, confidence) for key, instances in by_key.items()}
+        if unknown and None in margins_of.values():
             raise InputError(_unknown(layouts.setup, unknown))
-        return np.array([known[key] or 1.0 for key in keys])
+        return np.array([margins_of[key] or 1.0 for key in keys])
 
     ones = np.ones(len(keys))
     ttft, tpot, e2e = (of(*about) if name in promised else ones for name, about in _PROMISED.items())

@@ -101,10 +101,10 @@ def market(
     labels: list[str] = []
     for practised in asked(setup, speculation):
         practised = practised if levels else practised._replace(setup=practised.setup.unmeasured)
-        own = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
-        labels += own.values()
+        labels_of = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
+        labels += labels_of.values()
         try:
-            ways = [way for way, label in own.items() if not among or label in among]
+            ways = [way for way, label in labels_of.items() if not among or label in among]
             candidates += _arranged(practised, requests, tried, ways, slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
@@ -161,11 +161,11 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
         yield Practised(setup, proposed, None)
         return
     for engine in engines:
-        own = setup.run_by(engine)
+        run = setup.run_by(engine)
         seen: list[tuple[str, Speculation | None]] = []
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
-                cached = own.with_cache(practice.kv)
+                cached = run.with_cache(practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
             except InputError:
                 # A recipe for another chip or checkpoint.

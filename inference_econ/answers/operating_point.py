@@ -126,13 +126,13 @@ class Observation:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        known = [name for name in _FULLNESS if getattr(self, name) is not None]
-        if len(known) != 1:
-            got = " and ".join(known) or "none"
+        measured = [name for name in _FULLNESS if getattr(self, name) is not None]
+        if len(measured) != 1:
+            got = " and ".join(measured) or "none"
             raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
         if self.utilization is not None and not 0.0 < self.utilization <= 1.0:
             raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {self.utilization:g}")
-        for name in ("tokens_per_second", *known):
+        for name in ("tokens_per_second", *measured):
             if not 0.0 < getattr(self, name) <= _MOST:
                 raise InputError(f"{name} must be positive and at most {_MOST:g}, got {getattr(self, name):g}")
         if self.instances != 1 and (self.instances < 1 or self.accelerators % self.instances):
@@ -195,20 +195,20 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     """
     accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
     name, value = observed.fullness
-    one = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
-    sequences = {"utilization": value / one, "batch": value, "throughput": value / tokens_per_second}[name]
+    single = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
+    sequences = {"utilization": value / single, "batch": value, "throughput": value / tokens_per_second}[name]
     least = observed.instances
     if sequences < least * (1.0 - ROUNDING):
-        each = " for every instance" if least > 1 else ""
+        every = " for every instance" if least > 1 else ""
         raise InputError(
             f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {setup.hardware.name} "
-            f"means a batch of {sequences:.2g}, less than one sequence{each}; a batch of {least} has a throughput of "
-            f"{least * tokens_per_second:g} tokens/s and a utilization of {least * one:.2g}"
+            f"means a batch of {sequences:.2g}, less than one sequence{every}; a batch of {least} has a throughput of "
+            f"{least * tokens_per_second:g} tokens/s and a utilization of {least * single:.2g}"
         )
     dollars = money.dollars_per_million_tokens(
         accelerators, 1.0 / tokens_per_second, sequences, setup.dollars_per_accelerator_hour
     )
-    throughput, useful = sequences * tokens_per_second, one * sequences
+    throughput, useful = sequences * tokens_per_second, single * sequences
     return OperatingPoint(
         accelerators, tokens_per_second, sequences, throughput, useful, float(dollars), observed.instances
     )

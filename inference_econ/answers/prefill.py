@@ -323,7 +323,7 @@ def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
     stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
     unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
     seconds, without = (
-        float(reading_seconds(each, plan, prompt, processes.cached, prompts)[0]) for each in (setup, unlinked)
+        float(reading_seconds(deployed, plan, prompt, processes.cached, prompts)[0]) for deployed in (setup, unlinked)
     )
     return Way(seconds, seconds - without, prompts * moved_bytes(setup, plan, prompt, processes.cached))
 

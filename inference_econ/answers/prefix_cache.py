@@ -317,8 +317,8 @@ def _read_rate(service: Service, tier: TierSpec) -> float:
             f"{chip.name} lists no link to its host, so reading from {tier.name} cannot be timed; "
             "set hardware.host_link_bytes_per_second_one_way"
         )
-    each = min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
-    return each * _cache_chips(service)
+    rate = min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
+    return rate * _cache_chips(service)
 
 
 def _cache_chips(service: Service) -> float:

@@ -180,13 +180,13 @@ def sheet(
     requests, setup = service.requests, service.setup
     bill = float(setup.dollars_per_hour(replicas, service.accelerators))
     second = float(setup.dollars_per_hour_in_bulk(service.accelerators)) / _HOUR
-    each = dict(zip(KINDS, (requests.new_tokens, requests.cached, requests.osl.mean), strict=True))
+    sizes = dict(zip(KINDS, (requests.new_tokens, requests.cached, requests.osl.mean), strict=True))
     hourly = load.completed_per_second * replicas * _HOUR
-    tokens = {kind: hourly * count for kind, count in each.items()}
+    tokens = {kind: hourly * count for kind, count in sizes.items()}
     shares = money.allocate(bill, *busy_seconds(service, load.in_flight))
     full = [second * seconds for seconds in busy_seconds(service, service.slots)]
     return Sheet(
-        service, replicas, load, bill, tokens, _unit_costs(shares, tokens.values()), _unit_costs(full, each.values())
+        service, replicas, load, bill, tokens, _unit_costs(shares, tokens.values()), _unit_costs(full, sizes.values())
     )
 
 
@@ -214,9 +214,9 @@ def fleet_sheet(fleet: Fleet) -> Sheet:
     prompts = fleet.dollars_per_hour * reading / (reading + decoding)
     fresh = reader.uncached_share
     shares = (prompts * fresh, prompts * (1.0 - fresh), fleet.dollars_per_hour - prompts)
-    each = (requests.new_tokens, requests.cached, requests.osl.mean)
+    sizes = (requests.new_tokens, requests.cached, requests.osl.mean)
     hourly = fleet.load.completed_per_second * _HOUR
-    tokens = dict(zip(KINDS, (hourly * count for count in each), strict=True))
+    tokens = dict(zip(KINDS, (hourly * count for count in sizes), strict=True))
     # With as many requests as one of the pools completes at most.
     full = [share * min(fleet.load.utilization, 1.0) / hourly for share in shares]
     return Sheet(
@@ -226,7 +226,7 @@ def fleet_sheet(fleet: Fleet) -> Sheet:
         fleet.dollars_per_hour,
         tokens,
         _unit_costs(shares, tokens.values()),
-        _unit_costs(full, each),
+        _unit_costs(full, sizes),
         fleet,
     )
 
@@ -296,8 +296,8 @@ def price(
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
 
     def priced(promised: Targets) -> Sheet:
-        found = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, progress)
-        return replace(found, targets=promised)
+        bill = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, progress)
+        return replace(bill, targets=promised)
 
     if targets is not None:
         cheapest, usual = priced(targets), None

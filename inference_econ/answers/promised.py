@@ -43,7 +43,7 @@ def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
     """What is promised and kept by no state, and the least that can be promised instead."""
-    said = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
+    promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
         others = kept_states(seen, promises.relaxed(name, math.inf))
@@ -54,7 +54,7 @@ def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], 
         every = (f"a {name.upper()} of {_upwards(seen[name].ravel()[first])} ms" for name in promises.given)
         least = [" and ".join(every)]
     return (
-        f"nothing keeps a mean {said}, not even without a queue: {setup.model.name} ({setup.precision.weights}) on "
+        f"nothing keeps a mean {promised}, not even without a queue: {setup.model.name} ({setup.precision.weights}) on "
         f"{setup.hardware.name}; relax the SLO to {' or to '.join(least)} at least"
     )
 

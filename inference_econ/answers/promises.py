@@ -146,7 +146,7 @@ class Targets:
 
     def less(self, by: Margins) -> Targets:
         """These with margins taken off, those of the layout that has the widest; no confidence is left to be kept."""
-        widest = {name: float(each.max()) for name, each in by._asdict().items()}
+        widest = {name: float(factors.max()) for name, factors in by._asdict().items()}
         times = {name: limit / widest[name] for name, limit in self.every.items()}
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
 
@@ -159,13 +159,13 @@ class Targets:
     def text(self) -> str:
         """The promises in words, with which requests must see them and how probable that must be; empty without any."""
         common = self.common
-        each = [
+        texts = [
             f"{'' if common else f'{self.percentile_of(name)} '}{name.upper()} {1e3 * seconds:g} ms"
             for name, seconds in self.given.items()
         ]
         surely = None if self.confidence is None else f"with {100 * self.confidence:g} %"
         beside = ", ".join(word for word in (common, surely) if word)
-        return f"{', '.join(each)} ({beside})" if each and beside else ", ".join(each)
+        return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
     def broken(self, load: Loaded) -> str | None:
         """What a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""

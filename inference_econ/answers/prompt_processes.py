@@ -98,8 +98,8 @@ class Processes:
         )
         # What is cached before the prompt is attended to once, and hides no hop.
         of_prompt = 1.0 / (1.0 + self.cached / (tokens / self._masked))
-        each = of_prompt * self.part(True, *self._balanced_part(tokens, processes)).attention / processes
-        return self._balanced(tokens, processes, (processes - 1) * max(hop - each, 0.0))
+        of_process = of_prompt * self.part(True, *self._balanced_part(tokens, processes)).attention / processes
+        return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
         """Equal parts of which each has as much to attend to, with what every layer waits for links [s]."""
@@ -115,8 +115,8 @@ class Processes:
 
         Each process has tokens from both ends of the prompt; where masked scores are computed, all have the same.
         """
-        own = tokens / processes
-        return own, (tokens - own) / self._masked
+        share = tokens / processes
+        return share, (tokens - share) / self._masked
 
     @property
     def _masked(self) -> float:
@@ -129,11 +129,14 @@ class Processes:
         Between lengths that are known, and between the tokens before them, straight lines.
         """
         lengths, times = self._times
-        shares = [np.interp(before, self._cached, one) for one in np.eye(_BEFORE)]
+        shares = [np.interp(before, self._cached, unit) for unit in np.eye(_BEFORE)]
         return np.array(
             [
-                sum(share * np.interp(parts, lengths, known) for share, known in zip(shares, each, strict=True))
-                for each in times
+                sum(
+                    share * np.interp(parts, lengths, at_lengths)
+                    for share, at_lengths in zip(shares, at_parts, strict=True)
+                )
+                for at_parts in times
             ]
         )
 
@@ -151,7 +154,9 @@ class Processes:
         """Lengths of parts, shape (n,) [tokens], and times by what is before, shape (2, m, n) [s]."""
         lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
         parts = [[self.part(True, n, c) for n in lengths] for c in self._cached]
-        return lengths, np.array([[[getattr(one, name) for one in row] for row in parts] for name in _PIECES])
+        return lengths, np.array(
+            [[[getattr(part_times, name) for part_times in row] for row in parts] for name in _PIECES]
+        )
 
     @cached_property
     def _cached(self) -> Array:
@@ -232,11 +237,11 @@ class Chain:
             kv_runahead.even_partition(tokens, self.processes),
             kv_runahead.balanced_partition(self._layer_seconds, tokens, self.processes),
         ]
-        found = [
+        chain = [
             _whole_tokens(kv_runahead.best_partition(self._about_seconds, tokens, self.processes, start))
             for start in starts
         ]
-        ways = [self.even(tokens), *(self._of_parts(parts) for parts in found if min(parts) > 0)]
+        ways = [self.even(tokens), *(self._of_parts(parts) for parts in chain if min(parts) > 0)]
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:

@@ -266,7 +266,7 @@ def some_of_each_chip(ranked: Sequence[ChoiceT], most: int) -> list[ChoiceT]:
     firsts = {choice.service.setup.hardware.name: choice for choice in reversed(ranked)}.values()
     others = [choice for choice in ranked if all(choice is not first for first in firsts)]
     chosen = [*firsts, *others[: max(most - len(firsts), 0)]]
-    return [choice for choice in ranked if any(choice is each for each in chosen)]
+    return [choice for choice in ranked if any(choice is kept for kept in chosen)]
 
 
 def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
@@ -354,13 +354,15 @@ def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int
     None where there is none, or nobody knows errors.
     """
     first = choices[0]
-    dearer = (place for place, each in enumerate(choices) if each.dollars_per_hour > first.dollars_per_hour * _EQUAL)
+    dearer = (
+        place for place, choice in enumerate(choices) if choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
+    )
     place = next(dearer, 0)
     if not place:
         return None, 0
     likely = [
-        of_throughput(each.dollars_per_hour, under_load([(each.service, each.instance_load)])[0])
-        for each in (first, choices[place])
+        of_throughput(choice.dollars_per_hour, under_load([(choice.service, choice.instance_load)])[0])
+        for choice in (first, choices[place])
     ]
     return chance_below(*likely), place
 

@@ -66,7 +66,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         For ``calibration``, see :func:`inference_econ.answers.deviations.calibration_record`.
     """
     precision = setup.precision
-    known: dict[str, object] = {
+    values: dict[str, object] = {
         "model": setup.model.name,
         "hardware": setup.hardware.name,
         "assumptions": setup.assumptions.name,
@@ -82,10 +82,10 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         "calibration": calibration,
     }
     if requests is not None:
-        known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
-        known |= {"shared_prefix": requests.shared_prefix}
+        values |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
+        values |= {"shared_prefix": requests.shared_prefix}
     left_out = {"left_out": list(setup.left_out)} if setup.left_out else {}
-    return {name: known[name] for name in names} | left_out | bound(setup)
+    return {name: values[name] for name in names} | left_out | bound(setup)
 
 
 def bound(*setups: Setup) -> dict[str, object]:

@@ -53,9 +53,9 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
-    said = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
+    sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     would_do = f": {'; '.join(ways)}" if ways else ""
-    return f"{said}{would_do}. {_best_reachable(every, targets)}"
+    return f"{sentence}{would_do}. {_best_reachable(every, targets)}"
 
 
 def relaxations(
@@ -118,7 +118,9 @@ def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))
-        chips.setdefault(layouts.setup.hardware.name, []).extend((_filled(each, _ALONE), each) for each in services)
+        chips.setdefault(layouts.setup.hardware.name, []).extend(
+            (_filled(layout, _ALONE), layout) for layout in services
+        )
     best: list[str] = []
     for chip, loads in chips.items():
         reached = []

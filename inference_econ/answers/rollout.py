@@ -530,8 +530,8 @@ def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Se
     for which, layouts in enumerate(offers):
         instances = np.floor(gpus / layouts.plans.accelerators)
         together = min(batch.concurrency or batch.trajectories, batch.trajectories) / np.maximum(instances, 1.0)
-        known = zip(together, layouts.states.concurrency, layouts.states.requests_per_second, strict=True)
-        rates = np.array([np.interp(*row) for row in known])
+        states = zip(together, layouts.states.concurrency, layouts.states.requests_per_second, strict=True)
+        rates = np.array([np.interp(*row) for row in states])
         alone = float(batch.drawn.left.max()) * layouts.decoding()[1][:, 0]
         seconds = np.maximum(batch.trajectories / np.maximum(instances, 1.0) / rates, alone)
         bounds += [(float(seconds[row]), which, row) for row in np.flatnonzero(instances).tolist()]

@@ -328,7 +328,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         columns = {name: values for name, values in self.columns().items() if values is not None}
         rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
         none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
-        known = [none | dict(zip(columns, row, strict=True)) for row in rows]
+        named = [none | dict(zip(columns, row, strict=True)) for row in rows]
         return [
             ServicePoint(
                 **row,
@@ -337,7 +337,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
                 kv=candidate.setup.precision.kv,
                 speculation=None if candidate.speculation is None else candidate.speculation.record(),
             )
-            for row, layout, candidate in zip(known, self._layouts(at), map(self.candidate, at.tolist()), strict=True)
+            for row, layout, candidate in zip(named, self._layouts(at), map(self.candidate, at.tolist()), strict=True)
         ]
 
     def plan(self, index: int) -> Plans:
@@ -485,10 +485,10 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
-        each = self.ends_each()
+        every_end = self.ends_each()
         factors: dict[str, bounds.Factors] = {}
         for name in bounds.FULL:
-            pairs = [ends[name] for ends in each]
+            pairs = [ends[name] for ends in every_end]
             low, high = (np.array([math.nan if pair[end] is None else pair[end] for pair in pairs]) for end in (0, 1))
             factors[name] = (None, None) if np.isnan(low).any() else (low, high)
         return factors
@@ -499,8 +499,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def ends_each(self) -> list[bounds.Ends]:
         """The same of every point."""
-        known = {number: self._ends_of(number) for number in self.shown}
-        return [known[number] for number in self.which.tolist()]
+        by_candidate = {number: self._ends_of(number) for number in self.shown}
+        return [by_candidate[number] for number in self.which.tolist()]
 
     def _ends_of(self, number: int) -> bounds.Ends:
         """The factors of one candidate, by all of its points."""
@@ -644,9 +644,9 @@ def service_frontier(
     seen = [candidate.means(promised.given) for candidate in candidates]
     kept = [kept_states(times, promised) for times in seen]
     if ends and "tpot" not in promised.given:
-        usual = [mask & (each["tpot"] <= SLOWEST) for mask, each in zip(kept, seen, strict=True)]
+        usual = [mask & (times["tpot"] <= SLOWEST) for mask, times in zip(kept, seen, strict=True)]
         kept = usual if any(mask.any() for mask in usual) else kept
-    if not any(each.any() for each in kept):
+    if not any(mask.any() for mask in kept):
         raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
     best = _undominated(candidates, kept)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))

@@ -47,7 +47,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
     def states() -> Steady:
         # Those that are being read are in flight too, so that the largest batch is a little smaller.
         rows = zip(wider.running, wider.states.concurrency, wider.states.batch, strict=True)
-        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(each))) for limit, flight, each in rows]
+        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(values))) for limit, flight, values in rows]
         shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
         return wider.states_at(np.array(batch)[:, None] ** shares)
 

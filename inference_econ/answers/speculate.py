@@ -198,8 +198,10 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     state = fast.at(concurrency)
     series = rounds(setup, replace(plans, batch=state.batch), speculation)
     length = series.best().length
-    each = series.propose_seconds
-    return Speculated(plain, fast, concurrency, plain.at(concurrency), state, length, series.tokens[length], each)
+    propose_seconds = series.propose_seconds
+    return Speculated(
+        plain, fast, concurrency, plain.at(concurrency), state, length, series.tokens[length], propose_seconds
+    )
 
 
 def _dollars(service: Service, state: Steady, rate: float) -> Array:
@@ -235,9 +237,11 @@ class MeasuredAcceptance:
         InputError
             If the draft is longer than the known positions.
         """
-        known = len(self.by_position)
-        if self.by_position and draft_length > known:
-            raise InputError(f"the acceptance of positions 1 to {known} is known, a draft of {draft_length} needs more")
+        measured = len(self.by_position)
+        if self.by_position and draft_length > measured:
+            raise InputError(
+                f"the acceptance of positions 1 to {measured} is known, a draft of {draft_length} needs more"
+            )
         rates = [position.rate for position in self.by_position[:draft_length]] or [self.overall.rate] * draft_length
         return np.array([float(formulas.expected_tokens_by_position(rates[:n])) for n in range(draft_length + 1)])
 
@@ -271,17 +275,17 @@ def read_acceptance(path: Path | str) -> MeasuredAcceptance:
     if _POSITION not in frame.columns:
         return MeasuredAcceptance(overall)
     positions = _numbers(path, frame, _POSITION)
-    known = np.unique(positions)
-    if known.tolist() != list(range(1, known.size + 1)):
+    places = np.unique(positions)
+    if places.tolist() != list(range(1, places.size + 1)):
         raise InputError(
             f"{path}: {_POSITION} must be 1 for the first token of a draft, 2 for the second, and so on without gaps; "
-            f"got {', '.join(f'{position:g}' for position in known[:8])}"
+            f"got {', '.join(f'{position:g}' for position in places[:8])}"
         )
     return MeasuredAcceptance(
         overall,
         tuple(
             formulas.acceptance_from_log_probabilities(target[positions == position], draft[positions == position])
-            for position in known
+            for position in places
         ),
     )
 
@@ -295,14 +299,14 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
         If the file cannot be used, or tells less positions than a draft may have.
     """
     measured = read_acceptance(path)
-    known = [position.rate for position in measured.by_position]
-    if not known:
+    rates = [position.rate for position in measured.by_position]
+    if not rates:
         return measured.overall.rate
-    if longest is not None and longest > len(known):
+    if longest is not None and longest > len(rates):
         raise InputError(
-            f"{path}: the acceptance of positions 1 to {len(known)} is known, a draft of {longest} needs more"
+            f"{path}: the acceptance of positions 1 to {len(rates)} is known, a draft of {longest} needs more"
         )
-    return known[:longest]
+    return rates[:longest]
 
 
 def _frame(path: Path | str) -> pd.DataFrame:

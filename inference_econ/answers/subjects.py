@@ -43,5 +43,9 @@ def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
         service.requests.osl.mean,
         speculates=service.speculation is not None,
         label=label,
-        layouts=[key for one, _ in pairs for key in layout_keys(one.plans, one.setup.assumptions.layout)],
+        layouts=[
+            key
+            for layouts_alike, _ in pairs
+            for key in layout_keys(layouts_alike.plans, layouts_alike.setup.assumptions.layout)
+        ],
     )

@@ -177,11 +177,11 @@ class TraceProfile(RecordedRows):
         """The traffic that is fitted to it: rates and bursts, a table of lengths, reuse."""
         fitted: dict[str, Any] = {"arrivals": _fitted_arrivals(self), "lengths": _fitted_lengths(self.sample)}
         if self.reused is not None:
-            found = self.found
+            reuse = self.found
             fitted["reuse"] = {"share": round(self.reused, 4)}
             if self.block_tokens:
-                fitted["reuse"] |= {"block_tokens": self.block_tokens, "blocks": list(found)}
-                fitted["reuse"]["found"] = [round(share, 4) for share in found.values()]
+                fitted["reuse"] |= {"block_tokens": self.block_tokens, "blocks": list(reuse)}
+                fitted["reuse"]["found"] = [round(share, 4) for share in reuse.values()]
         where = f"fitted to {self.requests:,} requests of {Path(self.origin).name} ({self.form})"
         sources = {key: {"ref": "user", "where": where, "kind": "derived"} for key in fitted}
         data = {
@@ -403,8 +403,8 @@ def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
     if not interval:
         scv = min(1.0 if profile.gap_scv is None else profile.gap_scv, _MOST_SCV)
         return {"scv": round(scv, 3), "rates": [_digits(rate)], "interval": _digits(span)}
-    counts, each = np.array(profile.windows[size][:-1], dtype=float), interval // size
-    parts = [counts[begin : begin + each] for begin in range(0, counts.size, each)]
+    counts, count = np.array(profile.windows[size][:-1], dtype=float), interval // size
+    parts = [counts[begin : begin + count] for begin in range(0, counts.size, count)]
     if parts[-1].size < _LEAST_WINDOWS:
         parts.pop()
     scv = sum(float(np.var(part, ddof=1)) for part in parts) / sum(float(part.mean()) for part in parts)

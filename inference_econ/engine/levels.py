@@ -122,8 +122,8 @@ class SetupLevels:
         for level in self._deployments:
             degrees = key_degrees(level.layout)
             same = (plans.attention_ranks == degrees["tp"]) & (plans.pp == degrees["pp"])
-            own = math.exp(level.prefill if prefill else level.decode)
-            factor = np.where(same & (groups == degrees["dp"]), own, factor)
+            of_setup = math.exp(level.prefill if prefill else level.decode)
+            factor = np.where(same & (groups == degrees["dp"]), of_setup, factor)
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:

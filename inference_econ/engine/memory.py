@@ -241,9 +241,11 @@ def workspace_bytes(
         return expanded
     between = (block.feed_forward.activated.values() for block in model.blocks)
     widest = max(sum(matrices * width for width, matrices in rows) for rows in between)
-    own = plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
+    of_group = (
+        plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
+    )
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
-    logits = np.minimum(own, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
+    logits = np.minimum(of_group, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
     activations = elements * BYTES_PER_ELEMENT[precision.activations]
     # A profile run samples for all slots, after the activations of the layers are gone.
     sampling = sampled * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
@@ -312,10 +314,10 @@ def need(
         Entries broadcastable to (...).
     """
     weights = _held_weights(model, precision, plans, assumptions).values()
-    own = own_tokens(context, shared_prefix, assumptions.capacity)
-    cache = held_cache(model, precision, plans, own, assumptions)
+    own_prompts = own_tokens(context, shared_prefix, assumptions.capacity)
+    cache = held_cache(model, precision, plans, own_prompts, assumptions)
     share, sequences = assumptions.capacity.host_cache, _counted(plans, assumptions)
-    prefix = np.asarray(held_prefix(model, precision, plans, context - own, assumptions))
+    prefix = np.asarray(held_prefix(model, precision, plans, context - own_prompts, assumptions))
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights)),
@@ -390,13 +392,13 @@ def of_one_accelerator(
         Groups of weights, cache, shared prefix, states, workspace, head-room and what is free [B]; they add up to
         ``hbm_bytes``.
     """
-    own = own_tokens(context, shared_prefix, assumptions.capacity)
-    cache = held_cache(model, precision, plan, own, assumptions)
+    own_prompts = own_tokens(context, shared_prefix, assumptions.capacity)
+    cache = held_cache(model, precision, plan, own_prompts, assumptions)
     sequences = _counted(plan, assumptions)
     shared = {
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},
-        "shared_prefix": held_prefix(model, precision, plan, context - own, assumptions),
+        "shared_prefix": held_prefix(model, precision, plan, context - own_prompts, assumptions),
     }
     if assumptions.capacity.host_cache:
         needed = need(model, precision, plan, context, hbm_bytes, assumptions, shared_prefix)

@@ -204,9 +204,9 @@ class Speculation:
                     "give one probability per position, or a single one for all"
                 )
             return cls(proposer, rates, model, weights)
-        known = UsualDrafts.of(proposer, setup)
-        drafts = known.longest if longest is None else longest
-        rates = known.positions(drafts) if acceptance is None else (float(acceptance),) * drafts
+        usual_drafts = UsualDrafts.of(proposer, setup)
+        drafts = usual_drafts.longest if longest is None else longest
+        rates = usual_drafts.positions(drafts) if acceptance is None else (float(acceptance),) * drafts
         return cls(proposer, rates, model, weights)
 
     @classmethod
@@ -316,8 +316,8 @@ class Speculation:
 
     def verified(self, assumptions: ServingAssumptions) -> tuple[int, ...]:
         """Tokens of a sequence that the target computes in a round with 0, 1, .. proposals [1]."""
-        own = assumptions.expected_tokens == "draft_length_plus_one"
-        return (1, *(length + own for length in range(1, self.longest + 1)))
+        one_more = assumptions.expected_tokens == "draft_length_plus_one"
+        return (1, *(length + one_more for length in range(1, self.longest + 1)))
 
     def record(self) -> dict[str, object]:
         """Return it as plain data."""

@@ -59,15 +59,17 @@ class Proposer:
         """
         if speculation.proposer == "ngram":
             return cls(target, speculation, None)
-        own = target.precision
+        target_precision = target.precision
         model = head(target.model) if speculation.model is None else speculation.model
         _check(target.model, speculation)
-        precision, embeddings = own, target.assumptions.capacity.embedding_format
+        precision, embeddings = target_precision, target.assumptions.capacity.embedding_format
         if speculation.model is not None:
-            precision = Precision.of(model, speculation.weights, own.activations, own.kv, embeddings)
+            precision = Precision.of(
+                model, speculation.weights, target_precision.activations, target_precision.kv, embeddings
+            )
         elif speculation.weights is not None:
-            precision = Precision.of(model, speculation.weights, own.activations, own.kv)
-            precision = replace(precision, embeddings=own.embeddings)
+            precision = Precision.of(model, speculation.weights, target_precision.activations, target_precision.kv)
+            precision = replace(precision, embeddings=target_precision.embeddings)
         # The host schedules a round once; a proposer is small enough to lie with the chips, and has no adapters.
         none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
         assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0})
@@ -108,19 +110,19 @@ class Proposer:
 
         The output embedding of a head is the target's.
         """
-        own = self._target_memory(plans)
+        target_memory = self._target_memory(plans)
         if self.setup is None or not self.target.assumptions.capacity.draft:
-            return own
+            return target_memory
         helper, (placed, copies) = self.setup, self.placed(plans)
         if self.speculation.proposer != "draft":
             helper = replace(helper, model=helper.model.model_copy(update={"vocab_size": 0}))
             copies = copies * self.heads
         more = helper.memory(placed)
         return replace(
-            own,
-            weight_bytes=np.asarray(own.weight_bytes + copies * more.weight_bytes),
-            kv_bytes=np.asarray(own.kv_bytes + copies * more.kv_bytes),
-            prefix_bytes=np.asarray(own.prefix_bytes + copies * more.prefix_bytes),
+            target_memory,
+            weight_bytes=np.asarray(target_memory.weight_bytes + copies * more.weight_bytes),
+            kv_bytes=np.asarray(target_memory.kv_bytes + copies * more.kv_bytes),
+            prefix_bytes=np.asarray(target_memory.prefix_bytes + copies * more.prefix_bytes),
         )
 
     def _target_memory(self, plans: Plans) -> Memory:
@@ -214,7 +216,7 @@ def head(target: ModelSpec) -> ModelSpec:
     square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)
     projection = Block(layers=1, attention=NoAttention(kind="none"), feed_forward=square)
     how = Source(ref="deepseek2024v3", where=f"eqs. (21) to (23), one layer of {target.name}", kind="derived")
-    own = ("blocks", "vision")
-    kept = {key: source for key, source in target.sources.items() if key.partition(".")[0] not in own}
+    apart = ("blocks", "vision")
+    kept = {key: source for key, source in target.sources.items() if key.partition(".")[0] not in apart}
     changes = {"name": f"{target.name}, one layer", "blocks": (projection, layer), "vision": None}
     return target.model_copy(update={**changes, "sources": {**kept, "blocks": how}})

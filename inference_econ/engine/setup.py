@@ -262,9 +262,9 @@ class Setup:
         chip = (
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
-        own = engine.partition("@")[0] if isinstance(engine, str) and engine != ANY_LAYOUT else None
+        engine_name = engine.partition("@")[0] if isinstance(engine, str) and engine != ANY_LAYOUT else None
         opinions = _without_exceptions(
-            profiles.assumed(assumptions, chip, own, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
+            profiles.assumed(assumptions, chip, engine_name, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
         )
         rate = hour_price(chip, price)
         copies = opinions.experts.redundant
@@ -278,23 +278,23 @@ class Setup:
             activations = "fp16"
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
-        asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
+        among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         left_out: tuple[str, ...] = ()
-        if asked is None or isinstance(asked, str):
-            engines = engines_for(served, chip, precision, asked)
+        if among is None or isinstance(among, str):
+            engines = engines_for(served, chip, precision, among)
         else:
-            engines, left_out = able_of(served, chip, precision, asked)
+            engines, left_out = able_of(served, chip, precision, among)
         if opinions.adapters.loras and engines:
             engines, without = serving_adapters(engines, served, chip)
             left_out += without
-        if own is not None and engines:
+        if engine_name is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
         version = str(engine or "").partition("@")[2] or None
         setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
-        setup = setup.levelled(own, version)
+        setup = setup.levelled(engine_name, version)
         if assumptions is not None:
             return setup
-        left_open = Open(own is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
+        left_open = Open(engine_name is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
         return replace(setup, left_open=left_open)
 
     @property
@@ -457,11 +457,13 @@ class Setup:
             return max(
                 (*math_units(dtype, peaks), *math_units(self.precision.activations, peaks)), key=peaks.__getitem__
             )
-        own = math_unit(dtype, peaks, self.hardware.name)
-        widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
+        unit_of_chip = math_unit(dtype, peaks, self.hardware.name)
+        widened = follows == "widest" or (
+            follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and unit_of_chip != "fp4"
+        )
         if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
             return math_unit(self.precision.activations, peaks, self.hardware.name)
-        return own
+        return unit_of_chip
 
     def operator_flops_per_second(self, operator: Operator) -> Array | float:
         """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
@@ -561,8 +563,8 @@ class Setup:
     def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
         """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
         assumed = self.assumptions
-        own = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
-        launch = assumed.host.graph_launch if own is None else own
+        latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
+        launch = assumed.host.graph_launch if latent_launch is None else latent_launch
         return self.kernels(operator, work) * launch
 
     @property

@@ -164,19 +164,21 @@ def _verify_seconds(setup: Setup, plans: Plans, cut: TensorLayout | None) -> Arr
 def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, speculation: Speculation | None) -> Prefill:
     """Time to read a prompt, by the target and then by the proposer."""
     setup = setup.served(speculates=speculation is not None)
-    own = prefill(setup, plans, tokens, cached)
+    target_prefill = prefill(setup, plans, tokens, cached)
     proposer = None if speculation is None else Proposer.of(setup, speculation)
     if proposer is None or proposer.setup is None:
-        return own
+        return target_prefill
     placed, copies = proposer.placed(plans)
     more = prefill(proposer.setup, placed, tokens, cached)
-    share = (own.chip_share * own.seconds + more.chip_share * more.seconds) / (own.seconds + more.seconds)
+    share = (target_prefill.chip_share * target_prefill.seconds + more.chip_share * more.seconds) / (
+        target_prefill.seconds + more.seconds
+    )
     # Copies of a draft model read prompts side by side, and a prompt by itself on one of them.
     return Prefill(
-        own.seconds + more.seconds,
-        own.busy_seconds + more.busy_seconds / np.minimum(copies, plans.pp),
-        own.full_seconds + more.full_seconds / copies,
-        own.chunks,
+        target_prefill.seconds + more.seconds,
+        target_prefill.busy_seconds + more.busy_seconds / np.minimum(copies, plans.pp),
+        target_prefill.full_seconds + more.full_seconds / copies,
+        target_prefill.chunks,
         share,
     )
 
@@ -188,9 +190,9 @@ def needed_memory(setup: Setup, plans: Plans, speculation: Speculation | None) -
 
 def prompt_cache_bytes(setup: Setup, tokens: float, speculation: Speculation | None) -> float:
     """Cache that a prompt of so many tokens leaves behind, of the target and of the proposer, each byte once [B]."""
-    own = kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
+    target_cache = kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
     helper = None if speculation is None else Proposer.of(setup, speculation)
     if helper is None or helper.setup is None:
-        return own
+        return target_cache
     more = kv_bytes_per_sequence(helper.setup.model, helper.setup.precision, tokens, setup.assumptions)
-    return own + helper.heads * more
+    return target_cache + helper.heads * more

@@ -187,7 +187,8 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
         seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(layout)]
         # A lower clock slows arithmetic alone.
         parts, busy = (
-            {**each, "compute": each["compute"] + seconds - costs.seconds} for each in (costs.parts, costs.busy)
+            {**seconds_by_part, "compute": seconds_by_part["compute"] + seconds - costs.seconds}
+            for seconds_by_part in (costs.parts, costs.busy)
         )
         return StepCosts(seconds, parts, busy)
     work = setup.work(plans)
@@ -289,8 +290,8 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 def _cached_bytes(operator: Operator, work: Work) -> Array:
     """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
-    own = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
-    return own + operator.shared_kv_bytes if _some(operator.shared_kv_bytes) else own
+    cache = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
+    return cache + operator.shared_kv_bytes if _some(operator.shared_kv_bytes) else cache
 
 
 def _some(values: Array | float) -> bool:
@@ -425,8 +426,10 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     # Rotations, which engines count with attention, are in the graphs.
     scores = (operator.repeats * operator.launches for operator in work.operators if operator.kind == "scores")
     pieces = sum(scores) + work.layers + 1.0
-    own = work.tokens * work.fullest_tokens / work.groups
-    return np.where(own <= assumed.host.captured_tokens, np.minimum(pieces * assumed.host.launch, launching), launching)
+    tokens = work.tokens * work.fullest_tokens / work.groups
+    return np.where(
+        tokens <= assumed.host.captured_tokens, np.minimum(pieces * assumed.host.launch, launching), launching
+    )
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:

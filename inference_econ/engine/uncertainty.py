@@ -195,14 +195,14 @@ def error_spread(
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
-    asked = list(subjects)
-    kinds = {kind for subject in asked for kind in unlike(subject, assumptions)}
+    chosen = list(subjects)
+    kinds = {kind for subject in chosen for kind in unlike(subject, assumptions)}
     applying = [errors for errors in spreads if errors.unlike in kinds]
     levels = {} if assumptions.levels is None else assumptions.levels.errors
-    unseen = {subject.unseen for subject in asked if subject.unseen is not None}
+    unseen = {subject.unseen for subject in chosen if subject.unseen is not None}
     applying += [LeftOutErrors(kind, levels[kind][quantity]) for kind in unseen if quantity in levels.get(kind, {})]
     widest = max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
-    share = max((unknown_share(subject.model) for subject in asked), default=0.0)
+    share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     return widest if widest is None or not share else _with_unknown(widest, quantity, share)
 
 
@@ -309,8 +309,8 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
         return []
     calibration = assumptions.calibration
     if subject.unseen is not None:
-        known = [*_uncounted(subject.model), *_changed(subject)]
-        return [*known, *(reason for reason in _far(subject, calibration) if reason.unlike == "traffic")]
+        differences = [*_uncounted(subject.model), *_changed(subject)]
+        return [*differences, *(reason for reason in _far(subject, calibration) if reason.unlike == "traffic")]
     return [
         *_uncounted(subject.model),
         *_unknown(subject, calibration),
@@ -369,9 +369,9 @@ def _laid_out_so(layout: str, calibration: Calibration) -> bool:
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
     """Return the subject with each layout that is unlike those that were measured, once."""
-    asked = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
+    alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
-        unlike for unlike in asked if not _laid_out_so(unlike.layout, calibration) or any(_apart(unlike, calibration))
+        unlike for unlike in alike if not _laid_out_so(unlike.layout, calibration) or any(_apart(unlike, calibration))
     ]
 
 

@@ -101,9 +101,9 @@ class PromptTimes:
         likely = new_tokens(requests, levels(_AVERAGED))
         steps = [some for some in captured_ends(setup, likely[-1]) if some > likely[0]]
         tokens = np.unique([*np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens, *steps])
-        asked = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
-        seconds = np.stack([prompt.seconds for prompt in asked], axis=-1)
-        chips = np.stack([prompt.chip_share * prompt.seconds for prompt in asked], axis=-1)
+        read = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
+        seconds = np.stack([prompt.seconds for prompt in read], axis=-1)
+        chips = np.stack([prompt.chip_share * prompt.seconds for prompt in read], axis=-1)
         # All parts of the time are in proportion: the sum over all prompts is what counts for steps.
         longer = _along(tokens, seconds, likely).mean(axis=-1) / usual.seconds
         mean = replace(

@@ -312,10 +312,10 @@ def services(
     kept_free = rules is not None and rules.evicted == "nobody"
     crowding = None if kept_free else Crowding.of(setup, requests, plans, slots, speculation)
     running = slots if crowding is None else crowding.in_flight
-    each, every = (_batches(most, batches) for most in (running, slots))
+    of_running, every = (_batches(most, batches) for most in (running, slots))
 
     def states() -> Steady:
-        return states_of(setup, plans, each, requests, speculation)
+        return states_of(setup, plans, of_running, requests, speculation)
 
     def decoding() -> tuple[Array, Array]:
         return every, _decode_seconds(setup, plans, every, speculation)

@@ -42,8 +42,11 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
 def _with_room(needed: Memory, batch: Array) -> Array:
     """Requests of the mean context that have room in an instance, from what some need [1]."""
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
-    own = needed.kv_bytes - needed.prefix_bytes
-    beside, paged = room / (own / batch), (room + needed.host_bytes) / ((own + needed.pageable_bytes) / batch)
+    of_request = needed.kv_bytes - needed.prefix_bytes
+    beside, paged = (
+        room / (of_request / batch),
+        (room + needed.host_bytes) / ((of_request + needed.pageable_bytes) / batch),
+    )
     return np.asarray(np.where(needed.pageable_bytes > 0.0, np.minimum(beside, paged), beside))
 
 
@@ -57,8 +60,8 @@ def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Ca
     if rules is None or not setup.spread:
         return lambda mean: mean
     prompt, whole = _ends(setup, plans, speculation)
-    own, other = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    return lambda mean: np.minimum(mean, 1.0 + (mean - own) / other)
+    of_prompt, other = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
+    return lambda mean: np.minimum(mean, 1.0 + (mean - of_prompt) / other)
 
 
 def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:

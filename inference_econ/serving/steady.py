@@ -123,15 +123,15 @@ class Steady:
             is a power of the number in flight.
         """
         flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
-        known: dict[int, Array] = {}
+        by_field: dict[int, Array] = {}
 
         def between(values: Array) -> Array:
             # Without prompts most fields are the same array.
-            if id(values) not in known:
+            if id(values) not in by_field:
                 positive = bool(np.all(values > 0.0))
                 read = np.interp(flight, flights, np.log(values) if positive else values)
-                known[id(values)] = np.asarray(np.exp(read) if positive else read)
-            return known[id(values)]
+                by_field[id(values)] = np.asarray(np.exp(read) if positive else read)
+            return by_field[id(values)]
 
         return self._mapped(between)
 

@@ -103,8 +103,8 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
         With the fewest chips that are rented for two instances.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
-    if not any(_rented(pools, means, each) <= means.amount for each in chips):
-        least = min(chips, key=lambda each: (bill(pools, each), sum(each)))
+    if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
+        least = min(chips, key=lambda pair: (bill(pools, pair), sum(pair)))
         raise NothingFitsError(
             f"a prefill and a decode instance that meet the SLOs are rented as {sum(least)} accelerators together "
             f"(${bill(pools, least):,.2f} per hour), given: {means.text}"
@@ -123,21 +123,21 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     busy, working = per_request(pools, planned.targets)
     busy, working = busy / planned.fullest_reading, working / planned.fullest
     size_p, size_d = _sizes(pools.prefill, means)[:, None], _sizes(pools.decode, means)[None, :]
-    given = means.amount
+    amount = means.amount
     kept = np.isfinite(busy) & np.isfinite(working)
     if not kept.any():
         raise NothingFitsError(unreachable(pools, terms))
     least = np.where(kept, size_p + size_d, np.inf).min()
-    if least > given:
+    if least > amount:
         raise TooLittleError(
             "a prefill and a decode instance that meet the SLOs take at least "
             f"{means.in_words(float(least))} together, given: {means.text}",
             float(least),
         )
     # Chips in the shares in which both pools are as full as they may be, and at least one instance of each.
-    rates = given / (busy * size_p + working * size_d)
-    rates = np.minimum(rates, np.minimum((given - size_d) / size_p / busy, (given - size_p) / size_d / working))
-    return np.where(kept & (size_p + size_d <= given), rates, 0.0)
+    rates = amount / (busy * size_p + working * size_d)
+    rates = np.minimum(rates, np.minimum((amount - size_d) / size_p / busy, (amount - size_p) / size_d / working))
+    return np.where(kept & (size_p + size_d <= amount), rates, 0.0)
 
 
 class _Budget:
@@ -152,12 +152,12 @@ class _Budget:
     def fleet(self, reader: int, writer: int) -> Fleet | None:
         """The best numbers of instances of a pair of layouts; None if none keep the promises."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
-        each, ratios = self.answers(writer, receiving), self.terms.ratios
+        answers, ratios = self.answers(writer, receiving), self.terms.ratios
         size = tuple(
             float(_sizes(pool, self.means)[index])
             for pool, index in ((self.pools.prefill, reader), (self.pools.decode, writer))
         )
-        if each <= 0.0:
+        if answers <= 0.0:
             return None
 
         @cache
@@ -168,13 +168,13 @@ class _Budget:
         @cache
         def fed(count: int) -> float:
             patience = self.terms.targets.ttft_seconds
-            return min(self.before.most(reader, writer, count, patience), ratios.most_decoders(count) * each)
+            return min(self.before.most(reader, writer, count, patience), ratios.most_decoders(count) * answers)
 
         counts = range(1, int((self.given - size[1]) // size[0]) + 1)
         # Up to where those that decode are fewer than the ratios allow.
         counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < ratios.fewest_decoders(count))]
-        meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * each)
-        rates = {count: min(fed(count), room(count) * each) for count in counts[max(meeting - 1, 0) : meeting + 1]}
+        meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * answers)
+        rates = {count: min(fed(count), room(count) * answers) for count in counts[max(meeting - 1, 0) : meeting + 1]}
         if not rates or max(rates.values()) <= 0.0:
             return None
         count = max(rates, key=lambda count: (rates[count], -count))
@@ -182,7 +182,7 @@ class _Budget:
         # No more instances than the rate needs; those that it was found for are enough.
         enough = range(1, count + 1)
         fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
-        needed = max(math.ceil(rate / each * (1.0 - 1e-12)), ratios.fewest_decoders(fewer))
+        needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), ratios.fewest_decoders(fewer))
         count, groups = (fewer, needed) if needed <= ratios.most_decoders(fewer) else (count, room(count))
         return self._kept((reader, writer), (count, groups), rate)
 

@@ -56,21 +56,21 @@ def with_chains(pool: Pool, numbers: Sequence[int], largest: float = math.inf) -
     seconds = alone.sum() * (_TABLE_SECONDS + _PROCESS_SECONDS * sum(numbers))
     _work.check(f"{alone.sum() * len(numbers):,} chains", seconds=float(seconds), smaller="prefill_chain")
     most = min(largest, services.setup.most_linked or math.inf)
-    found: list[tuple[float, ...]] = []
+    chains: list[tuple[float, ...]] = []
     for index in np.flatnonzero(alone).tolist():
         processes = Processes.of(whole, plans.at((np.array([index]),)), float(tokens), cached)
         once = processes.alone(tokens).seconds
         for chain in (Chain(((processes, number),)) for number in numbers if number * processes.chips <= most):
             way = chain.searched(tokens)
             busiest = chain.busiest_seconds(way.parts)
-            found.append((index, chain.processes, way.seconds / once, busiest / once))
-    if not found:
+            chains.append((index, chain.processes, way.seconds / once, busiest / once))
+    if not chains:
         raise NothingFitsError(
             f"no layout of {services.setup.model.name} on {services.setup.hardware.name} that reads a prompt at a time "
             f"makes a chain of {' or '.join(map(str, numbers))} within {most:g} GPUs; allow larger instances"
         )
     single = np.arange(len(services))
-    rows, *columns = np.array(found).T
+    rows, *columns = np.array(chains).T
     ones = np.ones(single.size)
     every = services.take(np.concatenate([single, rows.astype(np.intp)]))
     return Pool(every, *(np.concatenate([ones, column]) for column in columns))

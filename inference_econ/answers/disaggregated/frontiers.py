@@ -151,13 +151,13 @@ def _bounds(states: Steady, most: Array, targets: Targets) -> tuple[Array, Array
     A stream of requests has a number in flight that varies, and so a longer TPOT at the same rate: what is completed
     grows ever more slowly with the number in flight.
     """
-    known = np.maximum.accumulate(states.requests_per_second, axis=1)
+    completed = np.maximum.accumulate(states.requests_per_second, axis=1)
     share = np.arange(_RATES) / (_RATES - 1.0)
-    least = np.minimum(known[:, 0], most / _SPAN)[:, None]
+    least = np.minimum(completed[:, 0], most / _SPAN)[:, None]
     rates = least * (most[:, None] / least) ** share
     seconds = [
         np.exp(np.interp(np.log(rate), np.log(at), np.log(tpot)))
-        for rate, at, tpot in zip(rates, known, np.maximum.accumulate(states.tpot_seconds, axis=1), strict=True)
+        for rate, at, tpot in zip(rates, completed, np.maximum.accumulate(states.tpot_seconds, axis=1), strict=True)
     ]
     least = np.array(seconds)
     return rates, np.repeat(least[:, :1], _RATES, axis=1) if targets.finds_few("tpot") else least

@@ -38,15 +38,15 @@ def undominated(rates: Array, seconds: Array, dollars: Array, judge: Judge) -> t
     The frontier of what is known is looked at until all of it is true: a state whose bound is beaten by a true value
     cannot be on the frontier. Exact if the bounds are.
     """
-    known = np.zeros(rates.shape, dtype=bool)
+    looked_at = np.zeros(rates.shape, dtype=bool)
     while True:
         rows, columns = np.unravel_index(pareto.undominated(seconds.ravel(), dollars.ravel()), rates.shape)
-        unknown = np.flatnonzero(~known[rows, columns])
+        unknown = np.flatnonzero(~looked_at[rows, columns])
         if not unknown.size:
             return rows, columns
         for row, column in zip(rows[unknown].tolist(), columns[unknown].tolist(), strict=True):
-            if np.isfinite(dollars[row, column]) and not known[row, column]:
-                _look(rates[row], seconds[row], dollars[row], known[row], column, partial(judge, row))
+            if np.isfinite(dollars[row, column]) and not looked_at[row, column]:
+                _look(rates[row], seconds[row], dollars[row], looked_at[row], column, partial(judge, row))
 
 
 def _look(

@@ -327,12 +327,12 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     """
     pool = pools.prefill
     sending = float(pools.transfer.sending_seconds[reader, writer])
-    prompts, each = pool.waiting_prompts[reader], np.maximum(pool.shared_prefill_seconds[reader], sending)
+    prompts, prompt_seconds = pool.waiting_prompts[reader], np.maximum(pool.shared_prefill_seconds[reader], sending)
     alone = max(float(pool.prefill_seconds[reader]), sending)
-    beside = math.ceil(alone / float(each[0]) * (1.0 - 1e-12))
+    beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
     # However many instances there are, so many numbers of prompts are enough.
     held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
-    rates = np.minimum(held / alone, count / np.interp(held / count, prompts, each))
+    rates = np.minimum(held / alone, count / np.interp(held / count, prompts, prompt_seconds))
     return np.asarray(np.maximum.accumulate(rates))
 
 
@@ -399,11 +399,11 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
-    own = pool.services.states.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
+    of_prompt = pool.services.states.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
     below = np.cumsum(queue.work, axis=-1).reshape(-1, inside.size)
-    found = np.stack([np.searchsorted(states / states[-1], places) for states in below])
-    times = inside[found].reshape((*queue.waiting.shape, drawn.count))
-    return np.asarray(times + queueing.wait_quantiles(queue, places) + latency * own)
+    states_found = np.stack([np.searchsorted(states / states[-1], places) for states in below])
+    times = inside[states_found].reshape((*queue.waiting.shape, drawn.count))
+    return np.asarray(times + queueing.wait_quantiles(queue, places) + latency * of_prompt)
 
 
 def second_waits(decoding: Loaded, drawn: Drawn) -> Array:

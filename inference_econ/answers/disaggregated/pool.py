@@ -80,8 +80,8 @@ class Pool:
         together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
         stages = np.broadcast_to(services.plans.pp, services.slots.shape)[:, None]
         full = np.maximum(np.minimum(together * most, services.slots)[:, None], stages)
-        each = stages * (full / stages) ** np.linspace(0.0, 1.0, _SHARED)
-        return np.asarray(each * self.processes[:, None])
+        counts = stages * (full / stages) ** np.linspace(0.0, 1.0, _SHARED)
+        return np.asarray(counts * self.processes[:, None])
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:

@@ -99,7 +99,7 @@ class PrefillPools:
         self.pools, self.terms = pools, terms
         self.line = cache(self._line)
         counts = range(1, terms.ratios.instances + 1)
-        groups = [(count, one[0], one[-1]) for count in counts if (one := terms.ratios.decoders(count))]
+        groups = [(count, decoders[0], decoders[-1]) for count in counts if (decoders := terms.ratios.decoders(count))]
         #: Numbers of prefill instances with the fewest and the most that may decode beside them, shape (3, n) [1].
         self.groups = np.array(groups, dtype=int).reshape(-1, 3).T
 
@@ -167,20 +167,20 @@ class PrefillPools:
         for reader in np.argsort(least, kind="stable").tolist():
             if not least[reader] < cheapest:
                 break
-            each, bound = float(self.pools.prefill.dollars_per_second[reader]), float(least[reader])
+            price, bound = float(self.pools.prefill.dollars_per_second[reader]), float(least[reader])
             counts, least_beside, most_beside = self.groups
             # Not even pools without a line feed more.
-            fed_most = np.minimum(most_beside, np.floor(counts * each / bound * (1.0 + 1e-9)))
+            fed_most = np.minimum(most_beside, np.floor(counts * price / bound * (1.0 + 1e-9)))
             worth = (fed_most >= least_beside) & (
-                counts * each / np.maximum(fed_most, 1.0) < cheapest / (1.0 + NOTICED)
+                counts * price / np.maximum(fed_most, 1.0) < cheapest / (1.0 + NOTICED)
             )
             for place in np.flatnonzero(worth).tolist():
                 count, fewest, possible = int(counts[place]), int(least_beside[place]), int(fed_most[place])
-                if count * each / possible >= cheapest / (1.0 + NOTICED):
+                if count * price / possible >= cheapest / (1.0 + NOTICED):
                     continue
                 fed = math.floor(self.most(reader, writer, count, patience) / rate * (1.0 + 1e-9))
                 number = min(possible, fed)
-                if number >= fewest and count * each / number < cheapest / (1.0 + NOTICED):
+                if number >= fewest and count * price / number < cheapest / (1.0 + NOTICED):
                     best = Readers(reader, count, number)
-                    cheapest = count * each / number
+                    cheapest = count * price / number
         return best

@@ -85,9 +85,9 @@ class _Readers:
     def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Readers:
         pool, reader = pools.prefill, layouts[0]
         alone, sending = float(pool.prefill_seconds[reader]), float(pools.transfer.sending_seconds[layouts])
-        prompts, each = pool.waiting_prompts[reader], pool.shared_prefill_seconds[reader]
+        prompts, prompt_seconds = pool.waiting_prompts[reader], pool.shared_prefill_seconds[reader]
         held = np.arange(1.0, math.floor(prompts[-1]) + 1.0)
-        steps = np.maximum(held * np.interp(held, prompts, each), held * sending)
+        steps = np.maximum(held * np.interp(held, prompts, prompt_seconds), held * sending)
         after = float(pools.first_token_seconds[layouts]) - alone
         return cls(count, np.maximum.accumulate(np.maximum(steps, alone)).tolist(), after)
 
@@ -105,9 +105,9 @@ class _Writers:
 
     @classmethod
     def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Writers:
-        one = decoder(pools, layouts[1], float(pools.transfer.receiving_seconds[layouts])).tpot_seconds
-        held = np.arange(1.0, count * one.size + 1.0)
-        return cls(np.interp(held / count, np.arange(1.0, one.size + 1.0), one).tolist(), held.size)
+        tpot = decoder(pools, layouts[1], float(pools.transfer.receiving_seconds[layouts])).tpot_seconds
+        held = np.arange(1.0, count * tpot.size + 1.0)
+        return cls(np.interp(held / count, np.arange(1.0, tpot.size + 1.0), tpot).tolist(), held.size)
 
 
 @dataclass(slots=True)

@@ -74,16 +74,16 @@ class SteadyPools:
         share = np.ones(rate.shape)
         whole = node(pools.decode.setup.hardware)
         for reader in order:
-            each = pools.prefill.accelerators[reader]
+            reader_chips = pools.prefill.accelerators[reader]
             possible = np.isfinite(cost[reader, writers])[:, None] & (
                 rate * pools.transfer.receiving_seconds[reader, writers][:, None] <= 1.0
             )
             with np.errstate(invalid="ignore"):
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
-            readers, decoders, fed = _instances(wanted, each, pools.decode.accelerators, whole)
+            readers, decoders, fed = _instances(wanted, reader_chips, pools.decode.accelerators, whole)
             with np.errstate(divide="ignore", invalid="ignore"):
                 busy_enough = fed * wanted * decoders / readers >= _IDLEST / FILLED
-                group = readers * each[:, None] / decoders + pools.decode.accelerators[:, None]
+                group = readers * reader_chips[:, None] / decoders + pools.decode.accelerators[:, None]
                 chips = np.where((readers > 0) & busy_enough, group / fed, np.inf)
             # Where none can, none is better.
             better = chips < best

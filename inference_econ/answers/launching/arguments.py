@@ -56,8 +56,8 @@ def written(engine: Engine, service: Service, limits: Limits, served: Weights, r
         )
     degrees = Degrees.of(service)
     _check(engine, service.setup, degrees)
-    given = _format(engine, service, own_weights=served.own)
-    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, given)
+    formats = _format(engine, service, own_weights=served.own)
+    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, formats)
     of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
     if _takes_turns(engine, service, limits, role):
         arguments |= _TURNS[engine.name](engine, role)
@@ -338,9 +338,9 @@ def _trtllm(
             option="redundant_experts",
         )
     if service.speculation is not None and service.speculation.proposer not in _TRTLLM_DECODING:
-        known = ", ".join(f"--{name}" for name in _TRTLLM_DECODING)
+        decoding = ", ".join(f"--{name}" for name in _TRTLLM_DECODING)
         raise InputError(
-            f"{engine.label} is not started with --{service.speculation.proposer} here; it has {known}",
+            f"{engine.label} is not started with --{service.speculation.proposer} here; it has {decoding}",
             option=service.speculation.proposer,
         )
     left = limits.room.total - limits.room.weights - limits.room.workspace

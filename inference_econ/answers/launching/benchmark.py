@@ -137,16 +137,16 @@ _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
 def simplified(generator: Generator, requests: Requests) -> list[str]:
     """What the requests of a run are not like those of the prediction in, in words."""
     varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
-    said = []
+    remarks = []
     if generator == "vllm" and any(length.kind != "uniform" for length in varied):
-        said.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
+        remarks.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
     elif generator != "vllm" and varied:
-        said.append("the load generator draws normal lengths, with the means and deviations of those predicted")
+        remarks.append("the load generator draws normal lengths, with the means and deviations of those predicted")
     if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
-        said.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
+        remarks.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
     if requests.cached and generator == "guidellm":
-        said.append("prompts of the run have nothing in common, so that nothing of them is cached")
-    return said
+        remarks.append("prompts of the run have nothing in common, so that nothing of them is cached")
+    return remarks
 
 
 def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
@@ -265,13 +265,13 @@ def _arrivals(load: OfferedLoad) -> str:
     InputError
         If they have no word for such arrivals.
     """
-    known = {0.0: "constant", 1.0: "poisson"}
-    if load.arrival_scv not in known:
+    shapes = {0.0: "constant", 1.0: "poisson"}
+    if load.arrival_scv not in shapes:
         raise InputError(
             f"--arrival-scv {load.arrival_scv:g}: the generator has 0 (constant) and 1 (Poisson); take --bench vllm",
             option="arrival_scv",
         )
-    return known[load.arrival_scv]
+    return shapes[load.arrival_scv]
 
 
 _ARGUMENTS: Mapping[str, Callable[[EngineOptions, str, str, Requests, OfferedLoad], dict[str, Any]]] = {

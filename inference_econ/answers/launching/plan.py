@@ -223,13 +223,13 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
     model, precision = service.setup.model, service.setup.precision
     as_published = precision.of_weights == Precision.of(model).of_weights
     uniform = len({precision.weights, precision.attention, precision.experts}) == 1
-    known = model.checkpoint(precision.weights) if uniform and not as_published else None
+    checkpoint = model.checkpoint(precision.weights) if uniform and not as_published else None
     published = model.checkpoint()
-    if known is None and published is None:
+    if checkpoint is None and published is None:
         raise InputError(
             f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME", option="model_id"
         )
-    return Weights(known or str(published), own=known is not None, draft=draft)
+    return Weights(checkpoint or str(published), own=checkpoint is not None, draft=draft)
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:

@@ -46,10 +46,10 @@ def instance_pins(
     >>> instance_pins({"tp": 8, "dp": "any"}).text, instance_pins({"ep": 8}, 16).text
     ('tp=8, pp=1', 'ep=8, accelerators=16')
     """
-    given = {name: value for name, value in degrees.items() if value is not None}
-    pins = Pins(**given, batch=batch, accelerators=instance_gpus, dcp=dcp)  # type: ignore[arg-type]
+    degrees_set = {name: value for name, value in degrees.items() if value is not None}
+    pins = Pins(**degrees_set, batch=batch, accelerators=instance_gpus, dcp=dcp)  # type: ignore[arg-type]
     if instance_gpus is not None and pins.complete and pins.chips != instance_gpus:
-        raise InputError(_contradiction(given, pins.chips, instance_gpus, write), option=next(iter(given)))
+        raise InputError(_contradiction(degrees_set, pins.chips, instance_gpus, write), option=next(iter(degrees_set)))
     return pins
 
 

@@ -96,8 +96,8 @@ class Pins:
     ) -> None:
         """Refuse impossible numbers; whole ones may come as floats, as layouts have them."""
         sizing = {"tp": tp, "dp": dp, "pp": pp}
-        said = {name for name, value in sizing.items() if value is not None} | set(opened)
-        alone = {name: 1 if said and name not in opened else None for name in sizing}
+        named = {name for name, value in sizing.items() if value is not None} | set(opened)
+        alone = {name: 1 if named and name not in opened else None for name in sizing}
         sized = {name: alone[name] if value is None else value for name, value in sizing.items()}
         object.__setattr__(
             self, "opened", frozenset(opened) | {name for name, value in sized.items() if _is_any(value)}

@@ -95,7 +95,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     dtype = table.precision.experts
     kernel = assumptions.experts.kernel(dtype)
     curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
-    each = np.maximum(table.tokens * active * busiest, 1.0) / touched
+    rows = np.maximum(table.tokens * active * busiest, 1.0) / touched
     vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
     for side, matrices, output in sides(spec, width, hidden):
         collectives = table.all_reduces(
@@ -121,8 +121,8 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
             collectives=collectives,
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
             launches=2.0 if curve is None else 1.0,
-            padding=_tiled(assumptions.experts, each) if curve is None else curve.padding(each, *shape),
-            rates=None if curve is None else curve.rates(vendor, each, *shape),
+            padding=_tiled(assumptions.experts, rows) if curve is None else curve.padding(rows, *shape),
+            rates=None if curve is None else curve.rates(vendor, rows, *shape),
         )
 
 
@@ -199,11 +199,11 @@ class _Curve(NamedTuple):
 
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
     """Constants of each plan: where ranks exchange tokens, those of an engine's kernels for it, if it has some."""
-    own = _Curve.of(kernel)
+    curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
-        return own
+        return curve
     other = _Curve.of(kernel.exchanged.prompts if prompts else kernel.exchanged.decode)
-    return _Curve(*(np.where(exchanged, theirs, ours) for ours, theirs in zip(own, other, strict=True)))
+    return _Curve(*(np.where(exchanged, theirs, ours) for ours, theirs in zip(curve, other, strict=True)))
 
 
 def _tiled(assumed: ExpertAssumptions, tokens: Array) -> Array | float:

@@ -68,7 +68,7 @@ def scores(
     of a group does for all of the group's sequences. ``shared_bytes`` are read once by each group of attention ranks
     that has a sequence. ``dtype`` is that of the cache, if not given; ``reach`` what is known of the kernels.
     """
-    known = Reach() if reach is None else reach
+    within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
     copies = np.minimum(table.groups, table.plans.micro_batch) if shared_bytes else 0.0
     mixed, worked = bool(np.any(table.plans.riding)), flop / (table.groups if whole else table.stage)
@@ -86,9 +86,9 @@ def scores(
         * (1.0 / table.groups if whole else table.cache_share(heads, by_token=by_token)),
         shared_kv_bytes=shared_bytes * copies * table.cache_share(heads),
         launches=launches,
-        padding=known.padding,
-        kv_padding=known.kv_padding,
-        rates=known.rates,
+        padding=within.padding,
+        kv_padding=within.kv_padding,
+        rates=within.rates,
         grouped=True,
     )
 
@@ -135,10 +135,10 @@ def context_exchange(
     domains = table.domains(ranks)
     sent = [queries * table.activation_width, sharing * heads * BYTES_PER_ELEMENT["fp32"]]
     sent += [values * table.activation_width]
-    tensors = [sharing * each / owners for each in sent]
+    tensors = [sharing * tensor / owners for tensor in sent]
     if table.plans.prefill and latent:
         tensors = [np.asarray(table.context * latent * table.kv_width / table.plans.new_tokens / table.groups)]
-    exchanged = tuple(Collective("all_to_all", ranks, domains, each, own_link=True) for each in tensors)
+    exchanged = tuple(Collective("all_to_all", ranks, domains, tensor, own_link=True) for tensor in tensors)
     yield Operator(
         "context exchange",
         table.precision.activations,

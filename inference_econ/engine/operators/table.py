@@ -282,16 +282,16 @@ class OperatorTable:
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
-        found: dict[TensorLayout, tuple[Collective, ...]] = {}
+        by_layout: dict[TensorLayout, tuple[Collective, ...]] = {}
         for layout in self.assumptions.layout.tensor_layouts:
             if layout == "2d":
                 group = np.sqrt(ranks)
-                found[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
+                by_layout[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
             elif not only_2d and self.by_tokens:
-                found[layout] = (Collective("all_to_all", ranks, domains, size * ranks, repeats=2.0),)
+                by_layout[layout] = (Collective("all_to_all", ranks, domains, size * ranks, repeats=2.0),)
             elif not only_2d:
-                found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
-        return found
+                by_layout[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
+        return by_layout
 
     @property
     def by_tokens(self) -> bool:

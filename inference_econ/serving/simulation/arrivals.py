@@ -163,14 +163,14 @@ class Changing:
 
 def arrivals_of(requests: Requests, scv: float) -> Arrivals:
     """Return how all of some requests arrive: as their traffic says, else independently with some variation [1]."""
-    said = requests.arrivals
-    if said is None:
+    arrivals = requests.arrivals
+    if arrivals is None:
         return Gamma(scv)
-    if said.gaps:
-        return Recorded(tuple(map(float, said.gaps)))
-    if not said.rates or (said.is_steady and said.scv == 1):
-        return Gamma(float(said.scv))
-    return Changing(float(said.scv), tuple(map(float, said.rates)), said.interval)
+    if arrivals.gaps:
+        return Recorded(tuple(map(float, arrivals.gaps)))
+    if not arrivals.rates or (arrivals.is_steady and arrivals.scv == 1):
+        return Gamma(float(arrivals.scv))
+    return Changing(float(arrivals.scv), tuple(map(float, arrivals.rates)), arrivals.interval)
 
 
 def calmest(requests: Requests, scv: float) -> Arrivals:

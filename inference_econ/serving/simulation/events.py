@@ -630,15 +630,15 @@ class _Engine:
         """Note what of a prompt is in memory, here or behind; at least one token is read in any case."""
         size, log = self.server.cache.block_tokens if self.server.cache is not None else 1, self.log
         most, reached = (self.isl[request] - 1) // size, 0
-        found = []
+        blocks_found = []
         for memory in (prefixes, *self.behind):
             there = max(min(memory.found(parts), most), reached)
-            found.append((there - reached) * size)
+            blocks_found.append((there - reached) * size)
             reached = there
         if not self.evictions[request]:
-            log.found[request] = tuple(found)
+            log.found[request] = tuple(blocks_found)
         log.reused[request] = reached * size
-        self.blocks_to_load = [tokens // size for tokens in found[1:]]
+        self.blocks_to_load = [tokens // size for tokens in blocks_found[1:]]
 
     def _is_loading(self, request: int) -> bool:
         """Bring the blocks of a request from the memories behind, one request after the other; say whether any come."""

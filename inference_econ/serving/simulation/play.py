@@ -329,8 +329,8 @@ def rehearse(
 
 def _together_played(requests: Requests, requests_per_second: float) -> int:
     """Instances that share recorded prompts, so that one finds what another request had left there [1]."""
-    said = requests.arrivals
-    fewer = 1.0 if said is None or said.rate is None else said.rate / requests_per_second
+    arrivals = requests.arrivals
+    fewer = 1.0 if arrivals is None or arrivals.rate is None else arrivals.rate / requests_per_second
     return max(min(round(fewer), _MOST_TOGETHER), 1)
 
 
@@ -358,11 +358,11 @@ def stream_of(
     if requests.table is None:
         return draw(count, requests_per_second, _new(requests), law(requests.osl), arrivals=arrivals, seed=seed)
     rows = np.array(requests.table.rows)
-    said = requests.arrivals
-    if said is not None and said.gaps and (isinstance(arrivals, Recorded) or block_tokens):
-        fewer = float(1.0 / np.mean(said.gaps)) / requests_per_second
+    offered = requests.arrivals
+    if offered is not None and offered.gaps and (isinstance(arrivals, Recorded) or block_tokens):
+        fewer = float(1.0 / np.mean(offered.gaps)) / requests_per_second
         every = max(min(round(fewer), len(rows) // _LEAST_RECORDED), 1)
-        chosen, times = rows[::every], np.cumsum(said.gaps)[::every] * (fewer / every)
+        chosen, times = rows[::every], np.cumsum(offered.gaps)[::every] * (fewer / every)
         if not isinstance(arrivals, Recorded):
             times = arrivals.times(len(chosen), requests_per_second, np.random.default_rng([seed, 0]))
         if block_tokens:
