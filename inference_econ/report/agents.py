@@ -129,9 +129,10 @@ class AgentChoicesPage(RecommendationPage):
             "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
             f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
         )  # fmt: skip
+        promising = "carry most agents" if isinstance(answer, MostAgents) else "carry as many agents for least"
         notes = [
-            f"Of {answer.layouts} layouts those that carry most agents per dollar by closed forms were played with as "
-            "many agents as keep the SLOs; pools that prefill and decode apart were not.",
+            f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as keep "
+            "the SLOs; pools that prefill and decode apart were not.",
             *_notes(use, max(choice.use.trace.preemptions / choice.use.trace.ttft.size for choice in choices)),
             *cannot_start(setups),
             *caveats.warnings(subjects),
