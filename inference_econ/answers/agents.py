@@ -244,7 +244,7 @@ class Agents(AgentSessions):
         fleet: Callable[[PlayedInstance, int, int], AgentChoice | None], progress: Progress | None,
         agents: int | None = None,
     ) -> list[AgentChoice]:  # fmt: skip
-        """The fleets of the promising layouts of each offer, of so many instances or for so many agents if that is given.
+        """The fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
 
         Raises
         ------
