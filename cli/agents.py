@@ -58,14 +58,22 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents |
         )
     from inference_econ.answers.agents import Agents
 
+    ready = Agents.of(choices["traffic"])
     stray = next((name for name in _OF_RATES if name not in allowed and options.is_given(name)), None)
     if stray is not None:
         raise InputError(
             f"--{stray.replace('_', '-')} does not go with the sessions of {choices['traffic']}, which are played; say "
-            "how many --agents there are",
+            f"how many --agents there are{_making(choices, ready) if stray == 'request_rate' else ''}",
             option=stray,
         )
-    return Agents.of(choices["traffic"])
+    return ready
+
+
+def _making(choices: options.Choices, ready: Agents) -> str:
+    """How many agents make the request rate, in words: where answers come at once, and as slowly as is promised."""
+    rate, promised = choices["request_rate"], options.targets(choices, **usual()).given
+    at_once, slowly = ready.sending(rate, 0.0, 0.0), ready.sending(rate, promised["ttft"], promised["tpot"])
+    return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 
 def played(choices: options.Choices, **usual: float) -> dict[str, Any]:

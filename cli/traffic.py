@@ -16,7 +16,9 @@ from .parameters import PLACE
     epilog=example("inference-econ traffic", "inference-econ traffic azure_code", "inference-econ traffic trace.csv"),
 )
 @click.argument("name", metavar="NAME|FILE", required=False)
-@click.option("-o", "--output", "target", type=PLACE, help="Write the traffic fitted to a trace: a YAML file.")
+@click.option(
+    "-o", "--output", "target", type=PLACE, help="Write the traffic, or that fitted to a trace: a YAML file to change."
+)
 @options.picture("Draw a trace: requests by minute, lengths, reuse: .svg, .png, .pdf or .html.")
 @options.form("How to print what it is.")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
@@ -25,23 +27,28 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
 
     FILE is a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve --save-detailed',
     AIPerf or OpenTelemetry (JSON, or a document a line), perhaps packed as .gz. With -o mine.yaml a traffic is fitted
-    to it, for --traffic mine.yaml of other commands; --trace FILE plays it again as it came.
+    to it, or a known one is written to be changed, for --traffic mine.yaml of other commands; --trace FILE plays it
+    again as it came.
     """
     from inference_econ.inputs import catalog, spec_text
     from inference_econ.report.catalog import EntryPage, ListingPage
     from inference_econ.report.files import write_text
 
     output = options.Output(form, picture=plot, quiet=quiet)
+    if target is not None and not target.endswith((".yaml", ".yml")):
+        raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
     if name is None or name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
-        stray = next((spelled for spelled, value in (("-o", target), ("--plot", plot)) if value is not None), None)
+        given = (("-o", target if name is None else None), ("--plot", plot))
+        stray = next((spelled for spelled, value in given if value is not None), None)
         if stray is not None:
             raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
         if name is not None:
             catalog.meaning("traffic", name)  # at once: a page is made later
         show.emit(ListingPage("traffic") if name is None else EntryPage("traffic", name), output)
+        if name is not None and target is not None:
+            write_text(target, catalog.locate("traffic", name).read_text(encoding="utf-8"))
+            show.remark(f"wrote {target}", quiet=quiet)
         return
-    if target is not None and not target.endswith((".yaml", ".yml")):
-        raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
     from inference_econ.answers.traffic import trace
 
     if not (catalog.files_allowed() and catalog.is_file(name)):

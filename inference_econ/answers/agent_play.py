@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._types import Indices
+from inference_econ._types import Array, Indices
 from inference_econ.answers.agent_answers import AgentChoice, AgentPoint, Use
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.chances import chances
@@ -30,6 +31,8 @@ _WARM_UP = 0.25
 TOGETHER = 4
 #: How near a number of agents is found to the largest that keeps promises [1].
 _NEAR = 0.05
+#: From a number that is nearly right to the next, until there is one on either side of the one looked for [1].
+_STRIDE = 1.2
 #: What a request takes that is played with its blocks [s].
 _SECONDS = 2.5e-4
 
@@ -91,44 +94,63 @@ class PlayedInstance:
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
         """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
-        kept, broken, binding = 0, 0, ""
-        most = most or _MOST
-        number = min(max(guess, 1), most)
-        while kept < most and (not broken or broken - kept > max(_NEAR * kept, 1)):
-            problem = self.broken(self.play(number, quick=_QUICK), targets)
-            if problem is None:
-                kept = number
-            else:
-                broken, binding = number, problem
-            if broken == 1:
-                break
-            number = (kept + broken) // 2 if broken else min(2 * number, most)
-        return kept, binding
+        return _most(lambda number: self.broken(self.play(number, quick=_QUICK), targets), guess, most or _MOST, 2.0)
+
+
+def _most(broken: Callable[[int], str | None], guess: int, most: int, stride: float) -> tuple[int, str]:
+    """The largest number of which nothing is broken, near enough, and what is of more; strides, then halves.
+
+    It is 0 if something is broken of 1.
+    """
+    kept, beyond, binding = 0, 0, ""
+    number = min(max(guess, 1), most)
+    while kept < most and (not beyond or beyond - kept > max(_NEAR * kept, 1)):
+        problem = broken(number)
+        if problem is None:
+            kept = number
+        else:
+            beyond, binding = number, problem
+        if kept and beyond:
+            number = (kept + beyond) // 2
+        else:
+            number = int(beyond / stride) if beyond else min(math.ceil(stride * number), most)
+        number = max(number, 1)
+    return kept, binding
 
 
 def shortlist(
-    layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None
-) -> list[tuple[int, int]]:
+    layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None,
+    agents: int | None = None,
+) -> list[tuple[int, int]]:  # fmt: skip
     """Layouts that carry most agents per dollar by closed forms, one of each size, and how many an instance does [1].
 
-    Where counts of instances are given, those that carry most in all. All is found that has room: with nothing behind
-    HBM no more agents than there are contexts that fit.
+    Where counts of instances are given, those that carry most in all; where a number of agents is, those whose fleets
+    for it cost least. All is found that has room: with nothing behind HBM no more agents than there are contexts that
+    fit. As agents also rest, more of them may keep the promises: a layout that would be the cheapest then is one more.
     """
     rates, states = promised_rates(layouts, targets), layouts.states
     in_flight = [
         float(np.interp(rate, known, concurrency))
         for rate, known, concurrency in zip(rates, states.requests_per_second, states.concurrency, strict=True)
     ]
-    agents = work.agents(rates, np.array(in_flight)) + work.resting(rates)
-    if not tiers:
-        agents = np.minimum(agents, layouts.slots)
-    agents = np.where(rates > 0.0, agents, 0.0)
-    bulk = layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
-    sizes: dict[float, int] = {}
-    for row in np.argsort(-(agents / bulk if counts is None else agents * counts), kind="stable").tolist():
-        if agents[row] > 0.0:
-            sizes.setdefault(float(layouts.plans.accelerators[row]), row)
-    return [(row, max(int(agents[row]), 1)) for row in list(sizes.values())[:most]]
+    at_most = np.where(rates > 0.0, work.agents(rates, np.array(in_flight)) + work.resting(rates), 0.0)
+    carried = at_most if tiers else np.minimum(at_most, layouts.slots)
+    setup, accelerators = layouts.setup, layouts.plans.accelerators
+
+    def ranked(each: Array) -> list[int]:
+        """One row of each size, the best first, of instances that carry so many agents each [1]."""
+        value = each / setup.dollars_per_hour_in_bulk(accelerators)
+        first = -value if counts is None else -each * counts
+        if agents is not None:
+            first = setup.dollars_per_hour(np.ceil(agents / np.maximum(each, 1e-9)), accelerators)
+        sizes: dict[float, int] = {}
+        for row in np.lexsort((-value, first)).tolist():
+            if each[row] > 0.0:
+                sizes.setdefault(float(accelerators[row]), row)
+        return list(sizes.values())
+
+    rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
+    return [(row, max(int(carried[row]), 1)) for row in dict.fromkeys(rows)]
 
 
 def in_flight(instance: PlayedInstance, rate: float) -> float:
@@ -157,36 +179,42 @@ def point_of(
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router
 ) -> AgentChoice | None:
-    """The fewest instances that carry some agents, played together; None if no number of them does."""
+    """The fewest instances that carry some agents, near enough, played together; None if no number of them does."""
     limits = targets.predicted(instance.service)
     carried, binding = instance.carried(limits, guess, agents)
     if not carried:
         return None
-    replicas = math.ceil(agents / carried)
-    while True:
-        choice = _together(instance, agents, replicas, router, "instance" if replicas == 1 else binding)
+    # Beside one another instances carry more, or fewer, than a short run of one of them said.
+    replicas, too_few, best = math.ceil(agents / carried), 0, None
+    while best is None or best.replicas - too_few > max(_NEAR * too_few, 1):
+        choice = _together(instance, agents, replicas, router, "")
         problem = instance.broken(choice.use.trace, limits)
         if problem is None:
-            return choice
-        if replicas >= 2 * agents:
+            best = choice
+        elif best is None and replicas >= 2 * agents:
             return None
-        binding, replicas = problem, replicas + max(round(_NEAR * replicas), 1)
+        else:
+            too_few, binding = replicas, problem
+        if best is None:
+            replicas += max(round(_NEAR * replicas), 1)
+        else:
+            replicas = (best.replicas + too_few) // 2 if too_few else max(int(best.replicas / _STRIDE), 1)
+    return replace(best, binding="instance" if best.replicas == 1 else binding)
 
 
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router
 ) -> AgentChoice | None:
     """Some instances with the most agents that they carry, played together; None if not even one is carried."""
-    limits = targets.predicted(instance.service)
-    carried, binding = instance.carried(limits, guess)
-    agents = carried * replicas
-    while agents:
-        choice = _together(instance, agents, replicas, router, binding or "capacity")
-        problem = instance.broken(choice.use.trace, limits)
-        if problem is None:
-            return choice
-        binding, agents = problem, agents - max(round(_NEAR * agents), 1)
-    return None
+    limits, kept = targets.predicted(instance.service), dict[int, AgentChoice]()
+
+    def broken(agents: int) -> str | None:
+        kept[agents] = _together(instance, agents, replicas, router, "")
+        return instance.broken(kept[agents].use.trace, limits)
+
+    carried, _ = instance.carried(limits, guess)
+    agents, binding = _most(broken, carried * replicas, _MOST * replicas, _STRIDE) if carried else (0, "")
+    return replace(kept[agents], binding=binding or "capacity") if agents else None
 
 
 def _together(instance: PlayedInstance, agents: int, replicas: int, router: Router, binding: str) -> AgentChoice:

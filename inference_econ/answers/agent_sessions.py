@@ -86,9 +86,16 @@ class AgentSessions:
         """
         most = layouts.setup.model.max_context
         if most is not None and self.longest > most:
+            shipped = self.name in catalog.names("traffic")
+            start = (
+                f"write {self.name} to a file ('inference-econ traffic {self.name} -o mine.yaml'), " if shipped else ""
+            )
+            end = ", and name the file in its place (--traffic mine.yaml)" if shipped else ""
             raise InputError(
-                f"{self.place or self.name}: sessions of {self.name} grow to {self.longest:,} tokens, beyond the "
-                f"{most:,} of {layouts.setup.model.name}; give compacts_at, or fewer and shorter turns"
+                f"{'' if shipped else f'{self.place or self.name}: '}sessions of {self.name} grow to {self.longest:,} "
+                f"tokens, beyond the {most:,} that {layouts.setup.model.name} was made for; {start}give 'compacts_at: "
+                f"{most}' or less, or fewer and shorter turns{end}",
+                option="traffic",
             )
         if layouts.requests != self.requests:
             raise InputError(
@@ -100,6 +107,12 @@ class AgentSessions:
         """Sessions under way that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
         waiting = requests_per_second * self.means.pause_seconds
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
+
+    def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
+        """Agents that send requests at a rate [1/s] where answers take such times [s], those that rest included [1]."""
+        in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
+        agents = self.agents(requests_per_second, in_flight) + self.resting(requests_per_second)
+        return max(round(float(agents)), 1)
 
     def resting(self, requests_per_second: Array | float) -> Array:
         """Agents between two sessions at such a rate [1]."""

@@ -192,7 +192,7 @@ class Agents(AgentSessions):
         def fleet(instance: PlayedInstance, _: int, guess: int) -> AgentChoice | None:
             return cheapest_fleet(instance, agents, wanted, min(guess, agents), router)
 
-        choices = self._choices(both, None, wanted, tiers, fleet, progress)
+        choices = self._choices(both, None, wanted, tiers, fleet, progress, agents)
         ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
         return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
 
@@ -242,8 +242,9 @@ class Agents(AgentSessions):
     def _choices(
         self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
         fleet: Callable[[PlayedInstance, int, int], AgentChoice | None], progress: Progress | None,
+        agents: int | None = None,
     ) -> list[AgentChoice]:  # fmt: skip
-        """The fleets of the layouts of each offer that are promising, of so many instances if that is given.
+        """The fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
 
         Raises
         ------
@@ -254,10 +255,10 @@ class Agents(AgentSessions):
         choices: list[AgentChoice] = []
         for index, layouts in enumerate(both):
             room = None if counts is None else counts[index]
-            rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room)
+            rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents)
             for number, (row, guess) in enumerate(rows):
                 if progress is not None:
-                    progress((index + number / _PLAYED) / len(both), layouts.setup.hardware.name)
+                    progress((index + number / len(rows)) / len(both), layouts.setup.hardware.name)
                 instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
                 choice = fleet(instance, 1 if room is None else int(room[row]), guess)
                 if choice is not None:

@@ -63,7 +63,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         notes = [
             f"{fleet_label(bill.service, bill.replicas)}: ${bill.dollars_per_hour:,.2f} per hour, idle or not.",
             *picked(bill.service, answer.pick),
-            *_notes(use, max(point.use.trace.preemptions / point.use.trace.ttft.size for point in answer.points)),
+            *_notes(*(point.use for point in answer.points)),
             *cannot_start([bill.service.setup]),
             *caveats.warnings(subjects),
         ]
@@ -147,10 +147,11 @@ class AgentChoicesPage(RecommendationPage):
             "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
             f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
         )  # fmt: skip
+        promising = "carry most agents" if isinstance(answer, MostAgents) else "carry as many for least"
         notes = [
-            f"Of {answer.layouts} layouts those that carry most agents per dollar by closed forms were played with as "
-            "many agents as keep the SLOs; pools that prefill and decode apart were not.",
-            *_notes(use, max(choice.use.trace.preemptions / choice.use.trace.ttft.size for choice in choices)),
+            f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
+            "keep the SLOs; pools that prefill and decode apart were not.",
+            *_notes(*(choice.use for choice in choices)),
             *cannot_start(setups),
             *caveats.warnings(subjects),
         ]
@@ -220,7 +221,7 @@ class AgentSheetPage(PricePage):
         )
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
         notes = [
-            *_notes(use, use.trace.preemptions / use.trace.ttft.size),
+            *_notes(use),
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
         ]
         return (view(title, rows, columns, notes=notes), *super().tables())
@@ -244,7 +245,7 @@ class AgentBuyPage(BuyPage):
 
     def tables(self) -> Sequence[Table]:
         """One row per fleet and offer."""
-        answer, use = self.answer, self.answer.use
+        answer, use, requests = self.answer, self.answer.use, self.answer.use.work.requests
         columns = (
             "hardware", "paid", "agents", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
             "cheaper_from_agents", "always_cheaper_from_agents", "probability",
@@ -253,9 +254,10 @@ class AgentBuyPage(BuyPage):
         title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
         notes = (
             "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
-            f"taken to find all in their caches that was there before, {_ideal(use)}, and charge it as input where it "
+            f"taken to find all in their caches that was there before, "
+            f"{100 * requests.cached / requests.isl.mean:.1f} %, and charge it as input where it "
             "has no price.",
-            *_notes(use, use.trace.preemptions / use.trace.ttft.size),
+            *_notes(use),
         )
         rows = [{**record, **record["agent_bill"]} for record in answer.records()]
         return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
@@ -329,25 +331,26 @@ def _flat(record: Record) -> Record:
 
 def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:
     requests = use.work.requests
+    helpers = max(step.agents for step in use.work.spec.steps)
+    beside = f", up to {helpers} side agents at a time" if helpers > 1 else ""
     label = (
-        f"{use.work.name}: {use.work.means.turns:.3g} turns, mean prompt {requests.isl.mean:,.0f}, new "
+        f"{use.work.name}: {use.work.means.turns:.3g} turns{beside}, mean prompt {requests.isl.mean:,.0f}, new "
         f"{requests.new_tokens:,.0f}, answer {requests.osl.mean:,.0f} tokens, pause "
         f"{use.work.means.pause_seconds:.3g} s"
     )
     return heading(counted, setups, [label], promises=[targets])
 
 
-def _ideal(use: Use) -> str:
-    """Share of prompts that was there before, in words."""
-    return f"{100 * use.work.requests.cached / use.work.requests.isl.mean:.1f} %"
-
-
-def _notes(use: Use, preempted: float) -> list[str]:
-    """How it was played, in words."""
+def _notes(*uses: Use) -> list[str]:
+    """How fleets were played, in words."""
+    use, traces = uses[0], [use.trace for use in uses]
+    ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
+    shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
+    preempted = max(trace.preemptions / trace.ttft.size for trace in traces)
     together = "" if use.instances == 1 else f", {use.instances} instances together, router {use.router}"
     notes = [
         f"Simulated turn by turn with the blocks of their prompts{together}; a cache that forgets nothing would find "
-        f"{_ideal(use)}."
+        f"{shares} %."
     ]
     if preempted:
         notes.append(f"Memory ran out for up to {100 * preempted:.2g} % of requests, which were read again.")

@@ -80,6 +80,43 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     assert most.use.agents >= best.use.agents
 
 
+def test_the_smallest_instance_that_carries_all_is_the_cheapest() -> None:
+    """Larger ones carry more per dollar, of which nothing is wanted here."""
+    work = Agents.of("chat")
+    offers = market(Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), work.requests)
+    rows = work.recommend(offers, 500, Targets(ttft_seconds=0.5, tpot_seconds=0.03))
+    assert [choice.accelerators for choice in rows] == sorted(choice.accelerators for choice in rows)
+    assert (rows[0].accelerators, rows[0].replicas) == (1, 1)
+
+
+@pytest.mark.parametrize("share", [0.4, 1.0, 1.5])
+def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_instance_said(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 1200)
+    monkeypatch.setattr(agent_play, "_MOST", 1800)
+    alone = agent_play.PlayedInstance.carried
+    monkeypatch.setattr(
+        agent_play.PlayedInstance,
+        "carried",
+        lambda *asked: (max(round(share * alone(*asked)[0]), 1), "tpot"),
+    )
+    step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
+    work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
+    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
+                    slots=16)  # fmt: skip
+    kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
+    best = work.recommend(offers, 500, kept)[0]
+    assert isinstance(best, AgentChoice)
+    assert best.replicas > 4
+    instance = agent_play.PlayedInstance(best.service, work, ())
+    less, more = (
+        instance.play(round(4 * 500 / replicas), 4).statistics("tpot")["p90"]
+        for replicas in (round(0.9 * best.replicas) - 1, best.replicas)
+    )
+    assert more <= 0.008 < less
+
+
 def test_what_cannot_be_asked() -> None:
     chat = Agents.of("chat")
     layouts = offer(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), chat.requests, Space(Pins(tp=1, dp=1, pp=1)))

@@ -169,6 +169,11 @@ def test_usual_promises_are_met_with_a_confidence(
         (("load", "--agents", "5", "--rates", "1", "--traffic", "F"), "give either --agents or --rates, not both"),
         (("load", "--agents", "5.5", "--traffic", "F"), "--agents are whole numbers, got 5.5"),
         (("recommend", "--request-rate", "5", "--traffic", "F"), "--request-rate does not go with the sessions of"),
+        # A mean turn is followed by 5/6 s of pause; promises are 10 s and 59 further tokens of 50 ms.
+        (
+            ("recommend", "--request-rate", "60", "--traffic", "F"),
+            "60 requests/s come from 50 if answers come at once, 827 if they just keep the SLOs",
+        ),
         (("load", "--isl", "500", "--traffic", "F", "--agents", "5"), "--isl does not go with the sessions of"),
         (("price", "--replicas", "2", "--traffic", "F"), "--replicas follow from --agents"),
         (("price", "--any-speed", "--traffic", "F"), "--any-speed does not go with"),
@@ -197,7 +202,26 @@ def test_contexts_beyond_the_model_are_refused_with_their_line(command: Command,
     outcome = command("load", *ONE, "--traffic", "long.yaml", "--agents", "5")
     assert outcome.code == 2
     said = " ".join(outcome.err.split())
-    assert "long.yaml:2: sessions of long.yaml grow to 180,860 tokens, beyond the 131,072 of Llama 3.1 8B; give" in said
+    assert (
+        "long.yaml:2: sessions of long.yaml grow to 180,860 tokens, beyond the 131,072 that Llama 3.1 8B was made for"
+        in said
+    )
+    assert "give 'compacts_at: 131072' or less, or fewer and shorter turns" in said
+
+
+def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(command: Command, tmp_path: Path) -> None:
+    """What the message says is done, and helps."""
+    words = ("load", "qwen3_32b", "h100_sxm", "--tp", 2, "--dp", 1, "--pp", 1, "--agents", 2, "--traffic")
+    said = " ".join(command(*words, "coding_agent").err.split())
+    assert "sessions of coding_agent grow to 120,000 tokens, beyond the 40,960 that Qwen3 32B was made for" in said
+    assert "'inference-econ traffic coding_agent -o mine.yaml'" in said and ".yaml:" not in said
+    assert command("traffic", "coding_agent", "-o", "mine.yaml").code == 0
+    assert ie.Agents.of("mine.yaml").spec == ie.Agents.of("coding_agent").spec
+    written = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(written.replace("compacts_at: 120000", "compacts_at: 40960"), encoding="utf-8")
+    outcome = command(*words, "mine.yaml")
+    assert outcome.code == 0, outcome.err
+    assert "3 side agents" in " ".join(outcome.out.split())
 
 
 @pytest.mark.parametrize("name", ["chat", "rag", "batch", "coding_agent"])

@@ -53,7 +53,7 @@ def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
         (("traffic", "nowhere"), "unknown traffic 'nowhere'; known: azure_code, azure_conversation"),
         (("traffic", "nowhere.yaml"), "nowhere.yaml: no such file"),
         (("traffic", "azure.csv", "-o", "mine.json"), "mine.json: a traffic is written as YAML; end the name in .yaml"),
-        (("traffic", "azure_code", "-o", "mine.yaml"), "-o is of a trace; name its file, or leave -o out"),
+        (("traffic", "-o", "mine.yaml"), "-o is of a trace; name its file, or leave -o out"),
         (("traffic", "--plot", "mine.svg"), "--plot is of a trace; name its file"),
         (("load", *ONE, "--traffic", "nowhere"), "unknown traffic 'nowhere'"),
         (("load", *ONE, "--traffic", "azure_code", "--isl", 2000), "give either --traffic or --isl, not both"),

@@ -260,11 +260,12 @@ def simulate(
     evictions, slots = np.array(log.evictions[everything]), server.slots * instances
     seen = trace(Stream(sent, isl, osl), started, first_token, finished, slots, measured, evictions)
     found = np.array(log.found)[measured].T
-    places = (HBM, *(tier.name for tier in server.tiers))
+    places, size = (HBM, *(tier.name for tier in server.tiers)), server.cache.block_tokens if server.cache else 1
     return replace(
         seen,
         prompt_tokens=isl[measured],
         found_tokens=dict(zip(places, found, strict=True)),
+        known_tokens=size * np.minimum(log.blocks_before[everything], (isl - 1) // size)[measured],
         tokens_read=log.tokens_read,
         sessions=np.array(log.session[everything][measured]),
         written=np.array(log.written[everything][measured]),

@@ -69,6 +69,9 @@ class Trace:
         Of the prompts, as they were sent [tokens].
     found_tokens : mapping of str to ndarray of int, shape (n,)
         Those of them that were found in each memory, ``HBM`` first [tokens].
+    known_tokens : ndarray of int, shape (n,)
+        Those of prompts of sessions that were said before, in whole blocks: a cache that forgets nothing finds them
+        [tokens].
     tokens_read : int
         Tokens of all prompts of the run that were read, those that were read again included [tokens].
     sessions : ndarray of int, shape (n,)
@@ -95,6 +98,7 @@ class Trace:
     preemptions: int = 0
     prompt_tokens: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     found_tokens: Mapping[str, Counts] = field(default_factory=dict)
+    known_tokens: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     tokens_read: int = 0
     sessions: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     written: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -104,6 +108,11 @@ class Trace:
         """Share of the prompt tokens that was found in each memory [1]."""
         total = max(int(self.prompt_tokens.sum()), 1)
         return {name: int(tokens.sum()) / total for name, tokens in self.found_tokens.items()}
+
+    @property
+    def known_share(self) -> float:
+        """Share of the prompt tokens that a cache that forgets nothing would find [1]."""
+        return int(self.known_tokens.sum()) / max(int(self.prompt_tokens.sum()), 1)
 
     @property
     def e2e_per_output_token(self) -> Array:

@@ -77,6 +77,7 @@ def test_prompts_are_read_or_found(agents: int, blocks: int, router: str) -> Non
     """All tokens of prompts, and those that are read again of requests that were sent back, are read or found."""
     trace = _play(_chat("lognormal:6:1"), agents, _server(blocks), instances=2, router=router)
     found = sum(int(tokens.sum()) for tokens in trace.found_tokens.values())
+    assert np.all(sum(trace.found_tokens.values()) <= trace.known_tokens)
     if not trace.preemptions:
         assert trace.tokens_read + found == trace.prompt_tokens.sum()
     assert trace.tokens_read + found >= trace.prompt_tokens.sum()
@@ -87,6 +88,7 @@ def test_a_session_finds_all_that_was_said_in_whole_blocks() -> None:
     trace = _play(_chat(), 1, _server(), count=40)
     whole = trace.sessions == 5
     assert trace.found_tokens["HBM"][whole].tolist() == [40, 76, 116, 156]
+    assert trace.known_tokens[whole].tolist() == [40, 76, 116, 156]
     # One at a time: 24 new tokens, 19 further steps, 2 s of pause.
     assert trace.ttft[whole][1:] == pytest.approx(1e-4 * 24)
     assert np.diff(trace.arrival[whole]) == pytest.approx(1e-4 * 24 + 19 * 0.01 + 2.0, abs=1e-3)
