@@ -44,6 +44,10 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
     kept = {re.findall(r"--tpot mean:(\S+)", command(page, question))[0] for question in ("price", "launch")}
     assert [1e3 / float(tpot) for tpot in kept] == [pytest.approx(float(speed[1]), rel=0.01)]
     expect(page.locator("#status")).to_contain_text("1 series")
+    # What is said below controls names other controls, not options of the command line.
+    said = " ".join(page.locator("small.help").all_text_contents())
+    assert "in place of 'Input tokens', 'Output tokens'" in said
+    assert not re.search(r"(?<!command line's )--[a-z]", said)
 
 
 #: Controls: a value, and what of it a panel asks; without pools, which no traffic is played on.

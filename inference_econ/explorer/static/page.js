@@ -361,4 +361,5 @@ byId("bars").addEventListener("change", (/** @type {any} */ { target }) => {
 });
 addEventListener("popstate", () => location.search !== state(true) && location.reload());
 dark.onchange = () => location.reload();
+for (const help of document.querySelectorAll(".help")) help.textContent = worded(help.textContent ?? "");
 changed();
