@@ -206,8 +206,8 @@ def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
     return most_of_one(service, targets, arrival_scv) is not None
 
 
-def _rank(choice: AnyChoice) -> tuple[float, float]:
-    return -_rate(choice), choice.dollars_per_hour
+def _rank(choice: AnyChoice) -> tuple[bool, float, float]:
+    return choice.service.setup.is_bound, -_rate(choice), choice.dollars_per_hour
 
 
 def _rate(choice: AnyChoice) -> float:

@@ -197,7 +197,8 @@ def recommend(
     Recommendation
         Ascending in cost, and at equal cost descending in the least probability that an SLO is met; one per practice
         and size of instances that do both, and one per practice of pools that are cheaper than these by 5 %; if there
-        are none, the best that cost no more, where one of the cheapest of these is unlikely to meet an SLO.
+        are none, the best that cost no more, where one of the cheapest of these is unlikely to meet an SLO. Chips that
+        no server was fitted with come last: their numbers are bounds.
 
     Raises
     ------
@@ -219,7 +220,8 @@ def recommend(
     except NothingFitsError as error:
         failure = error
     try:
-        choices += _worthwhile(candidates, rate, targets, choices, arrival_scv)
+        fitted = [choice for choice in choices if not choice.service.setup.is_bound]
+        choices += _worthwhile(candidates, rate, targets, fitted or choices, arrival_scv)
     except (InputError, NothingFitsError) as error:
         failure = failure or error
     if not choices:
@@ -289,8 +291,10 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     return right
 
 
-def _rank(targets: Targets, choice: AnyChoice) -> tuple[float, float, float]:
-    return rank(choice.dollars_per_hour, choice_chances(choice, targets), choice.load)
+def _rank(targets: Targets, choice: AnyChoice) -> tuple[bool, tuple[float, float, float]]:
+    """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
+    ordered = rank(choice.dollars_per_hour, choice_chances(choice, targets), choice.load)
+    return choice.service.setup.is_bound, ordered
 
 
 def _worthwhile(

@@ -217,11 +217,15 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """A choice with as many instances as its load needs where it is played, at least those of closed forms.
 
-    None if these cost more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
+    Of bursty arrivals closed forms may want more than are needed, so that fewer are tried as well. None if these cost
+    more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
     """
     service, fewest = choice.service, choice.replicas
-    play, grain = served(service, arrivals_of(service.requests, arrival_scv)), -(-fewest // _FINEST)
-    tried = range(fewest, _MOST_MORE * (fewest + 1) + 1, grain)
+    arrivals = arrivals_of(service.requests, arrival_scv)
+    play, grain = served(service, arrivals), -(-fewest // _FINEST)
+    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else fewest
+    closed_form = (fewest - below) // grain
+    tried = range(fewest - closed_form * grain, _MOST_MORE * (fewest + 1) + 1, grain)
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -243,12 +247,15 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
     # Most that are dearer than others show it with as many instances as they could be.
     if not affordable or (limit < math.inf and not kept(affordable - 1)):
         return None
-    guess = 0 if kept(0) else bisect_left(range(1, affordable), True, key=likely) + 1
+    guess = closed_form
+    if guess >= affordable or not kept(guess):
+        guess = bisect_left(range(closed_form + 1, affordable), True, key=likely) + closed_form + 1
     place = _first(kept, min(guess, affordable - 1), affordable)
     if place is None:
         return None
     needed = tried[place]
-    binding = choice.binding if not place else targets.broken(shared(tried[place - 1])) or "capacity"
+    fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
+    binding = fewer if not place else targets.broken(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
 
 

@@ -149,7 +149,7 @@ class Winner:
         """Who it is, in words."""
         if self.chance is not None and self.chance < _ALIKE:
             return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
-        probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
+        probability = ", nobody knows how surely" if self.chance is None else f" with {chance_percent(self.chance)} %"
         return f"at {self.speed:g} {self.label} before {self.second}{probability}"
 
 

@@ -46,8 +46,8 @@ class FleetPage(RowsPage[DayOfFleet]):
             ),
             kind="fleet_lot",
             notes=(
-                f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: in "
-                "the emptiest and in the busiest hour.",
+                f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: "
+                "the fewest and the most of each in any hour.",
                 *(f"Left out: {reason}" for reason in answer.left_out),
                 *cannot_start(self.setups()),
                 *caveats.warnings(self._subjects()),

@@ -188,7 +188,7 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
     """
     head = record.get(_ASKED) if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(head, dict) or not _says_what_was_asked(head):
-        raise InputError(f"{origin}: no saved answer that says what was asked; {how}")
+        raise InputError(f"{origin}: no saved answer that says what was asked; {how}; in Python an answer has launch()")
     if head.get("version") != _version():
         command, subject = head["command"], [head["options"].get(name, "") for name in ("model", "hardware")]
         again = shlex.join([_PROGRAM, command, *map(str, subject), "...", "-o", origin])

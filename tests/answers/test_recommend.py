@@ -454,3 +454,30 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
     assert str(caught.value).endswith(f"Best reachable: NVIDIA H100 SXM5 80GB: TTFT {soonest:.4g} ms on 2 accelerators")
     # Of pools nobody knows percentiles of the time to the last token: instances that do both answer.
     assert {type(choice) for choice in recommend(candidates(), 5.0, Targets(e2e_seconds=20.0))} == {Choice}
+
+
+def test_bounds_come_last_however_cheap_they_are() -> None:
+    """A TPU v7, which no server was fitted with, beside an H200 at twenty times its price."""
+    offers = [
+        candidate
+        for chip, price in (("tpu_v7", 0.5), ("h200_sxm", 10.0))
+        for candidate in market(ie.Setup.of("llama_3_8b", chip, price=price), REQUESTS, SPACE, arrangement="together")
+    ]
+    by_rate = recommend(offers, 5.0, Targets(1.0, 0.04))
+    by_chips = most_traffic(offers, ie.Means(4), Targets(1.0, 0.04))
+    for answer in (by_rate, by_chips):
+        bounds = [choice.service.setup.is_bound for choice in answer]
+        assert bounds == sorted(bounds)
+        assert set(bounds) == {False, True}
+
+
+def test_bursty_plans_have_no_more_instances_than_the_simulation_needs() -> None:
+    """Closed forms of bursts want too many: six instances of four chips here, where five keep the SLOs."""
+    setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", kv="fp8", engine="vllm")
+    layouts = ie.offer(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
+    targets = Targets(2.0, 0.05)
+    by_forms, best = (recommend([layouts], 5.0, targets, arrival_scv=10.0, play=play)[0] for play in (False, True))
+    assert best.replicas < by_forms.replicas
+    play = served(best.service, Gamma(10.0))
+    assert targets.broken(play(5.0 / best.replicas, best.replicas)) is None
+    assert targets.broken(play(5.0 / (best.replicas - 1), best.replicas - 1)) == "ttft"
