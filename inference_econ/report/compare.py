@@ -149,7 +149,7 @@ class Winner:
         """Who it is, in words."""
         if self.chance is not None and self.chance < _ALIKE:
             return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
-        probability = ", nobody knows how surely" if self.chance is None else f" with {chance_percent(self.chance)} %"
+        probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
         return f"at {self.speed:g} {self.label} before {self.second}{probability}"
 
 
@@ -232,7 +232,8 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
 
 def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
     """Who is the cheapest, and how probably, and who does not compete, in words."""
-    marked = " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
+    marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
+    marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
     note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
     if bound:
         verb = "is a bound" if len(bound) == 1 else "are bounds"
