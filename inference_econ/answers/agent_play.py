@@ -187,7 +187,7 @@ def cheapest_fleet(
     # Beside one another instances carry more, or fewer, than a short run of one of them said.
     replicas, too_few, best = math.ceil(agents / carried), 0, None
     while best is None or best.replicas - too_few > max(_NEAR * too_few, 1):
-        choice = _together(instance, agents, replicas, router, "")
+        choice = _together(instance, agents, replicas, router)
         problem = instance.broken(choice.use.trace, limits)
         if problem is None:
             best = choice
@@ -209,7 +209,7 @@ def fullest_fleet(
     limits, kept = targets.predicted(instance.service), dict[int, AgentChoice]()
 
     def broken(agents: int) -> str | None:
-        kept[agents] = _together(instance, agents, replicas, router, "")
+        kept[agents] = _together(instance, agents, replicas, router)
         return instance.broken(kept[agents].use.trace, limits)
 
     carried, _ = instance.carried(limits, guess)
@@ -217,10 +217,10 @@ def fullest_fleet(
     return replace(kept[agents], binding=binding or "capacity") if agents else None
 
 
-def _together(instance: PlayedInstance, agents: int, replicas: int, router: Router, binding: str) -> AgentChoice:
-    """Some agents on some instances, of which a few are played together."""
+def _together(instance: PlayedInstance, agents: int, replicas: int, router: Router) -> AgentChoice:
+    """Some agents on some instances, of which a few are played together; what binds them is not known yet."""
     service, together = instance.service, min(replicas, TOGETHER)
     trace = instance.play(max(round(agents * together / replicas), 1), together, router)
     dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
     use = Use(instance.work, agents, together, router, trace, instance.work.spec.rest)
-    return AgentChoice(service, replicas, instance.load(trace, together), dollars, binding, use)
+    return AgentChoice(service, replicas, instance.load(trace, together), dollars, "", use)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from inference_econ.engine import Setup
-from inference_econ.inputs import engines_for, known_engines, lacks, profiles
+from inference_econ.inputs import engines_for, known_engines, lacks
 from inference_econ.report.table import Table
 from inference_econ.search import Saving
 
@@ -99,7 +99,7 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
 
 def is_bound(setup: Setup) -> bool:
     """Whether nothing is known to be as good: it was fitted to no server, or no known engine can start it."""
-    return profiles.is_bound(setup.assumptions.name, setup.hardware.generation) or _is_startable_by_none(setup)
+    return setup.is_bound or _is_startable_by_none(setup)
 
 
 def _is_startable_by_none(setup: Setup) -> bool:
