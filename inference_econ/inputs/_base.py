@@ -1,4 +1,4 @@
-"""What specifications are made of: quantities, and numbers that name their sources."""
+"""Parts of specifications: quantities, and numbers that name their sources."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SourcedSpec(Spec):
     }
 
     name: str = Field(min_length=1)
-    """What a reader calls it."""
+    """Name that readers know it by."""
     description: str = ""
     """One or two sentences for people."""
     sources: dict[str, Source]
@@ -93,7 +93,7 @@ class SourcedSpec(Spec):
 
 
 def _plain(value: Any) -> Any:
-    """What a file would hold in the place of specifications that are built already."""
+    """Plain data that a file would hold in the place of specifications that are built already."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_none=True, exclude_unset=True)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What fields of specifications mean: the docstrings below them, read from the source when a schema is asked for.
+"""Meanings of fields of specifications: the docstrings below them, read from the source when a schema is asked for.
 
 pydantic has an option for it, which reads and parses the source of every class when it is imported: a quarter of the
 time of a whole command that shows no schema.

@@ -31,7 +31,7 @@ class _Readable(ModelMetaclass):
 
     @property
     def __signature__(self) -> Signature:
-        """What the class takes; constraints stand in the docstrings of fields."""
+        """Parameters of the class; constraints stand in the docstrings of fields."""
         fields = typing.cast("type[BaseModel]", self).model_fields
         return Signature(
             [
@@ -110,7 +110,7 @@ class Spec(BaseModel, metaclass=_Readable):
         return self.build({**data, **nested}, origin=type(self).__name__)
 
     def _nested(self, name: str, change: object) -> object:
-        """What a field becomes when it is changed: all of it, or a part of the specification that it holds."""
+        """Value of a field after a change: all of it, or a part of the specification that it holds."""
         before = getattr(self, name, None)
         if not isinstance(before, Spec) or not isinstance(change, Mapping) or "kind" in change:
             return change

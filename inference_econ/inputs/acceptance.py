@@ -25,13 +25,13 @@ class AcceptanceLengths(Spec):
     models: Annotated[tuple[str, ...], Field(strict=False)]
     """Catalogue names of the models that it holds for; none where the catalogue lacks them."""
     checkpoint: str = Field(min_length=1)
-    """What it was measured on."""
+    """Checkpoint that it was measured on."""
     method: Method
     """Who proposed."""
     prompts: Prompts
-    """What it was measured with."""
+    """Prompts that it was measured with."""
     text: str = Field(min_length=1)
-    """The same in words: data set, thinking, temperature."""
+    """The prompts in words: data set, thinking, temperature."""
     simulated: bool = False
     """Whether engines were told to accept so many, in the place of what they would have accepted."""
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
@@ -59,7 +59,7 @@ class UsualAcceptance(Spec):
     longest: Count
     """Proposals of a round at most where no engine's recipe says another number [1]."""
     source: Source
-    """What it was drawn from."""
+    """Source that it was drawn from."""
 
     @model_validator(mode="after")
     def _every_position_is_known(self) -> Self:
@@ -77,7 +77,7 @@ class SpeculationFacts(Spec):
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
-    """What questions take where nobody says otherwise."""
+    """Acceptance of proposers where nobody says otherwise."""
 
     @model_validator(mode="after")
     def _one_length_each(self) -> Self:

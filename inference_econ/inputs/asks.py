@@ -249,9 +249,9 @@ class Series(Spec):
     """One curve or row."""
 
     label: str = Field(min_length=1)
-    """What the legend or the first column says."""
+    """Name in the legend or the first column."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the common settings."""
+    """Settings that differ from the common ones."""
 
 
 class FrontierAsk(Spec):
@@ -335,7 +335,7 @@ class AssessAsk(Spec):
     kind: Literal["assess"]
     """Names this kind of question."""
     common: Settings
-    """What is served on what; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` as far as they are known."""
+    """Model, chip and layout; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` as far as they are known."""
     gpus: Count
     """All chips of what was measured [1]."""
     tokens_per_second: Positive

@@ -31,7 +31,7 @@ TensorLayout = Literal["1d", "2d"]
 
 
 class ChipAssumptions(Spec):
-    """What a chip sustains of what its datasheet says, and what it has to do."""
+    """Shares of its datasheet that a chip sustains, and the work that is counted for it."""
 
     math_efficiency: Fraction
     """Sustained share of the dense arithmetic peak [1]."""
@@ -43,7 +43,7 @@ class ChipAssumptions(Spec):
     """Weights that each chip reads ahead while ranks wait for collectives, once per layer, for example into its L2
     cache (50 MB of an H100); 0: reads and network take turns [B]."""
     products: dict[Dtype, DenseKernel] = Field(default_factory=dict)
-    """What kernels of dense products reach, by the format of the weights, or the name of a file in
+    """Shares that kernels of dense products reach, by the format of the weights, or the name of a file in
     ``assumptions/products``. For formats that are not in it, and for attention, the shares above count."""
     product_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Rates that servers reach over those of ``products``, which are measured alone: weights of the next product may be
@@ -51,7 +51,7 @@ class ChipAssumptions(Spec):
     widened_efficiency: Fraction = 1.0
     """Factor on the share of bandwidth for narrow weights that are widened to 16 bits on the way [1]."""
     overlap: Literal["step", "operator", "none"]
-    """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
+    """Times that hide behind each other: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""
     math_unit_follows: Literal["weights", "widest", "engines", "fastest"]
     """The maths unit of a matrix product is that of its weights, that of the wider operand, or as engines do it:
@@ -66,12 +66,12 @@ class ChipAssumptions(Spec):
     """Arithmetic of the embeddings: input and output, or the output embedding only."""
 
     def product(self, dtype: str) -> DenseKernel | None:
-        """What is known of dense products with weights of a format."""
+        """Kernel of dense products with weights of a format; None if none was measured."""
         return self.products.get(cast("Dtype", dtype))
 
 
 class HostAssumptions(Spec):
-    """What the host takes: launches, steps, requests, the beginning of a run."""
+    """Times of the host: launches, steps, requests, the beginning of a run."""
 
     launch: Seconds
     """Time that the host takes to launch one kernel [s]."""
@@ -90,7 +90,7 @@ class HostAssumptions(Spec):
     step_overhead: Seconds
     """Time of the host per step that nothing hides: scheduling, input preparation, sampling, detokenising [s]."""
     sequence_overhead: Seconds = 0.0
-    """The same per sequence of a step [s]."""
+    """Time of the host per sequence of a step [s]."""
     request_overhead: Seconds
     """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
     captured_tokens: NonNegative = 0.0
@@ -99,7 +99,7 @@ class HostAssumptions(Spec):
     steps_ahead: Steps = 0
     """Steps that the host prepares ahead while the chip works: a new prompt waits for so many more [1]."""
     warm_up: Seconds = 0.0
-    """What requests wait longer with which a run of disaggregated pools begins: kernels are compiled or tuned when they
+    """Time that the first requests of a run of disaggregated pools wait longer: kernels are compiled or tuned when they
     are first used [s]. Load generators warm other servers up before they measure."""
     transfer_warm_up: Seconds = 0.0
     """The same where prefill and decode have pools of their own, which connect over the network between link domains
@@ -181,7 +181,7 @@ class ExpertAssumptions(Spec):
     """Mixtures of experts: where experts are, what tokens do, what kernels reach."""
 
     kernels: dict[Dtype, ExpertKernel] = Field(default_factory=dict)
-    """What kernels of routed experts reach, by the format of the weights, or the name of a file in
+    """Shares that kernels of routed experts reach, by the format of the weights, or the name of a file in
     ``assumptions/kernels``. For formats that are not in it, the constants below count."""
     kernel_efficiency: Fraction = 1.0
     """Share of the rates of ``kernels``, which are measured alone, that servers reach [1]."""
@@ -200,7 +200,7 @@ class ExpertAssumptions(Spec):
     parallel_min_requests_per_sparsity: NonNegative
     """Expert parallelism is used from this many requests per micro-batch and unit of sparsity on."""
     parallel_counts: Literal["requests", "tokens"]
-    """What is held against that threshold: requests, or their new tokens."""
+    """Quantity that is held against that threshold: requests, or their new tokens."""
     sparsity: Literal["floor", "exact"]
     """Experts over active experts, as a whole number or exactly."""
     shared: Literal["routed", "apart"]
@@ -241,22 +241,22 @@ class ExpertAssumptions(Spec):
     """Under ``spread: random``, from so many expert-parallel ranks on a balancer places popular experts, and copies of
     them, so that ranks have equally much to do; 0 for never [1]."""
     balanced_scv: NonNegative = 0.0
-    """What a balancer leaves of how unevenly ranks are chosen: squared coefficient of variation of their shares [1]."""
+    """Unevenness of the ranks' shares that a balancer leaves: squared coefficient of variation of their shares [1]."""
     redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Copies of popular experts that are held beside all of them, and as many more as make their number a multiple of
     the ranks; None: there are none, and experts must divide [1]."""
 
     def kernel(self, dtype: str) -> ExpertKernel | None:
-        """What is known of kernels for weights of a format."""
+        """Kernel of routed experts with weights of a format; None if none was measured."""
         return self.kernels.get(cast("Dtype", dtype))
 
 
 class AttentionAssumptions(Spec):
-    """What attention does, and what its kernels reach."""
+    """Algorithms of attention, and the shares that its kernels reach."""
 
     scores: ScoresKernels = Field(default_factory=ScoresKernels)
-    """What kernels of attention over a cache reach, or the name of a file in ``assumptions/scores``. For formats that
-    are not in it, for indexers, recurrent states and compressed attention the two shares below count."""
+    """Shares that kernels of attention over a cache reach, or the name of a file in ``assumptions/scores``. For formats
+    that are not in it, for indexers, recurrent states and compressed attention the two shares below count."""
     score_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Rates that servers reach over those of ``scores``, which are measured alone [1]."""
     math_efficiency: Fraction | None = None
@@ -300,13 +300,13 @@ class AttentionAssumptions(Spec):
     the study's code)."""
 
     def kernel(self, kind: Literal["grouped", "latent"], dtype: str) -> ScoresKernel | None:
-        """What is known of attention over a cache of a kind in a format."""
+        """Kernel of attention over a cache of a kind in a format; None if none was measured."""
         kernels = self.scores.grouped if kind == "grouped" else self.scores.latent
         return kernels.get(cast("Dtype", dtype))
 
 
 class CapacityAssumptions(Spec):
-    """What has to fit into the memory, and how it is counted."""
+    """Parts that have to fit into the memory, and how they are counted."""
 
     embeddings: Literal["both", "output"]
     """Embeddings that must fit: input and output, or the output embedding only."""
@@ -470,7 +470,7 @@ class Assumptions(SourcedSpec):
     extends: str | None = None
     """Preset that this file changes; everything not written here is taken from it."""
     chip: ChipAssumptions
-    """What a chip sustains, and what it has to do."""
+    """Shares that a chip sustains, and the work that is counted for it."""
     host: HostAssumptions
     """Launches, steps, requests, the beginning of a run."""
     network: NetworkAssumptions
@@ -482,7 +482,7 @@ class Assumptions(SourcedSpec):
     attention: AttentionAssumptions
     """Attention and its cache."""
     capacity: CapacityAssumptions
-    """What must fit."""
+    """Parts that have to fit into the memory."""
     serving: ServingAssumptions
     """How steps make up a service."""
     adapters: AdapterAssumptions = AdapterAssumptions()
@@ -549,7 +549,7 @@ def value_of(assumptions: Assumptions, name: str) -> Any:
 
 
 def exceptions_of(assumptions: Assumptions, family: str) -> dict[str, object]:
-    """What is assumed differently for one family of chips, by dotted name."""
+    """Assumptions that differ for one family of chips, by dotted name."""
     exceptions = assumptions.per_family.get(family)
     if exceptions is None:
         return {}

@@ -1,4 +1,4 @@
-"""What a fit of assumptions to measurements knows about itself: what it saw, and how far it was off."""
+"""Records of a fit of assumptions to measurements: the rows that it saw, and how far it was off."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 
 
 def _measured(text: str) -> str:
-    """What was measured, if it has all three parts."""
+    """Subject of a measurement, if it has all three parts."""
     if text.count(STROKE) != 2:
         raise PydanticCustomError("subject", "write 'engine / chip / model'")
     return text
@@ -182,7 +182,7 @@ class Calibration(Spec):
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
     """By what was left out of the fits that they are errors of, and quantity."""
     subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
-    """What was measured: engine, chip and model, with strokes between."""
+    """Subjects of the measurements: engine, chip and model, with strokes between."""
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Engines with the versions that were measured."""
     layouts: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -192,7 +192,7 @@ class Calibration(Spec):
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
     """How far fits were off that did not see a chip, a model, or a subject."""
     unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()
-    """The same by engine and generation of chips."""
+    """Errors on unseen rows by engine and generation of chips."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Constants that the rows say little about."""
     deployments: str = ""

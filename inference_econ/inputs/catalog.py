@@ -122,7 +122,7 @@ def ownership() -> Ownership:
 
 @cache
 def power() -> PowerSpec:
-    """What chips and their machines draw."""
+    """Power that chips and their machines draw."""
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.power import PowerSpec
 
@@ -140,7 +140,7 @@ def elasticity() -> Elasticity:
 
 @cache
 def learning() -> Learning:
-    """What a learner of rollouts computes and holds, where nobody says otherwise."""
+    """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.learning import Learning
 
@@ -154,7 +154,7 @@ def locate(kind: Kind, name: str) -> Path:
 
 
 def meaning(kind: Kind, name: str) -> Meaning:
-    """What a text stands for: a path or a catalogue name itself, else what people call an entry.
+    """Entry that a text stands for: a path or a catalogue name itself, else what people call an entry.
 
     Raises
     ------
@@ -331,7 +331,7 @@ def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
 
 @cache
 def title(kind: Kind, name: str) -> str:
-    """What a shipped file calls its entry, for which the rest of the file is not read.
+    """Title that a shipped file gives its entry, for which the rest of the file is not read.
 
     Raises
     ------
@@ -488,7 +488,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
 
 
 def _validated(cls: type[SpecT], kind: Kind, document: Document) -> SpecT:
-    """What a document says; names in a scenario are looked up with everything else in it."""
+    """Specification that a document holds; names in a scenario are looked up with everything else in it."""
     if kind != "scenarios":
         return cls.from_document(document)
     from inference_econ.inputs.scenario_file import scenario_of

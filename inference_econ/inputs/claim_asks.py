@@ -27,7 +27,7 @@ class FrontierReading(Spec):
     kind: Literal["frontier"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis."""
+    """Settings that differ from those of the basis."""
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
     """Tokens per second of a user, USD per million output tokens, chips, output tokens per second and megawatt of the
     facility, joules of the boards per output token; and of decode steps sequences, useful
@@ -62,7 +62,7 @@ class ToyReading(Spec):
     kind: Literal["toy"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis."""
+    """Settings that differ from those of the basis."""
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
     """Tokens per second of the fastest instance, exactly (eq. 14) or for a large one (eq. 18); its chips; USD per
     million tokens, or those of arithmetic alone."""
@@ -78,7 +78,7 @@ class StepReading(Spec):
     kind: Literal["step"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis: the deployment too (``tp``, ``dp``, ``ep``, ``pp``, ``batch``)."""
+    """Settings that differ from those of the basis: the deployment too (``tp``, ``dp``, ``ep``, ``pp``, ``batch``)."""
     read: Literal["seconds", "utilization", "balance", "intensity", "share"]
     """Time; useful arithmetic over the peak; seconds of arithmetic over seconds of memory traffic; FLOP over bytes; or
     the share of the step that some of its parts take."""
@@ -111,12 +111,12 @@ class SquareRootReading(Spec):
 
 
 class AttentionReading(Spec):
-    """What attention keeps, computes and takes."""
+    """Bytes that attention keeps, FLOP that it computes, and its time."""
 
     kind: Literal["attention"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis: a context and a batch too."""
+    """Settings that differ from those of the basis: a context and a batch too."""
     read: Literal[
         "cache_bytes",
         "token_cache_bytes",
@@ -141,7 +141,7 @@ class AllReduceReading(Spec):
     kind: Literal["all_reduce"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis."""
+    """Settings that differ from those of the basis."""
     ranks: Count
     """Chips that sum [1]."""
     size: Bytes
@@ -154,7 +154,7 @@ class RoundReading(Spec):
     kind: Literal["round"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis."""
+    """Settings that differ from those of the basis."""
     acceptance: Probability
     """Probability that a proposed token is accepted [1]."""
     drafted: Annotated[int, Field(ge=1, le=64)]
@@ -167,7 +167,7 @@ class PoolsReading(Spec):
     kind: Literal["pools"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis: lengths and the promised ``ttft`` too."""
+    """Settings that differ from those of the basis: lengths and the promised ``ttft`` too."""
 
 
 class ChainReading(Spec):
@@ -176,7 +176,7 @@ class ChainReading(Spec):
     kind: Literal["chain"]
     """Names this kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """What differs from the settings of the basis: hardware that is named gives both rates of arithmetic."""
+    """Settings that differ from those of the basis: hardware that is named gives both rates of arithmetic."""
     read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
     """Time with all-gathers, or on a single process, over that of the chain; bytes of all-gathers over those of the
     chain; share of the prompt that its first process has; time with the processes that the rule picks over the least,
@@ -251,14 +251,14 @@ class Exponent(Spec):
     over: Reading
     """At the first."""
     by: Annotated[float, Field(gt=1, allow_inf_nan=False)]
-    """What the second point has, over what the first has [1]."""
+    """Quotient of the second point over the first [1]."""
 
 
 Measure = Annotated[Value | Ratio | Exponent, Field(discriminator="kind")]
 
 
 class Published(Spec):
-    """What was published, as text so that its digits count: a number, or bounds."""
+    """A published value, as text so that its digits count: a number, or bounds."""
 
     value: Printed | None = None
     """A number."""
@@ -297,13 +297,13 @@ class Claim(Spec):
     published: Published
     """Expectations, never results."""
     unit: str = ""
-    """What the number counts; nothing of a quotient."""
+    """Unit of the number; nothing of a quotient."""
     tolerance: Annotated[float, Field(ge=0, lt=1)]
     """How far ours may be beyond what was published, and the claim still holds: a share of it [1]."""
     measure: Measure
-    """What is computed."""
+    """Quantity that is computed."""
     bases: Annotated[tuple[Basis, ...], Field(min_length=1, strict=False)] = ("paper", "today")
-    """What it can be asked of."""
+    """Bases that it can be asked of."""
     why: str = ""
     """Why it does not hold, or holds only under one of them."""
 
@@ -312,7 +312,7 @@ class BasisSpec(Spec):
     """How all claims of a file are computed under one basis."""
 
     settings: Settings = Field(default_factory=Settings)
-    """What claims leave out."""
+    """Settings that claims leave out."""
     names: dict[str, str] = Field(default_factory=dict)
     """Models and hardware that go by other names here."""
 

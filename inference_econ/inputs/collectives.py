@@ -67,7 +67,7 @@ class NcclTree(Spec):
     """Share of the network between domains that carries payload under Simple; of other protocols in proportion.
     Without it the protocols' own factors hold there too [1]."""
     exchange_per_domain_doubling: Seconds | None = None
-    """What an all-to-all or a hand-off pays per doubling of the domains; without it, what the protocols pay [s]."""
+    """Latency of an all-to-all or a hand-off per doubling of the domains; without it, that of the protocols [s]."""
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
     """Other all-to-alls; between domains they pay ``exchange_per_domain_doubling``, which must be given with them."""
     domains_overlap: bool = True
@@ -78,7 +78,7 @@ class NcclTree(Spec):
     what crosses between domains takes at least as long as inside of one. Without it chains are as long as domains (the
     published study) [1]."""
     exchange_chain: Count | None = None
-    """The same of all-to-alls and hand-offs, if their kernels were measured with another [1]."""
+    """Accelerators of a chain in all-to-alls and hand-offs, if their kernels were measured with another [1]."""
 
     @model_validator(mode="after")
     def _kernels_know_the_network(self) -> NcclTree:

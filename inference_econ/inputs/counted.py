@@ -1,4 +1,4 @@
-"""What settings count, services or decode steps alone, and which of them mean something for it."""
+"""Settings that count services or decode steps alone, and which of them mean something for either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command, scenario and question takes where nothing is said."""
+"""Values that every command, scenario and question takes where nothing is given."""
 
 #: Lengths of requests [tokens].
 DEFAULT_ISL, DEFAULT_OSL = 2000, 500

@@ -48,7 +48,7 @@ class Distribution(Spec):
 
     @property
     def parameters(self) -> Mapping[str, float | int | str]:
-        """What scipy is told, as it is written."""
+        """Parameters of the distribution, as they are written."""
         return self.__pydantic_extra__
 
     @property

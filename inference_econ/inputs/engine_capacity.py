@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def engine_capacity(facts: EngineFacts, hardware: HardwareSpec) -> dict[str, float]:
-    """What the capacity check assumes of a server that is started without options, by dotted name.
+    """Assumptions of the capacity check for a server that is started without options, by dotted name.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def engine_capacity(facts: EngineFacts, hardware: HardwareSpec) -> dict[str, flo
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
 ) -> dict[str, float]:
-    """The same of a server that was told its largest step, its slots and its share of the memory.
+    """Assumptions of the capacity check for a server with a given largest step, slots and share of the memory.
 
     Parameters
     ----------

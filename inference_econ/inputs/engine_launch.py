@@ -9,7 +9,7 @@ from inference_econ.inputs.dtype import Dtype
 
 
 class EngineLaunch(SourcedSpec):
-    """What it takes to start an engine, besides its options."""
+    """Facts that are needed to start an engine, besides its options."""
 
     command: str = Field(min_length=1)
     """The command among :attr:`EngineOptions.commands`."""
@@ -24,8 +24,8 @@ class EngineLaunch(SourcedSpec):
     vendors: tuple[str, ...] = Field(min_length=1, strict=False)
     """Vendors of chips that its images run on."""
     caches: dict[Dtype, str]
-    """What the option for the cache's format calls each format that it has."""
+    """Names that the option for the cache's format has for each format."""
     quantised_on_load: dict[Dtype, str]
-    """What the option for weights calls each format that it makes of a 16-bit checkpoint while it loads."""
+    """Names that the option for weights has for each format made of a 16-bit checkpoint while it loads."""
     graph_bytes: Bytes
     """Memory of one captured graph, about [B]."""

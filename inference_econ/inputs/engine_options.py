@@ -28,13 +28,13 @@ class Option(Spec):
     """``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``); or the name of an
     argument."""
     type: OptionType
-    """What it reads."""
+    """Type of the value."""
     choices: tuple[Scalar, ...] | None = Field(default=None, strict=False)
     """All that it may be; anything of its type without."""
     nargs: int | str | None = None
     """How many values follow: a number, ``+``, ``*`` or ``?``; one without."""
     default: Scalar | list[Scalar] | None = None
-    """What it is where nothing is given; absent where that is computed, or is nothing."""
+    """Value where nothing is given; absent where that is computed, or is nothing."""
 
     def value(self, text: str) -> Any:
         """A word of a command line as this option reads it.

@@ -1,4 +1,4 @@
-"""What decides whether an engine can start a deployment, and what it does where nothing is asked for: facts."""
+"""Facts that decide whether an engine can start a deployment, and its defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChipSupport(Spec):
 
 
 class ModelSupport(Spec):
-    """What an engine can do with some architectures of its model registry."""
+    """Abilities of an engine with some architectures of its model registry."""
 
     architectures: Names
     """As ``architectures`` of a Hugging Face ``config.json`` names them."""
@@ -48,7 +48,7 @@ class ModelSupport(Spec):
 
 
 class EngineDefaults(Spec):
-    """What an engine's server does where no option says otherwise, on chips of some size."""
+    """Defaults of an engine's server, on chips of some size."""
 
     least_memory: Bytes | None = None
     """Only on chips with at least so much memory [B]; on all without."""
@@ -63,7 +63,7 @@ class EngineDefaults(Spec):
 
 
 class EngineMemory(Spec):
-    """What an engine sets aside beside weights and cache, and what of it counts against its share of the memory."""
+    """Memory that an engine sets aside beside weights and cache, and how much of it counts against its share."""
 
     reserved: Bytes
     """Of each accelerator, outside of the framework's allocator: the driver's context, libraries, workspaces [B]."""
@@ -121,7 +121,7 @@ class Admission(Spec):
     own_answer: Annotated[float, Field(ge=0, le=1)]
     """Share of the answer that a request may have, which must be free beside its prompt [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
-    """The same of what all that are under way may still write [1]."""
+    """Share of the tokens that all requests under way may still write that is kept free [1]."""
     evicted: Evicted
     """Who is sent back, to be read again: the one that was let in last, the one that has written least, or nobody."""
 

@@ -1,4 +1,4 @@
-"""What serving engines do with mixtures over many chips, by version: facts, read in their sources."""
+"""Facts of serving engines and mixtures over many chips, by version, read in their sources."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Exchange(Spec):
     """One way in which tokens travel to their experts and back while attention is data-parallel."""
 
     name: str = Field(min_length=1)
-    """What the engine calls it."""
+    """Name that the engine has for it."""
     phase: Phase
     """The steps that it is meant for."""
     dispatch: dict[Dtype, WireFormat] = Field(default={})
@@ -89,7 +89,7 @@ class Exchange(Spec):
     default: bool = False
     """Used where no option asks for another, and this one is possible."""
     wide: bool = False
-    """What the engine's own documents use for expert groups over several nodes, or over a rack."""
+    """Whether the engine's own documents use it for expert groups over several nodes, or over a rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
         """The format in which tokens travel to experts that are held in ``weights``."""
@@ -158,7 +158,7 @@ class PromptGraphs(Spec):
     most_tokens: int | None = Field(default=None, gt=0)
     """Tokens of the largest such step; as many as a step reads without [tokens]."""
     latent_tokens: int | None = Field(default=None, gt=0)
-    """The same of models with latent attention, if it is another [tokens]."""
+    """Tokens of a step of models with latent attention, if it is another [tokens]."""
 
     def tokens(self, read: float, *, latent: bool) -> float:
         """Tokens of the largest captured step that reads prompts, of which one reads ``read`` at most [tokens]."""
@@ -167,7 +167,7 @@ class PromptGraphs(Spec):
 
 
 class EngineFacts(Spec):
-    """What an engine does; the values given here without a file mean: nothing of it."""
+    """Facts of an engine; the defaults of the fields mean that nothing is known."""
 
     expert_groups: Literal["dp_x_tp", "any"] = "dp_x_tp"
     """Experts are spread over all ranks of a stage, or over any part of them, with each expert cut over the rest."""
@@ -200,7 +200,7 @@ class EngineFacts(Spec):
     """Kernels of routed experts that it picks, or that its recipes tell it to, by generation of chips and format of the
     weights; nothing where nobody looked."""
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """The same where ranks with sequences of their own exchange tokens, of formats that have others then."""
+    """Kernels of experts where ranks with sequences of their own exchange tokens, of formats that have others then."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
     """Chips that it runs on, and formats that it has kernels for there. Those that nobody verified are left out."""
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
@@ -209,12 +209,12 @@ class EngineFacts(Spec):
     attention_groups: AttentionGroups = "any"
     """Ranks of a group under data-parallel attention inside an instance: any number, or each rank is one."""
     stages_over: Literal["nodes"] | None = None
-    """What its documents recommend stages of a pipeline to be, with tensor parallelism inside of each; absent where
+    """Stages of a pipeline that its documents recommend, with tensor parallelism inside of each; absent where
     they do not say."""
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
-    """What its server does where no option says otherwise; the first that the memory of a chip allows counts."""
+    """Defaults of its server; the first that the memory of a chip allows counts."""
     memory: EngineMemory | None = None
-    """What it sets aside beside weights and cache; absent where nobody looked."""
+    """Memory that it sets aside beside weights and cache; absent where nobody looked."""
     captured: CapturedSizes | None = None
     """Batches whose decode steps are captured as graphs; absent where nobody looked."""
     connectors: tuple[str, ...] = Field(default=(), strict=False)
@@ -241,14 +241,14 @@ class EngineFacts(Spec):
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
-        """What it can do with a model on a generation of chips; None if it has no such model there."""
+        """Support of a model on a generation of chips; None if it has no such model there."""
         for entry in reversed(self.models):
             if architecture in entry.architectures:
                 return entry if not entry.generations or generation in entry.generations else None
         return None
 
     def defaults_on(self, memory: float) -> EngineDefaults | None:
-        """What its server does by default on a chip with so much memory [B]; None where nobody looked."""
+        """Defaults of its server on a chip with so much memory [B]; None where nobody looked."""
         return next((entry for entry in self.defaults if memory >= (entry.least_memory or 0.0)), None)
 
     def kernels_on(self, generation: str) -> ChipSupport | None:
@@ -296,7 +296,7 @@ class EngineFacts(Spec):
 
 
 class EngineVersion(EngineFacts):
-    """What is new with a version; what it does not say is as before."""
+    """Facts that are new with a version; those that are absent are as before."""
 
     version: str = Field(pattern=r"\d")
     """As the engine counts, or the month that a system was described in."""
@@ -316,7 +316,7 @@ class EngineSpec(SourcedSpec):
     """
 
     versions: tuple[EngineVersion, ...] = Field(min_length=1, strict=False)
-    """What each version brought, as far as somebody looked."""
+    """Facts that each version brought, as far as somebody looked."""
 
     @model_validator(mode="after")
     def _versions_tell_a_history(self) -> Self:

@@ -19,7 +19,7 @@ class Choice(Spec):
     """One way to have a part of a family."""
 
     label: str = Field(min_length=1)
-    """What tables say."""
+    """Name in tables."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
     """What-ifs, ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; none for what is."""
     dollars: Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)] = 0.0
@@ -30,7 +30,7 @@ class Axis(Spec):
     """A part that members of a family differ in."""
 
     name: str = Field(min_length=1)
-    """What a column says."""
+    """Heading of the column."""
     choices: Annotated[tuple[Choice, ...], Field(min_length=1, strict=False)]
     """The ways to have it, that of the base first."""
 
@@ -41,9 +41,9 @@ class FamilyAsk(Spec):
     kind: Literal["chip", "architecture"]
     """Names this kind of question: variants of the chip, or of the model."""
     common: Settings
-    """What all have in common; its model and hardware are what is varied."""
+    """Settings that all have in common; its model and hardware are what is varied."""
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, strict=False)]
-    """What members differ in."""
+    """Axes that members differ in."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]
     """Speeds of a user that costs are stated at; members are ranked by the first [tokens/s]."""
     budget: Positive | None = None
@@ -52,7 +52,7 @@ class FamilyAsk(Spec):
     """Of architectures: the hidden size makes the layers of all have as many parameters as those of the base; yes by
     default."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a reader should know."""
+    """Notes for readers."""
 
     @model_validator(mode="after")
     def _few_enough(self) -> Self:

@@ -35,7 +35,7 @@ class Generations(Spec):
     """Fitted profiles by generation and engine, and the families of each generation."""
 
     name: str = Field(min_length=1)
-    """What a reader calls it."""
+    """Name that readers know it by."""
     profiles: Annotated[tuple[FittedProfile, ...], Field(min_length=1, strict=False)]
     """The first that holds is taken."""
     otherwise: str = Field(min_length=1)

@@ -24,7 +24,7 @@ MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
 
 class Price(Spec):
-    """What one accelerator costs per hour, when, and who said so."""
+    """Price of one accelerator per hour, its date, and who said so."""
 
     dollars_per_accelerator_hour: DollarsPerHour
     """[USD/h]"""
@@ -46,7 +46,7 @@ class Price(Spec):
 
 
 class Purchase(Spec):
-    """What one accelerator costs to buy, with its share of host and network."""
+    """Price of one accelerator that is bought, with its share of host and network."""
 
     dollars_per_accelerator: float = Field(gt=0, le=1e9, allow_inf_nan=False)
     """[USD]"""
@@ -91,7 +91,7 @@ class HardwareSpec(SourcedSpec):
     link_bytes_per_second_one_way: BytesPerSecond | None = None
     """Fast link, per accelerator, one direction [B/s]; absent if there is none."""
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
-    """The same link as the datasheet quotes it, both directions added [B/s]; only checked against one way."""
+    """Bandwidth of the link as the datasheet quotes it, both directions added [B/s]; only checked against one way."""
     link_peers: Count | None = None
     """Other chips that each chip shares its fast link among, an equal part wired to each (a full mesh); absent where
     a switch gives any one of them all of it [1]."""
@@ -108,7 +108,7 @@ class HardwareSpec(SourcedSpec):
     prices: tuple[Price, ...] = Field(default=(), strict=False)
     """Rental prices; of those of a kind and seller that are dated and verified, the one to use by default first."""
     purchase: Purchase | None = None
-    """What it costs to buy; absent if nobody was found who says."""
+    """Price of buying it; absent if nobody was found who says."""
 
     @model_validator(mode="after")
     def _no_marketing_numbers(self) -> Self:

@@ -24,7 +24,7 @@ SHORT: Mapping[str, str] = {
 
 
 class ObservedOffer(Spec):
-    """What was seen of one offer of a closed model."""
+    """Observations of one offer of a closed model."""
 
     provider: str = ""
     """Who serves it."""
@@ -55,7 +55,7 @@ class ObservedOffer(Spec):
 
     @property
     def words(self) -> str:
-        """What was seen, in a line."""
+        """The observations in a line."""
         parts = [
             (self.dollars_per_million_input_tokens, "${:g}/M input"),
             (self.dollars_per_million_output_tokens, "${:g}/M output"),
@@ -101,9 +101,9 @@ class ClosedModel(Spec):
     """A model whose size is sought."""
 
     label: str = Field(min_length=1)
-    """What tables and figures say."""
+    """Name in tables and figures."""
     offers: Annotated[tuple[ObservedOffer, ...], Field(strict=False)] = ()
-    """What was seen of it."""
+    """Observed offers of it."""
     recorded: str | None = None
     """Or its name in ``scenarios/measured/offers.csv``."""
     truth: str | None = None
@@ -117,7 +117,7 @@ class ClosedModel(Spec):
 
 
 class InferAsk(Spec):
-    """What sizes closed models could have, by what was seen of their offers."""
+    """Sizes that closed models could have, by their observed offers."""
 
     kind: Literal["infer"]
     """Names this kind of question."""
@@ -132,4 +132,4 @@ class InferAsk(Spec):
     leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Providers whose recorded offers do not count."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a reader should know."""
+    """Notes for readers."""

@@ -1,4 +1,4 @@
-"""What kernels sustain of the datasheet, as curves with few constants."""
+"""Shares of the datasheet that kernels sustain, as curves with few constants."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class GroupedKernel(Spec):
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Share of the shorter of arithmetic and weight reads that hides behind the longer [1]."""
     extra_tokens: Extra
-    """What a touched expert costs beside its tokens: the empty part of its last tile [tokens]."""
+    """Cost of a touched expert beside its tokens: the empty part of its last tile [tokens]."""
     extra_elements: Extra
-    """What a product costs beside its width and depth on one chip: small cuts of an expert are slow [1]."""
+    """Cost of a product beside its width and depth on one chip: small cuts of an expert are slow [1]."""
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
     """Times that inputs and outputs are moved, beside the products and not behind them: tokens are gathered by
     expert, quantised and added up by kernels of their own [1]."""

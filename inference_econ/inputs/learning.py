@@ -1,4 +1,4 @@
-"""What a learner of rollouts computes and holds: opinions of its efficiency, and how FLOP are counted."""
+"""Opinions of a learner of rollouts: its efficiency, and how FLOP are counted."""
 
 from __future__ import annotations
 

@@ -133,14 +133,14 @@ class MeasuredLevels(Spec):
     rows: Count
     """Measurements [1]."""
     spreads: dict[Quantity, LevelSpreads]
-    """What the levels are pooled with, by quantity."""
+    """Spreads that the levels are pooled with, by quantity."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
     """Of predictions with levels, by what the levels had not seen of a row."""
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
-    """What was measured."""
+    """Subjects of the measurements."""
 
     def of(self, model: str, hardware: str) -> MeasuredSubject | None:
-        """What was measured of a model on a chip, by the names that are printed of both."""
+        """Subject of a model on a chip, None if nobody measured it, by the names that are printed of both."""
         return next(
             (
                 each for each in self.subjects
@@ -152,7 +152,7 @@ class MeasuredLevels(Spec):
 
 @cache
 def title(kind: places.Kind, name: str) -> str:
-    """What a file of the catalogue calls its subject, without all that is read with it.
+    """Title that a file of the catalogue gives its subject, without all that is read with it.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class Misfit(Spec):
     rows: Count
     """Measurements of the series [1]."""
     why: str = Field(min_length=1)
-    """What was seen, for people."""
+    """Observation in words."""
 
 
 class Misfits(Spec):

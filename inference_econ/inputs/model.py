@@ -18,7 +18,7 @@ from inference_econ.inputs.repository import Repository
 
 
 class VisionTower(Spec):
-    """What reads images beside a language model, projector included: it takes memory, and no part of a text's steps."""
+    """Encoder of images beside a language model, projector included: it takes memory, and no part of a text's steps."""
 
     parameters: Count
     """Weights of tower and projector, which engines and published checkpoints leave in 16 bits [1]."""
@@ -46,7 +46,7 @@ class VisionTower(Spec):
 
 
 class UnknownPart(Spec):
-    """What nobody here knows of a published model: tensors of a checkpoint, or what a configuration says beside."""
+    """Part of a published model that is not modelled: tensors of a checkpoint, or what a configuration says beside."""
 
     name: str = Field(min_length=1)
     """Of the tensors, with ``N`` for numbers; or the key."""
@@ -105,12 +105,12 @@ class ModelSpec(SourcedSpec):
     """Layers whose outputs add up to an entry that all later parts attend to (attention residuals of Kimi-K3); absent
     if residuals are sums."""
     vision: VisionTower | None = None
-    """What reads images; no count includes it."""
+    """Encoder of images; no count includes it."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
     """Keys that the ``config.json`` does not have, each with the default of the published class that is counted."""
     unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
-    """What is unknown of it: counted from the checkpoint, taken to be read once per step and multiplied with every
-    token, unless it is looked up; intervals hold what else it may take."""
+    """Parts that are unknown of it: counted from the checkpoint, taken to be read once per step and multiplied with
+    every token, unless it is looked up; intervals hold what else it may take."""
     max_context: Count | None = None
     """Longest context the model was made for [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)

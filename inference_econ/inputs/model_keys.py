@@ -31,7 +31,7 @@ Change = tuple[tuple[str, ...], "Value"]
 
 
 def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> Iterator[Change]:
-    """What a short key changes in the data of a model.
+    """Changes of a short key in the data of a model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What people call models, chips and files, to the names that the catalogue has.
+"""Names that people have for models, chips and files, and those of the catalogue.
 
 Case and separators never count, nor does the owner before a model's name. What is spelled like a catalogue name, the
 title of its file or its Hugging Face id is that. Other names come with a remark that says what they were taken for, and
@@ -31,7 +31,7 @@ _OTHER_FILES = re.compile(r"eagle|draft|lora|gguf|medusa")
 
 
 class _Entry(NamedTuple):
-    """What an entry of the catalogue is called by itself."""
+    """Names of an entry of the catalogue itself."""
 
     title: str
     repository: str
@@ -50,7 +50,7 @@ def measured_names() -> MeasuredNames:
 
 
 def meant(kind: Kind, text: str) -> Meaning | None:
-    """What a text that is no catalogue name stands for; None if nothing is known of it.
+    """Entry that a text stands for which is no catalogue name; None if nothing is known of it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What providers offered on a day: a model by the token, how fast, and for how much."""
+"""Offers of providers on a day: a model by the token, its speed and price."""
 
 from __future__ import annotations
 

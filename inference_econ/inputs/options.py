@@ -25,7 +25,7 @@ class Option(NamedTuple):
     name: str
     """Of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
     kind: Kind
-    """What it takes."""
+    """Kind of value that it takes."""
     help: str
     """Text of the help and of the HTTP API, with the unit; what is meant by default stands in brackets."""
     default: str | float | None = None
@@ -35,7 +35,7 @@ class Option(NamedTuple):
     typed: str = ""
     """Spelling without its dashes, where that is not the name."""
     counted: Literal["services", "decode_steps"] | None = None
-    """What a frontier must count for it to mean anything; None of both."""
+    """Count of a frontier that it is for; None of both."""
     what_if: str = ""
     """Field of a specification that it sets, as ``--set`` does."""
     number: bool = False

@@ -36,7 +36,7 @@ class Meaning(NamedTuple):
     name: str
     """Name in the catalogue; of a checkpoint of an entry in another format its own."""
     remark: str = ""
-    """What it was taken for, where that is not plain; empty otherwise."""
+    """Meaning that it was taken for, where that is not plain; empty otherwise."""
     base: str = ""
     """Name in the catalogue of the model that a checkpoint is of."""
     weights: str = ""

@@ -1,4 +1,4 @@
-"""What other installed packages bring to the catalogue, found by their entry points.
+"""Catalogue entries of other installed packages, found by their entry points.
 
 ``inference_econ.catalog`` names a package with folders ``hardware``, ``models``, ``engines`` and ``assumptions`` of
 YAML files, of which no code is run; ``inference_econ.readers`` names a function that reads files of measurements.

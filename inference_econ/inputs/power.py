@@ -1,4 +1,4 @@
-"""What chips and the machines around them draw: opinions, beside the board power of a chip's file."""
+"""Power of chips and the machines around them: opinions, beside the board power of a chip's file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PowerSpec(SourcedSpec):
     host_watts_at_most: Watts
     """Of a chip's share of host and network, which is provisioned like the chip itself up to here [W]."""
     rack_host_watts_at_most: Watts
-    """The same in racks whose chips share one link domain of more than a machine [W]."""
+    """Power of the host per accelerator in racks whose chips share one link domain of more than a machine [W]."""
 
     def shares(self, chip: HardwareSpec) -> PowerShares:
         """Those of a chip's generation, or of any other."""

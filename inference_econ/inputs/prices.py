@@ -28,7 +28,7 @@ _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 @dataclass(frozen=True, slots=True)
 class HourPrice:
-    """What an hour of one accelerator costs, and who says so.
+    """Price of an hour of one accelerator, and who says so.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def amount(chip: HardwareSpec, text: str) -> float:
 
 
 def checked(text: str) -> str:
-    """What may be asked for besides a number: a kind of price, or a number per node or GPU.
+    """A checked price in words: a kind of price, or a number per node or GPU.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def checked(text: str) -> str:
 
 
 def compared(chips: Iterable[HardwareSpec], asked: float | str | None = None) -> float | str | None:
-    """What to ask of several chips so that like is compared with like; what is asked of a single one.
+    """Price to ask of several chips so that like is compared with like; of a single one, the given price.
 
     Parameters
     ----------

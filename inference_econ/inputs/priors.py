@@ -1,4 +1,4 @@
-"""What is believed of a closed model and of those who serve it before anything is observed: opinions, as numbers."""
+"""Beliefs of a closed model and its servers before anything is observed: opinions, as numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Family(Spec):
     experts: Experts | None = None
     """Experts of a layer in the same way; absent for a model without [1]."""
     common_speed: Lognormal
-    """What all offers of such a model have in common of speeds over those that are predicted [1]."""
+    """Quotient of measured over predicted speeds that all offers of such a model share [1]."""
 
     @model_validator(mode="after")
     def _nodes_ascend(self) -> Self:
@@ -104,7 +104,7 @@ class SpeculationPrior(Spec):
 
 
 class Priors(SourcedSpec):
-    """What is believed of a closed model and of those who serve it before anything is observed."""
+    """Beliefs of a closed model and its servers before anything is observed."""
 
     families: Annotated[dict[str, Family], Field(min_length=1)]
     """Kinds of models, by name."""
@@ -117,13 +117,13 @@ class Priors(SourcedSpec):
     utilisation: Lognormal
     """Share of what an instance could complete that is sold [1]."""
     price_over_cost: Lognormal
-    """What tokens are sold for over what they cost [1]."""
+    """Quotient of the price of tokens over their cost [1]."""
     stray: Fraction
     """Share of offers that say nothing of their model: errors, and what is sold on other terms [1]."""
     alike: Probability
     """Correlation of what offers of one model say, beyond what is told here to be common to them [1]."""
     common_price: Lognormal
-    """What all offers of a model have in common of prices over those that follow from the rest: the level of a market,
+    """Quotient that all offers of a model share of prices over those that follow from the rest: the level of a market,
     and what is wrong with predictions [1]."""
     output_over_input: Lognormal
     """Price of an output token over that of an input token, where one of them is not known [1]."""

@@ -110,7 +110,7 @@ def for_hardware(
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
-    """What was asked for, or what goes with a grid: ``paper`` with the published study's, nothing with whole numbers.
+    """Given assumptions, or those of a grid: ``paper`` with the published study's, nothing with whole numbers.
 
     Examples
     --------

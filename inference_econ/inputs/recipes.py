@@ -91,7 +91,7 @@ class Recipe(Spec):
     layouts: Annotated[tuple[Degrees, ...], Field(strict=False)] = ()
     """How instances are cut; any that fits if nothing is said."""
     pools: Annotated[tuple[Pools, ...], Field(strict=False)] = ()
-    """What is run where prompts are read apart from answers; nothing if the source has no such pools."""
+    """Pools that read prompts apart from answers; nothing if the source has no such pools."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
     """When it was last changed, or found unchanged; absent where what was read does not say."""
     source: Source
@@ -114,7 +114,7 @@ class Recipe(Spec):
 
     @property
     def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
-        """What tells one way to run a model from another: cache, proposer and proposals [1]."""
+        """Key of a way to run a model: cache, proposer and proposals [1]."""
         return self.kv, self.proposer, self.drafts
 
 
@@ -189,7 +189,7 @@ class Practice:
 
     @property
     def text(self) -> str:
-        """What a heading says: cache, and who proposes how many tokens.
+        """Words of a heading: cache, and who proposes how many tokens.
 
         Examples
         --------

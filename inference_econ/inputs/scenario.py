@@ -82,7 +82,7 @@ class Column(Spec):
     key: ColumnKey
     """Which quantity."""
     title: str
-    """What the head of the column says."""
+    """Heading of the column."""
 
 
 class TableSpec(Spec):
@@ -95,7 +95,7 @@ class TableSpec(Spec):
     exponent: Positive = 3
     """Exponent of the preference (eq. 45) [1]."""
     columns: Annotated[tuple[Column, ...], Field(min_length=1, strict=False)]
-    """What is shown of it."""
+    """Columns that are shown of it."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
     """Published cells by series and column, as text so that their digits count: expectations, never results."""
 
@@ -158,14 +158,14 @@ class Scenario(SourcedSpec):
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
     ask: Ask
-    """What is computed."""
+    """Question that is computed."""
     table: TableSpec | None = None
     """Show it as a table."""
     figure: FigureSpec | None = None
     """Show it as a figure."""
 
     def changed(self, changes: Iterable[str]) -> Scenario:
-        """The same question of all series with what-ifs, which its name and the title of its figure say.
+        """Scenario of all series with what-ifs, which its name and the title of its figure say.
 
         Parameters
         ----------

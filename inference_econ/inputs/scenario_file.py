@@ -44,7 +44,7 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
 
 
 def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
-    """What is written as settings, common or of a series, by where it stands."""
+    """Mappings that are written as settings, common or of a series, by where it stands."""
     if not isinstance(ask, Mapping):
         return
     entries = ask.get("series")
@@ -85,7 +85,7 @@ def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[s
 
 
 def _problem(check: Callable[..., object], *values: object) -> str | None:
-    """What a check says against some values; None if nothing."""
+    """Complaint of a check against some values; None if nothing."""
     try:
         check(*values)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""What names mean inside of a block: no files while somebody else asks, and entries that nobody copies."""
+"""Meaning of names inside of a block: no files while somebody else asks, and entries that nobody copies."""
 
 from __future__ import annotations
 

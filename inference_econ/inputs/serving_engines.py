@@ -27,7 +27,7 @@ class ServingEngine(NamedTuple):
     name: str
     """Of its file: ``vllm``."""
     facts: EngineVersion
-    """What it does at that version."""
+    """Facts of that version."""
 
     @property
     def label(self) -> str:
@@ -134,7 +134,7 @@ def serving_adapters(
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """What an engine is not known to have of a model, a chip and formats, in words; None if it has all of them."""
+    """Support that an engine lacks of a model, a chip and formats, in words; None if it has all of them."""
     facts, generation = engine.facts, hardware.generation
     kernels = facts.kernels_on(generation)
     if kernels is None:

@@ -34,13 +34,13 @@ class Step(Spec):
     """
 
     name: str = Field(min_length=1)
-    """What it is called by steps that come after it."""
+    """Name by which later steps refer to it."""
     turns: Lengths = Length(values=(1.0,))
     """Turns, drawn anew for every session and rounded to whole ones [1]."""
     new_tokens: Lengths
-    """What a turn adds to the prompt: a question, or what tools gave [tokens]."""
+    """Tokens that a turn adds to the prompt: a question, or what tools gave [tokens]."""
     first_tokens: Lengths | None = None
-    """The same of the first turn, if it is another length: a task, files to begin with [tokens]."""
+    """Tokens that the first turn adds, if it is another length: a task, files to begin with [tokens]."""
     answer_tokens: Lengths
     """Answer of a turn, which stays in the prompts of those that follow [tokens]."""
     pause: Seconds = 0.0
@@ -61,7 +61,7 @@ class Step(Spec):
 
 
 class SessionSpec(Spec):
-    """What one user or agent does from a task to its end: steps that wait for each other, without a circle.
+    """Session of one user or agent from a task to its end: steps that wait for each other, without a circle.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class SessionSpec(Spec):
     """
 
     shared_tokens: Tokens = 0
-    """What the prompts of all sessions begin with: instructions, and descriptions of tools [tokens]."""
+    """Tokens that the prompts of all sessions begin with: instructions, and descriptions of tools [tokens]."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False)]
     """Each is written below those that it waits for."""
     rest: Seconds = 0.0

@@ -22,13 +22,13 @@ class StepsAsk(Spec):
     common: Settings = Field(default_factory=Settings)
     """Settings of all series: model, hardware, formats, degrees, ``batch``, ``context``, ``shared_prefix``."""
     over: StepAxis
-    """What differs along a line."""
+    """Quantity that differs along a line."""
     values: Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=200, strict=False)]
     """Its values: tokens, or sequences [1]."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """What is compared; the first is what the others are held against."""
+    """Series that are compared; the others are held against the first."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a reader should know."""
+    """Notes for readers."""
 
     @model_validator(mode="after")
     def _values_ascend(self) -> Self:

@@ -28,7 +28,7 @@ class LatentRow(Spec):
     """One implementation of latent attention, with what was printed for it."""
 
     label: str = Field(min_length=1)
-    """What the first column says."""
+    """Name in the first column."""
     latent_attention: LatentVariant
     """See :class:`inference_econ.inputs.assumptions.Assumptions`."""
     printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
@@ -70,7 +70,7 @@ class MeasuredLayers(Spec):
     file: Literal["latent_attention_points"]
     """A file of ``scenarios/measured``."""
     device: str = Field(min_length=1)
-    """What it was measured on, in the words of the file."""
+    """Device that it was measured on, in the words of the file."""
 
 
 class LatentVariantsAsk(Spec):
@@ -99,15 +99,15 @@ class LatentVariantsAsk(Spec):
     whole_step: WholeStep | None = None
     """Compare steps of the whole model as well."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a reader should know about the printed numbers."""
+    """Notes for readers about the printed numbers."""
     measured: MeasuredLayers | None = None
     """Times to show beside ours."""
     measured_notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a reader should know about the measured times."""
+    """Notes for readers about the measured times."""
 
 
 class PrintedPrefill(Spec):
-    """What was printed for one length of the prompt, as text so that its digits count: expectations."""
+    """Printed values for one length of the prompt, as text so that its digits count: expectations."""
 
     context: Count
     """Prompt [tokens]."""
@@ -125,7 +125,7 @@ class Chain(Spec):
     """Processes that share a prefill."""
 
     label: str = Field(min_length=1)
-    """What tables and figures say."""
+    """Name in tables and figures."""
     model: str
     """Name or path of a model."""
     processes: Annotated[int, Field(ge=1, le=64)]
@@ -135,7 +135,7 @@ class Chain(Spec):
     section: str = ""
     """Where it was published: how far ours are off is said of each section."""
     printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
-    """What was published."""
+    """Published values."""
 
     @model_validator(mode="after")
     def _several_are_linked(self) -> Self:
@@ -153,7 +153,7 @@ class RunaheadAsk(Spec):
     kind: Literal["kv_runahead"]
     """Names this kind of question."""
     chains: Annotated[tuple[Chain, ...], Field(min_length=1, strict=False)]
-    """What is compared."""
+    """Chains that are compared."""
     contexts: Counts
     """Prompts [tokens]."""
     lookup: Counts

@@ -40,7 +40,7 @@ WHOLE_CATALOGUE = ("model", "hardware")
 
 
 class Cheapest(Spec):
-    """What the table and the picture of a sweep show: by row and speed, what serves at the least cost."""
+    """View of a sweep's table and picture: by row and speed, the deployment of least cost."""
 
     rows: str | None = None
     """Column with a row for each of its values; by default the model, or the first axis."""
@@ -74,7 +74,7 @@ class SweepAsk(Spec):
     unlisted: Annotated[tuple[Literal["nothing_fits", "refused"], ...], Field(strict=False)] = ()
     """Kinds of failures that leave no row."""
     cheapest: Cheapest = Field(default_factory=Cheapest)
-    """What is shown of it."""
+    """View of it."""
 
     @model_validator(mode="after")
     def _axes_are_settings(self) -> Self:

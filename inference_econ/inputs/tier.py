@@ -11,7 +11,7 @@ class TierSpec(SourcedSpec):
     bytes_per_accelerator: Memory
     """Capacity for caches [B]."""
     read_bytes_per_second: BytesPerSecond | None = None
-    """What the memory itself delivers to each accelerator [B/s]; absent if the link to the host is slower."""
+    """Bandwidth of the memory itself to each accelerator [B/s]; absent if the link to the host is slower."""
     link_efficiency: Fraction
     """Sustained share of the link to the host [1]."""
     access: Seconds

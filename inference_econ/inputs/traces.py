@@ -57,7 +57,7 @@ class Broken(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What stands in a line, or in an entry of a list."""
+    """Content of a line, or of an entry of a list."""
 
     number: int
     """From 1."""
@@ -71,7 +71,7 @@ class Trace(NamedTuple):
     form: str
     """Whose form it has."""
     lines: Iterator[Line]
-    """What stands in it, read as it is asked for."""
+    """Its lines, read as they are needed."""
     timed: bool = True
     """Whether its times are those of one clock, not of each session by itself."""
 

@@ -1,4 +1,4 @@
-"""What is asked of a server: when requests arrive, how long they are, what they repeat, and how much of it there is."""
+"""Traffic of a server: when requests arrive, how long they are, what they repeat, and how much of it there is."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Lengths(Spec):
 
 
 class Reuse(Spec):
-    """What prompts repeat of earlier ones, counted in blocks of tokens."""
+    """Reuse of earlier prompts, counted in blocks of tokens."""
 
     share: Share
     """Of all blocks of prompts, or of their tokens where no blocks are known, those that an earlier request had, if
@@ -227,7 +227,7 @@ class Reuse(Spec):
 
 
 class Requests(Spec):
-    """What users send: prompts and answers.
+    """Requests of users: prompts and answers.
 
     Examples
     --------
@@ -244,7 +244,7 @@ class Requests(Spec):
     shared_prefix: Tokens = 0
     """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
     traffic: str = ""
-    """What a traffic is called that they are those of; nothing of requests that are said by their lengths."""
+    """Name of the traffic that they are those of; nothing of requests that are said by their lengths."""
     table: Lengths | None = None
     """Prompts and answers together, where they know of each other; ``isl``, ``osl`` and ``cached`` are what it has."""
     arrivals: Arrivals | None = None
@@ -284,7 +284,7 @@ class Requests(Spec):
     @model_validator(mode="before")
     @classmethod
     def _shared_tokens_are_cached(cls, values: object) -> object:
-        """What all prompts begin with is in the cache when one of them comes."""
+        """Values in which the shared prefix of all prompts counts as cached."""
         if not isinstance(values, dict):
             return values
         shared, cached = values.get("shared_prefix", 0), values.get("cached", 0)
@@ -359,7 +359,7 @@ class TrafficSpec(SourcedSpec):
     lengths: Lengths | None = None
     """How long they are; left out where sessions say it."""
     reuse: Reuse | None = None
-    """What they repeat of each other; nothing if left out."""
+    """Reuse of each other; nothing if left out."""
     sessions: SessionSpec | None = None
     """Conversations and agents that send them, if they are known."""
 
@@ -374,7 +374,7 @@ class TrafficSpec(SourcedSpec):
 
     @property
     def requests(self) -> Requests:
-        """What its users send, with the tokens cached that a memory which forgets nothing would have.
+        """Requests of its users, with the tokens cached that a memory which forgets nothing would have.
 
         Raises
         ------

@@ -32,7 +32,7 @@ class UncertaintyAsk(Spec):
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[UncertainSeries, ...], Field(min_length=1, strict=False)]
-    """What is compared."""
+    """Series that are compared."""
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
     """Distributions by the name of a number (``price``, ``hardware.hbm_bytes_per_second``) or ``profile``; all series
     have the same value of each."""

@@ -123,7 +123,7 @@ def _forget(data: dict[str, Value], key: str) -> None:
 
 
 def _places(data: Value, location: Location) -> Iterator[Location]:
-    """What a variant sets: values and lists, by where they stand."""
+    """Places that a variant sets: values and lists, by where they stand."""
     if isinstance(data, dict) and (data or not location):
         for key, value in data.items():
             if location or key not in _NOT_CHANGED:

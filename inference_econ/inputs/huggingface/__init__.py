@@ -178,13 +178,13 @@ def import_config(path: Path | str) -> ModelSpec:
 
 
 def import_document(path: Path | str) -> Document:
-    """The same as plain data that :class:`~inference_econ.inputs.model.ModelSpec` accepts."""
+    """Model of a file as plain data that :class:`~inference_econ.inputs.model.ModelSpec` accepts."""
     config = find_config(Path(path))
     return _document(read_json(config), config, quantisation_beside(config))
 
 
 def document_of(text: str, name: str) -> Document:
-    """The same of the text of a configuration, which goes by a name and is no file."""
+    """Model of the text of a configuration, which goes by a name and is no file."""
     config = Path(name)
     return _document(parsed_json(text, config), config, None)
 
@@ -208,7 +208,7 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
 
 
 def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture]:
-    """What the family of a configuration reads of it, and the reader, which knows the keys that it did not read."""
+    """Architecture that the family of a configuration reads, and the reader, which knows the keys left unread."""
     text, outer, family = _text_part(data, file)
     reader = Reader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
@@ -265,7 +265,7 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
 def _with_unknown_keys(
     data: Mapping[str, Any], config: Path, quantisation: Path | None, checkpoint: Checkpoint
 ) -> Document | None:
-    """What a family reads of a configuration with keys that it does not know; None if the checkpoint has less."""
+    """Architecture of a configuration with keys that its family does not know; None if the checkpoint has less."""
     try:
         reader, architecture = _by_family(data, str(config))
         document = _written(reader, architecture, config, quantisation)
@@ -292,7 +292,7 @@ _INDEX_WOULD_DO = (
 
 
 def _written(reader: Reader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
-    """What was read of a configuration as a document, with its number formats."""
+    """Document of what was read of a configuration, with its number formats."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
         (text, outer) if outer else (text,),

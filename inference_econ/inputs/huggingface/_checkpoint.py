@@ -1,4 +1,4 @@
-"""What a checkpoint holds beside its configuration: names and shapes of its tensors, from headers of safetensors files.
+"""Contents of a checkpoint beside its configuration: names and shapes of its tensors, from safetensors headers.
 
 The first eight bytes of such a file are the length of a JSON object, which gives each tensor its format and shape
 (https://github.com/huggingface/safetensors); of what follows nothing is read, so that it may be missing.
@@ -116,13 +116,13 @@ class Checkpoint:
         return dict(parts)
 
     def apart(self, names: Collection[str]) -> Checkpoint:
-        """The same, where tensors of some families are of the part ``unknown``."""
+        """Checkpoint where tensors of some families are of the part ``unknown``."""
         moved = {("unknown" if name in names else part, name): n for (part, name), n in self.elements.items()}
         return replace(self, elements=moved)
 
 
 def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
-    """What lies beside a ``config.json``: an index, or safetensors files; None without both.
+    """Checkpoint beside a ``config.json``: an index, or safetensors files; None without both.
 
     Layers from the number ``layers`` on predict further tokens, which no count of a model has.
 

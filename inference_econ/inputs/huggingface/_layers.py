@@ -1,4 +1,4 @@
-"""What the families share: layers, and the parts that most of them build alike."""
+"""Parts that the families share: layers, and those that most of them build alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a family reads from a configuration."""
+    """Architecture that a family reads from a configuration."""
 
     hidden_size: int
     vocab_size: int

@@ -323,7 +323,7 @@ def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
 
 
 def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
-    """What a checkpoint holds beyond the count of a model, by families of tensors whose names are not usual.
+    """Parts that a checkpoint holds beyond the count of a model, by families of tensors whose names are not usual.
 
     Where these do not explain by how much a part of the count differs, they stand together. A model that a family
     reads has tensors of other names, too: nothing is said of them where shapes do not say parameters.
@@ -364,7 +364,7 @@ def _modules(families: Iterable[str]) -> str:
 
 
 def _of_size(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
-    """What the size of all tensors leaves for families whose shapes are not known, all together."""
+    """Parts whose shapes are not known, as the rest of the size of all tensors."""
     formats = {model.weights, model.expert_weights, model.shared_expert_weights, model.attention_weights}
     formats |= {model.attention_output_weights, model.embedding_weights}
     names = dict.fromkeys(

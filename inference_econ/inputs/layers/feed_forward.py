@@ -132,7 +132,7 @@ class ExpertFeedForward(FeedForwardPart):
     latent_size: Size | None = None
     """Width that routed experts read and write, between two shared projections; absent if it is hidden_size."""
     latent_norm: bool = False
-    """What routed experts write has a learned norm before it is projected back."""
+    """Whether the output of routed experts has a learned norm before it is projected back."""
     routing_groups: Count | None = None
     """Groups of equally many experts, one per node or device; absent if the router knows none."""
     active_groups: Count | None = None

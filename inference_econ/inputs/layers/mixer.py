@@ -1,4 +1,4 @@
-"""What every kind of attention, or of mixer in its place, answers about one layer."""
+"""Interface of every kind of attention, or of mixer in its place: quantities of one layer."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Mixer(Spec):
 
     @property
     def cache(self) -> Cache:
-        """What a layer keeps of a sequence."""
+        """Cache that a layer keeps of a sequence."""
         return Cache()
 
     @abstractmethod
