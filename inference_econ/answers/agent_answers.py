@@ -20,7 +20,7 @@ from inference_econ.serving import Router, Trace
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What agents make of a fleet.
+    """Use that agents make of a fleet.
 
     Attributes
     ----------

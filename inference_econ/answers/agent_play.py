@@ -70,7 +70,7 @@ class PlayedInstance:
         return play.play(self.service, self._server, sessions, warm_up=_WARM_UP, instances=instances, router=router)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
-        """What requests saw, of one of the instances."""
+        """Load of one of the instances, with the latencies that requests saw."""
         rate, times = trace.requests_per_second / instances, ("ttft", "tpot", "e2e", "e2e_per_output_token")
         ttft, tpot, e2e, per_token = (trace.statistics(name) for name in times)
         full = self.service.most_requests_per_second

@@ -55,7 +55,7 @@ class AgentPurchase(Purchase):
 
     @property
     def use(self) -> Use:
-        """What agents make of a replica of the first lot."""
+        """Use that agents make of a replica of the first lot."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
         return lot.use

@@ -1,4 +1,4 @@
-"""What agents or users do: sessions of a traffic, their means, and how many of them send requests at a rate."""
+"""Sessions of agents or users of a traffic, their means, and how many of them send requests at a rate."""
 
 from __future__ import annotations
 

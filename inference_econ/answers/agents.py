@@ -277,7 +277,7 @@ class Agents(AgentSessions):
         tiers: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> AgentSheet:
-        """What tasks, hours of agents and tokens cost on the cheapest deployment that carries some agents.
+        """Price of tasks, hours of agents and tokens on the cheapest deployment that carries some agents.
 
         Parameters
         ----------

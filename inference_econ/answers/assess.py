@@ -86,7 +86,7 @@ def assess(
 def _assess_steps(
     setup: Setup, traffic: Traffic, observed: Observation, pins: Pins, progress: Progress | None
 ) -> Assessment:
-    """The same of decode steps at a context."""
+    """Assessment of decode steps at a context."""
     accelerators = observed.instance_accelerators
     setup = replace(setup, context=traffic.mean_context, spread=traffic.spread)
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
@@ -144,7 +144,7 @@ def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[St
 
 
 def _shortage(setup: Setup, grid: Grid, batch: float) -> Shortage:
-    """What is missing in the layout that lacks least."""
+    """Shortage of the layout that lacks least."""
     lacking = []
     for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))

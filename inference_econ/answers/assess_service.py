@@ -234,7 +234,7 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
 
 
 def _flight(layouts: Services, observed: Observation) -> _Flight:
-    """What one instance has in flight and completes, by the measured time per token and the predicted TTFT.
+    """Requests that one instance has in flight and completes, by the measured time per token and the predicted TTFT.
 
     Requests that find no room wait, and are not served at the same time.
     """
@@ -289,7 +289,7 @@ def _parts(predicted: SteadyService, ideal: SteadyService, measured: OperatingPo
 
 
 def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
-    """What is missing where not all requests in flight have room."""
+    """Shortage where not all requests in flight have room."""
     if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
         return None
     plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))

@@ -1,4 +1,4 @@
-"""What is known of a measured deployment once it is held against what could be."""
+"""Assessment of a measured deployment: what is known once it is held against what could be."""
 
 from __future__ import annotations
 

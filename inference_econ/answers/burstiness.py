@@ -1,4 +1,4 @@
-"""What bursts do to a fleet: the same load with other times between arrivals."""
+"""Effect of bursts on a fleet: the same load with other times between arrivals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """What an assumed variation is held against: crowds, or Poisson arrivals if more than these are assumed [1]."""
+    """Variation that an assumed one is held against: crowds, or Poisson arrivals if more than these are assumed [1]."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
@@ -61,7 +61,7 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """The same at a load of an instance that is known; both are played if one of them has to be."""
+    """Burstiness at a load of an instance that is known; both are played if one of them has to be."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
     player = served(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
@@ -72,7 +72,7 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
 
 
 def burstiness_record(compared: Burstiness) -> dict[str, object]:
-    """The same as plain data."""
+    """Burstiness as plain data."""
     return {
         "request_rate": compared.requests_per_second,
         "loads": [

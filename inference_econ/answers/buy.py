@@ -208,7 +208,7 @@ def buy(
 
 
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
-    """What offers charge for a mean request, ascending; cached tokens as others where they have no price [USD].
+    """Dollars of a mean request by offer, ascending; cached tokens as others where they have no price [USD].
 
     Raises
     ------
@@ -241,7 +241,7 @@ def crossovers(offered: Sequence[Lot], ranked: Mapping[str, float]) -> tuple[Cro
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
-    """What each provider charges by kind of token on the last day that is recorded, of several offers the cheapest.
+    """Prices of each provider by kind of token on the last day that is recorded, of several offers the cheapest.
 
     Prices that hold off-peak only are left out.
     """

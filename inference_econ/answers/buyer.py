@@ -21,7 +21,7 @@ _ENOUGH = 3
 
 @dataclass(frozen=True, slots=True)
 class UsualSpeed:
-    """What one user of a model usually gets.
+    """Speed that one user of a model usually gets.
 
     Attributes
     ----------
@@ -45,12 +45,12 @@ class UsualSpeed:
 
     @property
     def targets(self) -> Targets:
-        """The same as a promise: that time per output token, on average."""
+        """Promise of that speed: its time per output token, on average."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
 def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tuple[Priced, UsualSpeed]:
-    """What something costs at the usual speed of a model, or at ours where nothing is as fast; and that speed.
+    """Priced answer at the usual speed of a model, or at ours where nothing is as fast; and that speed.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """What an offer charges by kind of token; cached input as other input where nothing is said of it [USD per 1e6]."""
+    """Prices of an offer by kind of token; cached input as other input where nothing is said of it [USD per 1e6]."""
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}

@@ -21,7 +21,7 @@ from inference_econ.serving import Services
 
 
 class Seen(NamedTuple):
-    """What users see of the layouts of a candidate at some batches, and what it takes; arrays of shape (n, k)."""
+    """Latencies and rates that users see of the layouts of a candidate at some batches; arrays of shape (n, k)."""
 
     tpot_seconds: Array
     """Mean time per output token after the first [s]; NaN where there is no such state."""
@@ -41,7 +41,7 @@ def engine_of(setup: Setup) -> str:
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """What tells recipes apart, in words: the format of the cache, and who proposes how many tokens."""
+    """Recipe in words, as far as it differs from others: the format of the cache, and who proposes how many tokens."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
@@ -72,12 +72,12 @@ class Candidate:
 
     @property
     def setup(self) -> Setup:
-        """What, on what, how."""
+        """Model, chip and formats."""
         return self.services.setup
 
     @property
     def requests(self) -> Requests:
-        """What users send."""
+        """Requests of users."""
         return self.services.requests
 
     @property
@@ -102,12 +102,12 @@ class Candidate:
 
     @property
     def practice(self) -> str:
-        """What tells this recipe from others, in words: the format of the cache, and who proposes tokens."""
+        """Recipe in words, as far as it differs from others: the format of the cache, and who proposes tokens."""
         return practice_of(self.setup, self.speculation)
 
     @cached_property
     def seen(self) -> Seen:
-        """What every layout gives at every batch."""
+        """Latencies and rates of every layout at every batch."""
         if self.pools is not None:
             return Seen(*self.pools.seen)
         states, shape = self.services.states, self.services.states.ttft_seconds.shape
@@ -179,7 +179,7 @@ class Candidate:
 
     @cached_property
     def all_decoders(self) -> Array:
-        """The same of every layout at every batch, shape (n, k) [1]."""
+        """Instances that decode, of every layout at every batch, shape (n, k) [1]."""
         rows, columns = np.indices(self.seen.tpot_seconds.shape)
         decoders = self.decoders(rows.ravel(), columns.ravel())
         return np.broadcast_to(decoders, rows.size).reshape(rows.shape)

@@ -50,7 +50,7 @@ def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
 
 
 def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
-    """The same where some instances read prompts and others decode."""
+    """Chances of promises where some instances read prompts and others decode."""
     seen = {name: targets.seen(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(

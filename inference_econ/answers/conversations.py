@@ -15,7 +15,7 @@ ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What users do with a service.
+    """Conversations of users with a service.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What a tier holds of some conversations.
+    """Reuse of some conversations that a tier holds.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Reuse:
 def reuse(
     conversation: Conversation, requests_per_second: float, capacity_bytes: float, bytes_per_token: float
 ) -> Reuse:
-    """What a memory holds of some conversations, the least recently used entries going first where room is short.
+    """Reuse of some conversations that a memory holds, the least recently used entries going first where room is short.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """What is pinned, with experts over every number of ranks that divides them if that is open; shape (n,)."""
+    """Pinned layouts, with experts over every number of ranks that divides them if that is open; shape (n,)."""
     tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
         raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")

@@ -273,7 +273,7 @@ def stepped(
     spread: float = 0.0,
     contexts: Contexts = (),
 ) -> tuple[Setup, plans.Plans]:
-    """What :func:`explain` takes apart, checked: the question with its context, and the one deployment, shape (1,).
+    """Checked step that :func:`explain` takes apart: the question with its context, and the one deployment, shape (1,).
 
     Raises
     ------
@@ -415,7 +415,7 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 
 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
-    """What of a server has the errors of such a step: nothing does for prefill."""
+    """Quantities of a server that have the errors of such a step: nothing does for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
 
 

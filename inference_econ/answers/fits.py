@@ -59,7 +59,7 @@ class Fits(RecordedRows):
 
     @property
     def setup(self) -> Setup:
-        """What, on what, how."""
+        """Model, chip and formats."""
         return self.instances[0].service.setup
 
     def record(self) -> dict[str, Any]:

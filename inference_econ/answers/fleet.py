@@ -80,7 +80,7 @@ class DayOfFleet(RecordedRows):
 
     @property
     def saved_by_knowing(self) -> float:
-        """What knowing the day before saves of the bill of the autoscaler [1]."""
+        """Share of the autoscaler's bill that knowing the day before saves [1]."""
         autoscaled, planned = (float(self.runs[run].dollars.sum()) for run in ("autoscaled", "planned"))
         return 1.0 - planned / autoscaled
 
@@ -132,7 +132,7 @@ class DayOfFleet(RecordedRows):
         ]
 
     def _scaling(self) -> list[dict[str, Any]]:
-        """What an autoscaler of each lot is told: those that are taken before it hold their part of the metric."""
+        """Settings of the autoscaler of each lot: those that are taken before it hold their part of the metric."""
         day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
         for place in cheapest_first(self.lots):
             lot = self.lots[place]
@@ -258,7 +258,7 @@ def fleet(
 def _pools(
     offers: Sequence[Candidate | Services], requests_per_second: float, targets: Targets, arrival_scv: float
 ) -> list[str]:
-    """What pools that prefill and decode apart would save at a rate, in words; nothing where they are not cheaper."""
+    """Saving of pools that prefill and decode apart at a rate, in words; nothing where they are not cheaper."""
     candidates = as_candidates(offers)
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     whole = cheapest(both, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]

@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """What the plan may cost more than the cheapest one, as far as is proven [1]."""
+        """Share that the plan may cost more than the cheapest one, as far as is proven [1]."""
         return max(1.0 - self.bound / self.dollars, 0.0) if self.dollars else 0.0
 
 

@@ -56,7 +56,7 @@ class Played:
     most: Array
 
     def of(self, places: Indices) -> Played:
-        """The same without other lots, of which there are none."""
+        """Played day without other lots, of which there are none."""
         return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
 
 
@@ -132,7 +132,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What an autoscaler sees.
+    """State of the fleet that an autoscaler sees.
 
     Attributes
     ----------

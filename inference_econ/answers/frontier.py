@@ -1,4 +1,4 @@
-"""What nothing beats in both speed and cost of decode steps alone, and the fastest step of each instance."""
+"""Deployments that nothing beats in speed and cost of decode steps alone, and the fastest step of each instance."""
 
 from __future__ import annotations
 

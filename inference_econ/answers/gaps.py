@@ -22,7 +22,7 @@ Verdict = Literal["behind", "on", "ahead"]
 
 
 class Deployment(Protocol):
-    """What a measured point is put beside: a decode step of an instance, or a service."""
+    """Deployment that a measured point is put beside: a decode step of an instance, or a service."""
 
     @property
     def tokens_per_second_per_user(self) -> float:

@@ -1,4 +1,4 @@
-"""What an hour in use of an owned accelerator costs."""
+"""Cost of an hour in use of an owned accelerator."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ImpliedHour(Shown):
 
     @property
     def revenue(self) -> float:
-        """What the tokens of a request bring in, over its output tokens [USD per 1e6 tokens]."""
+        """Revenue of the tokens of a request, over its output tokens [USD per 1e6 tokens]."""
         lengths = self.front.requests
         return (
             self.dollars_per_million_output_tokens
@@ -105,7 +105,7 @@ def implied_hour_price(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RevealedExponents(Shown):
-    """What a choice among offers says of a buyer who maximises speed^a / price (eq. 45).
+    """Exponents that a choice among offers reveals of a buyer who maximises speed^a / price (eq. 45).
 
     Attributes
     ----------

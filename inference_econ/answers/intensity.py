@@ -55,7 +55,7 @@ class Sweep:
 
     @property
     def bound(self) -> str:
-        """What takes longer at the largest value: compute or memory."""
+        """Bound at the largest value: compute or memory."""
         return "compute" if _bound_by_compute(self.compute_seconds[-1], self.memory_seconds[-1]) else "memory"
 
     @property

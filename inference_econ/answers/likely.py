@@ -24,7 +24,7 @@ class Likely(NamedTuple):
     high: float | None
     """The upper end; None where nobody knows errors, or nothing is as fast at it."""
     instances: Instances
-    """What it costs so much."""
+    """Instances that cost so much."""
 
     @property
     def spread(self) -> tuple[float, float] | None:

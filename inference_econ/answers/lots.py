@@ -1,4 +1,4 @@
-"""What a fleet is put together from: replicas of a layout on a chip, rented together and paid for in one way."""
+"""Parts of a fleet: replicas of a layout on a chip, rented together and paid for in one way."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Lot:
 
     @property
     def setup(self) -> Setup:
-        """What, on what, how."""
+        """Model, chip and formats."""
         return self.service.setup
 
     @property

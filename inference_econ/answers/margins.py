@@ -22,7 +22,7 @@ _PROMISED: Mapping[str, tuple[Quantity, str]] = {
 
 
 class Margins(NamedTuple):
-    """What promises are divided by before predictions are held against them; at least 1, shape (n,) [1]."""
+    """Divisors of promises before predictions are held against them; at least 1, shape (n,) [1]."""
 
     ttft: Array
     """Of the time to first token."""

@@ -1,4 +1,4 @@
-"""What can be rented to serve a model on a chip: the practices of every engine, together and apart."""
+"""Market of deployments of a model on a chip that can be rented: the practices of every engine, together and apart."""
 
 from __future__ import annotations
 
@@ -146,11 +146,11 @@ class Practised(NamedTuple):
     """One practice that a question leaves open."""
 
     setup: Setup
-    """What, on what, how."""
+    """Model, chip and formats."""
     speculation: Speculation | None
     """Who proposes tokens."""
     practice: Practice | None
-    """What its recipe names; None where no recipe is asked."""
+    """Practice that its recipe names; None where no recipe is asked."""
 
 
 def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:

@@ -1,4 +1,4 @@
-"""What there is to serve with: a number of chips, money, or power."""
+"""Means to serve with: a number of chips, money, or power."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: fl
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Choice]:
-    """The same of instances that do both; one per offer and size."""
+    """Most traffic of instances that do both; one per offer and size."""
     within, replicas = affordable(offers, means)
     bounds = sorted(
         (
@@ -309,6 +309,6 @@ def _fullest(
 
 
 def output_record(choice: AnyChoice) -> dict[str, float]:
-    """What a deployment gives to its users, as plain data."""
+    """Output of a deployment to its users, as plain data."""
     requests = choice.load.requests_per_second * choice.replicas
     return {"output_tokens_per_second": requests * choice.service.requests.osl.mean}

@@ -1,4 +1,4 @@
-"""What a model on a chip can offer: every layout as a service."""
+"""Offer of a model on a chip: every layout as a service."""
 
 from __future__ import annotations
 

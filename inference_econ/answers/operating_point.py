@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What a deployment does.
+    """State of a deployment under a load.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was observed of a deployment: how fast it is, and one number that says how full it is.
+    """Observation of a deployment: how fast it is, and one number that says how full it is.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Observation:
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """What says how full the deployment is, and the number."""
+        """Quantity that says how full the deployment is, and its number."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 

@@ -9,6 +9,6 @@ class Pick(NamedTuple):
     """By which rule one layout of several was taken."""
 
     rule: str
-    """What it is best in, in words."""
+    """Rule that it is best by, in words."""
     layouts: int
     """Layouts of which it was taken [1]."""

@@ -1,4 +1,4 @@
-"""What deployments draw: boards, servers and the facility, which are three quantities."""
+"""Power of deployments: boards, servers and the facility, which are three quantities."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ FIELDS = (
 def power_record(
     parts: Sequence[tuple[Setup, int]], board_watts: float | None, tokens_per_second: float
 ) -> dict[str, float | None]:
-    """What a deployment draws, as plain data.
+    """Power of a deployment, as plain data.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def power_record(
 
 
 def fleet_power(fleet: Fleet) -> dict[str, float | None]:
-    """What two pools draw, as plain data; see :func:`power_record`."""
+    """Power of two pools, as plain data; see :func:`power_record`."""
     setups = (fleet.pools.prefill.setup, fleet.pools.decode.setup)
     rate = fleet.load.completed_per_second * fleet.pools.requests.osl.mean
     return power_record(list(zip(setups, fleet.accelerators, strict=True)), fleet_watts(fleet), rate)

@@ -285,7 +285,7 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
 
 
 def _with_room(setup: Setup, prompt: int, batch: float, cached: float) -> Setup:
-    """The same question, with room for the activations of whole prompts where room is left for those of steps."""
+    """Setup with room for the activations of whole prompts where room is left for those of steps."""
     tokens = setup.assumptions.capacity.workspace_tokens
     changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
     return replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
@@ -343,7 +343,7 @@ def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> s
 
 
 def prefill_record(ways: PrefillWays) -> dict[str, object]:
-    """The same as plain data."""
+    """Ways to share a prompt as plain data."""
     return {
         **facts(ways.setup, *HEAD, "weights", "formats"),
         "prompts": ways.batch,

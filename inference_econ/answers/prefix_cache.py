@@ -343,7 +343,7 @@ class _Case:
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """What a prefix adds to both if it is computed [s]."""
+        """Seconds that a prefix adds to both if it is computed [s]."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
@@ -357,7 +357,7 @@ class _Case:
         return self.service.slots * self.bytes(self.service.setup.context)
 
     def left(self, room: float, rate: float) -> float:
-        """What running requests leave of it [B]."""
+        """Part of it that running requests leave [B]."""
         load = loaded(self.service, rate)
         running = self.service.slots if load.saturated else load.in_flight
         return max(room * (1.0 - running / self.service.slots), 0.0)
@@ -435,7 +435,7 @@ def tier_records(offloading: Offloading) -> list[Mapping[str, Any]]:
 
 
 def offload_record(offloading: Offloading) -> dict[str, Any]:
-    """The same as plain data; what never happens is null."""
+    """Offloading as plain data; what never happens is null."""
     service, conversation, (instances,) = offloading.service, offloading.conversation, offloading.subjects()
     record = {
         **facts(

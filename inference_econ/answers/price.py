@@ -1,4 +1,4 @@
-"""What each kind of token costs at a traffic."""
+"""Cost of each kind of token at a traffic."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Sheet(RecordedRows):
         return 1.0 / tpot if tpot > 0.0 else None
 
     def power_record(self) -> dict[str, float | None]:
-        """What boards, servers and facility draw [W], and the energy of output tokens [J], as plain data."""
+        """Power of boards, servers and facility [W], and the energy of output tokens [J], as plain data."""
         if self.fleet is not None:
             return fleet_power(self.fleet)
         watts = together_watts(self.service, self.replicas, self.load)
@@ -127,7 +127,7 @@ class Sheet(RecordedRows):
         return under_load([(self.service, load)])
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
-        """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
+        """Revenue of the traffic at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
     def record(self) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def price(
     arrival_scv: float = 1.0,
     progress: Progress | None = None,
 ) -> Sheet:
-    """What each kind of token costs at a traffic, on the cheapest deployment of an offer.
+    """Cost of each kind of token at a traffic, on the cheapest deployment of an offer.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 
 
 def _serving_record(sheet: Sheet) -> dict[str, object]:
-    """What serves, under its load."""
+    """Deployment that serves, under its load."""
     if sheet.fleet is not None:
         return choice_record(PooledChoice(sheet.fleet), sheet.targets)
     return {
@@ -398,7 +398,7 @@ def _serving_record(sheet: Sheet) -> dict[str, object]:
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """What a million tokens of each kind cost on instances whose slots are all taken, and how far off that may be."""
+    """Cost of a million tokens of each kind on instances whose slots are all taken, and how far off it may be."""
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))

@@ -42,7 +42,7 @@ def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) 
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """What is promised and kept by no state, and the least that can be promised instead."""
+    """Promise that is kept by no state, and the least that can be promised instead."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:

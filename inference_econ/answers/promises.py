@@ -94,7 +94,7 @@ class Targets:
 
     @property
     def given(self) -> dict[str, float]:
-        """What is promised, by name [s]."""
+        """Promised times, by name [s]."""
         return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
 
     def percentile_of(self, name: str) -> str:
@@ -113,12 +113,12 @@ class Targets:
         return distinct.pop() if len(distinct) == 1 else None
 
     def seen(self, name: str, load: Loaded) -> float:
-        """What the requests that count see of one latency under a load [s]."""
+        """Latency of one kind that the requests that count see under a load [s]."""
         times: Mapping[str, float] = getattr(load, f"{name}_seconds")
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """The same with another value of one promise [s]; where nothing else is left, without a confidence."""
+        """Promises with another value of one of them [s]; where nothing else is left, without a confidence."""
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
@@ -135,11 +135,11 @@ class Targets:
         return self._timed(times, self.confidence)
 
     def predicted(self, service: Service) -> Targets:
-        """What predictions for a service must keep, so that a measured one keeps these with their confidence."""
+        """Promises that predictions for a service must keep for a measured one to keep these with their confidence."""
         return self if self.confidence is None else self.less(self.margins(service))
 
     def margins(self, layouts: Services | Service) -> Margins:
-        """What promises are divided by before predictions for each of n layouts are held against them [1]."""
+        """Divisors of promises before predictions for each of n layouts are held against them [1]."""
         if self.confidence is None:
             return Margins(*np.ones((len(Margins._fields), layouts.plans.accelerators.size)))
         return margins(layouts, self.confidence, self.given)
@@ -151,7 +151,7 @@ class Targets:
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
 
     def _timed(self, times: Mapping[str, float], confidence: float | None) -> Targets:
-        """The same with other values of all promises [s], and another confidence."""
+        """Promises with other values of all [s], and another confidence."""
         ttft, tpot, e2e = (times[name] for name in NAMES)
         return replace(self, ttft_seconds=ttft, tpot_seconds=tpot, e2e_seconds=e2e, confidence=confidence)
 
@@ -168,7 +168,7 @@ class Targets:
         return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
     def broken(self, load: Loaded) -> str | None:
-        """What a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
+        """Promise that a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
         if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
         return next((name for name, seconds in self.given.items() if self.seen(name, load) > seconds), None)

@@ -315,7 +315,7 @@ def _domains_of_hops(run: Processes, number: int) -> Array:
 
 
 def read_whole(setup: Setup) -> Setup:
-    """The same, where prompts are read whole, in layouts that no engine needs to know."""
+    """Setup where prompts are read whole, in layouts that no engine needs to know."""
     return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
 
 

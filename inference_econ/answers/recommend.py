@@ -61,7 +61,7 @@ class PooledChoice:
 
     @property
     def instance_load(self) -> Loaded:
-        """The same, with the requests in flight of one instance that decodes."""
+        """Load with the requests in flight of one instance that decodes."""
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
 
     @property
@@ -232,7 +232,7 @@ def recommend(
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets) -> float:
-    """What fills an instance, or the smallest group of pools, whose requests are the cheapest, as planned [1/s].
+    """Rate that fills an instance, or the smallest group of pools, whose requests are the cheapest, as planned [1/s].
 
     Pools have to be cheaper by 5 %. Where nothing keeps the promises, it is said of any rate.
     """
@@ -242,7 +242,7 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets) -> float:
 
 
 def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, float]:
-    """What is planned for the layout whose requests are the cheapest within promises, and that over its price.
+    """Rate planned for the layout whose requests are the cheapest within promises, and that over its price.
 
     In requests per second [1/s], and [1/s per USD/h]; 0 if no layout keeps them. Pools keep them as a mean.
     """
@@ -405,7 +405,7 @@ def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
 
 
 def choice_power(choice: AnyChoice) -> dict[str, float | None]:
-    """What a deployment draws, as plain data; see :func:`inference_econ.answers.power.power_record`."""
+    """Power of a deployment, as plain data; see :func:`inference_econ.answers.power.power_record`."""
     if isinstance(choice, PooledChoice):
         return fleet_power(choice.fleet)
     service, load = choice.service, choice.load

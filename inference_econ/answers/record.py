@@ -94,7 +94,7 @@ def bound(*setups: Setup) -> dict[str, object]:
 
 
 def price_record(setup: Setup) -> dict[str, object] | None:
-    """What an accelerator costs and who says so; None where nobody does."""
+    """Price of an accelerator and who says so; None where nobody does."""
     if setup.price is None:
         return None
     price = setup.hour_price
@@ -111,7 +111,7 @@ def price_record(setup: Setup) -> dict[str, object] | None:
 
 
 def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict[str, float | int | None]:
-    """What a whole node costs by the hour, and how many accelerators it has; None where no file knows nodes."""
+    """Price of a whole node by the hour, and how many accelerators it has; None where no file knows nodes."""
     size = chip.rented_as[-1] if chip.rented_as else None
     return {
         "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,

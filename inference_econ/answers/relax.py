@@ -85,7 +85,7 @@ def relaxations(
 def _least_kept(
     service: Service, targets: Targets, name: str, least: float, keeps: Callable[[Service, Targets], bool]
 ) -> float | None:
-    """What a service can promise beside all else, from what it reaches when it is idle [s]; None if nothing."""
+    """Least that a service can promise beside all else, from what it reaches when it is idle [s]; None if nothing."""
     wanted = least * _ROOM
     for _ in range(_TIMES):
         seconds = _rounded_up(wanted)
@@ -114,7 +114,7 @@ def _label(service: Service) -> str:
 
 
 def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """What the quickest layouts on each chip reach with a single request in flight."""
+    """Latencies that the quickest layouts on each chip reach with a single request in flight."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))

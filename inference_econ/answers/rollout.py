@@ -123,9 +123,9 @@ class Trajectories(NamedTuple):
     prompt: Counts
     """[tokens]"""
     written: Counts
-    """What former batches have written, which is read again [tokens]."""
+    """Tokens that former batches have written, which are read again [tokens]."""
     left: Counts
-    """What is still to be written [tokens]."""
+    """Tokens that are still to be written [tokens]."""
 
     def take(self, order: Indices) -> Trajectories:
         """Some of them."""
@@ -240,7 +240,7 @@ class Run:
 
     @property
     def chip(self) -> str:
-        """What it runs on."""
+        """Chip that it runs on."""
         return self.service.setup.hardware.name
 
     @property
@@ -336,7 +336,7 @@ def rollout(
     most: int = 5,
     progress: Progress | None = None,
 ) -> Rollout:
-    """What 1,000 trajectories of a model cost, and how long they take: rollouts of training, or a batch job.
+    """Cost and duration of 1,000 trajectories of a model: rollouts of training, or a batch job.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ def rollout(
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What learns from batches on some kind of chip.
+    """Learner of batches on some kind of chip.
 
     Attributes
     ----------

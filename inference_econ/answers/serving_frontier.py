@@ -1,4 +1,4 @@
-"""What users see of a service against what it costs: the layouts and batches that nothing beats."""
+"""Frontier of what users see of a service against its cost: the layouts and batches that nothing beats."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Place(NamedTuple):
 
 
 def _between(values: Array, share: float) -> Array:
-    """What lies a share of the way from one positive value to the next, in logarithms, shape (1,)."""
+    """Value a share of the way from one positive value to the next, in logarithms, shape (1,)."""
     low, high = np.log(values)
     return np.array([np.exp(low + share * (high - low))])
 
@@ -164,12 +164,12 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     @property
     def setup(self) -> Setup:
-        """What, on what, how the preferred point is served; model, chip, price and weights are those of all."""
+        """Model, chip and formats of the preferred point; model, chip, price and weights are those of all."""
         return self.candidate(self.preferred_index()).setup
 
     @property
     def setups(self) -> list[Setup]:
-        """What, on what, how of every candidate that has a point."""
+        """Setups of every candidate that has a point."""
         return [self.candidates[number].setup for number in self.shown]
 
     @property
@@ -183,7 +183,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     @property
     def requests(self) -> Requests:
-        """What users send."""
+        """Requests of users."""
         return self.candidates[0].requests
 
     @property
@@ -266,7 +266,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         )
 
     def preferred_subjects(self) -> tuple[Instances, ...]:
-        """The same of the preferred point."""
+        """Subjects of the preferred point."""
         index = self.preferred_index()
         return (self._instances(int(self.which[index]), np.array([index])),)
 
@@ -293,7 +293,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         )
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """What gives that which can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
         return {
             "cost": lambda: self.dollars,
             "blended": lambda: self.dollars_per_million_tokens,
@@ -494,11 +494,11 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         return factors
 
     def ends_at(self, index: int) -> bounds.Ends:
-        """The same of one point."""
+        """Ends of one point."""
         return self._ends_of(int(self.which[index]))
 
     def ends_each(self) -> list[bounds.Ends]:
-        """The same of every point."""
+        """Ends of every point."""
         by_candidate = {number: self._ends_of(number) for number in self.shown}
         return [by_candidate[number] for number in self.which.tolist()]
 
@@ -683,5 +683,5 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
 
 
 def _joined(seen: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """What is seen of all candidates, as one list of states."""
+    """Latencies and rates of all candidates, as one list of states."""
     return {name: np.concatenate([times[name].ravel() for times in seen]) for name in seen[0]}

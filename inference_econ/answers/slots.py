@@ -12,7 +12,7 @@ from inference_econ.serving.services import services
 
 
 def with_slots(layouts: Services, slots: int) -> Services:
-    """The same layouts with a limit on the requests in flight of an instance; others wait, first come, first served.
+    """Layouts with a limit on the requests in flight of an instance; others wait, first come, first served.
 
     Parameters
     ----------

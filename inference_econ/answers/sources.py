@@ -1,4 +1,4 @@
-"""What a result rests on: the sources of every specification that was used."""
+"""Sources of a result: those of every specification that was used."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Speculated(RecordedRows):
         return _dollars(self.plain, state, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
-        """The same at some requests in flight, or the next number that was looked at."""
+        """Speculation at some requests in flight, or the next number that was looked at."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
         concurrency = self.concurrency[chosen]
         return replace(
@@ -352,7 +352,7 @@ _FOLLOWS: bounds.Follows = {
 
 
 def speculation_record(speculated: Speculated) -> dict[str, Any]:
-    """The same as plain data."""
+    """Speculation as plain data."""
     shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
     pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]
     plain, fast = shown.plain_state, shown.state

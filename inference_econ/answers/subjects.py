@@ -1,4 +1,4 @@
-"""What answers about services show: which instances, under which loads."""
+"""Subjects of answers about services: which instances, under which loads."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _rank(targets: Targets, choice: Choice) -> tuple[float, float, float]:
 
 
 def rank(dollars_per_hour: float, chances: Chances, load: Loaded) -> tuple[float, float, float]:
-    """What deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
+    """Key that deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
     return round(dollars_per_hour, 6), -least_chance(chances), load.tpot_seconds["mean"]
 
 

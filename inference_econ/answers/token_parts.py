@@ -1,4 +1,4 @@
-"""What the time per output token of points on a frontier goes to."""
+"""Parts of the time per output token of points on a frontier."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
 
 
 def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
-    """The same of some layouts of a candidate that does not speculate, by their batch [1] and TPOT [s]."""
+    """Parts of a step of some layouts of a candidate that does not speculate, by their batch [1] and TPOT [s]."""
     setup, plans = candidate.setup, candidate.plans.at((rows,))
     # Every stage has a sequence.
     plans = replace(plans, batch=np.maximum(batch, plans.pp))

@@ -1,4 +1,4 @@
-"""What a trace of requests is: arrivals, lengths, reuse and sessions, and the traffic that is fitted to it."""
+"""Description of a trace of requests: arrivals, lengths, reuse and sessions, and the traffic that is fitted to it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Sessions:
 
 @dataclass(frozen=True, repr=False)
 class TraceProfile(RecordedRows):
-    """What a trace is.
+    """Description of a trace.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ _SAID = {"ref": "user", "where": "as recorded", "kind": "measured"}
 
 
 def trace(path: Path | str) -> TraceProfile:
-    """What a trace is (``inference_econ.trace``).
+    """Description of a trace (``inference_econ.trace``).
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def trace(path: Path | str) -> TraceProfile:
 
 
 class _Seen:
-    """What is counted while the lines of a trace go by."""
+    """Counts while the lines of a trace go by."""
 
     def __init__(self) -> None:
         self.requests = self.broken = self.block_tokens = self.without_time = 0

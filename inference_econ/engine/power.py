@@ -19,7 +19,7 @@ from inference_econ.inputs import HardwareSpec, PowerShares, catalog
 
 @dataclass(frozen=True, slots=True)
 class ChipPower:
-    """What one accelerator, with its share of a machine, draws by what it does.
+    """Power of one accelerator, with its share of a machine, by what it does.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class ChipPower:
 
 
 def chip_power(chip: HardwareSpec) -> ChipPower | None:
-    """What a chip draws; None where its file lists no watts.
+    """Power of a chip; None where its file lists no watts.
 
     Raises
     ------

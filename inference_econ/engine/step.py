@@ -122,7 +122,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
 
 
 def _capped(setup: Setup, plans: Plans, work: Work) -> list[Array]:
-    """The same under a power cap, at the clock that keeps it."""
+    """Times of the step under a power cap, at the clock that keeps it."""
     chip = chip_power(setup.hardware)
     assert chip is not None
     joules = step_joules(setup, chip, plans)
@@ -343,7 +343,7 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
 
 
 def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
-    """What of the communication of a step passes behind other work of it [s].
+    """Seconds of a step's communication that pass behind other work of it [s].
 
     Parameters
     ----------

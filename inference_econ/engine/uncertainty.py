@@ -104,7 +104,7 @@ class Instances(NamedTuple):
     """The instances of one setup that an answer shows; what they are unlike among those that were measured counts."""
 
     setup: Setup
-    """What, on what, how."""
+    """Model, chip and formats."""
     accelerators: Sequence[float] = ()
     """Of each instance [1]."""
     concurrency: Sequence[float] = ()

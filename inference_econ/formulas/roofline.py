@@ -372,14 +372,14 @@ def toy_minimum_latency(
 
 
 class FastestCost(NamedTuple):
-    """What a token costs where it is decoded fastest, at the critical batch [accelerator-seconds]."""
+    """Cost of a token where it is decoded fastest, at the critical batch [accelerator-seconds]."""
 
     exact: Array
     """Of the best instance, N* / b* times its latency [s]."""
     by_reads: Array
     """Of a large one: three times what reading the weights costs [s]."""
     by_arithmetic: Array
-    """The same by what arithmetic costs, which at the critical batch is as much [s]."""
+    """Of a large one by its arithmetic, which at the critical batch is as much [s]."""
 
 
 def toy_cost_at_minimum_latency(

@@ -35,10 +35,10 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def metrics(self) -> Mapping[Metric, Callable[[], Array | None]]:
-        """What gives that which can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
 
     def metric(self, name: Metric) -> Array:
-        """What is held against speed [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
+        """Values of what is held against speed [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
 
         Raises
         ------

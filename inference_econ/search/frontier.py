@@ -159,7 +159,7 @@ class Frontier(Shown, Choosable[Point]):
         return self.tokens_per_second, self.dollars
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """What gives that which can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
         rate = self.batch / self.seconds
         return {
             "cost": lambda: self.dollars,

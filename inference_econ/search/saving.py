@@ -1,4 +1,4 @@
-"""What layouts that no engine can start would save: how far the bound of all layouts is away."""
+"""Saving of layouts that no engine can start: how far the bound of all layouts is away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Saving(NamedTuple):
 
 
 def saved_by(bound: Choosable[Any], startable: Choosable[Any] | None) -> Saving | None:
-    """What a frontier of any layout saves over one of layouts that can be started, if there is one."""
+    """Saving of a frontier of any layout over one of layouts that can be started, if there is one."""
     return None if startable is None else most_saved(*startable.axes(), *bound.axes())
 
 

@@ -161,7 +161,7 @@ def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
 
 
 def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """What an implementation keeps that its variant does not [B]."""
+    """Bytes that an implementation keeps and its variant does not [B]."""
     larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
     return larger + _copies(setup, plans, implementation)
 
@@ -179,7 +179,7 @@ def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float
 
 
 def _larger_weights(setup: Setup) -> float:
-    """What multiplied projections take more than those that follow each other, in all layers [B]."""
+    """Bytes that multiplied projections take more than those that follow each other, in all layers [B]."""
     spec, hidden = latent(setup.model), float(setup.model.hidden_size)
     rows, columns = _queries_multiplied(spec)
     _, up, output = spec.projections(hidden)

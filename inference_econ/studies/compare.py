@@ -154,7 +154,7 @@ def _values(given: object) -> list[Any]:
 
 
 def _title(axes: Mapping[str, Sequence[Any]]) -> str:
-    """What all combinations have in common."""
+    """Title of what all combinations have in common."""
     return ", ".join(_short(name, values[0]) for name, values in axes.items() if len(values) == 1) or "Comparison"
 
 

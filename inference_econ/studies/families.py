@@ -184,7 +184,7 @@ def _sizes(ask: FamilyAsk, setup: Setup) -> tuple[float, ...]:
 
 
 def reason_of(member: Member, base: Member, speed: float) -> str:
-    """What differs most in the time per token of the base's deployment at a speed, if the member can run it."""
+    """Part that differs most in the time per token of the base's deployment at a speed, if the member can run it."""
     assert base.front is not None and member.front is not None
     if base.front.speculation is not None:
         return "its tokens come in rounds"

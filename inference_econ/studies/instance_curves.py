@@ -1,4 +1,4 @@
-"""What instances cost at every speed of decode steps alone, between the batches that were calculated as well."""
+"""Cost of instances at every speed of decode steps alone, between the batches that were calculated as well."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class InstanceCurves:
         return fastest_between(self._all.speeds, self._all.dollars, dollars)
 
     def held(self, layout: LayoutKey, concurrency: float) -> Held:
-        """What users of an instance see with so many sequences in a batch [1], and what it costs."""
+        """Speed and cost of an instance with so many sequences in a batch [1]."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         if not fits.any() or concurrency > states.batch[0, fits].max() * (1.0 + 1e-9):

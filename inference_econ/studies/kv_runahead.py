@@ -123,7 +123,7 @@ class _Player:
 
 
 def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
-    """What a layer of a model computes and caches.
+    """FLOP and cached bytes of a layer of a model.
 
     Raises
     ------

@@ -139,7 +139,7 @@ def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[Lat
 
 
 def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
-    """What one more token of context adds to cache and arithmetic of a layer."""
+    """Amounts that one more token of context adds to cache and arithmetic of a layer."""
     rows = []
     for row in ask.rows:
         setup = setups[row.latent_attention]
@@ -175,7 +175,7 @@ def _by_context(
 
 
 def _verdict(times: list[tuple[float | str, ...]]) -> str:
-    """What the rows say about the order that was measured."""
+    """Verdict of the rows on the order that was measured."""
     names = list(NAMES.values())
     cached, step = names.index(NAMES["decompressed"]), names.index(NAMES["decompressed_per_step"])
     both = [(a, b) for row in times if not isinstance(a := row[cached], str) and not isinstance(b := row[step], str)]
@@ -274,7 +274,7 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
 
 
 def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> CellTable:
-    """The same for whole decode steps of the whole model."""
+    """Table of whole decode steps of the whole model."""
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         setup = replace(setups[variant], context=context)

@@ -1,4 +1,4 @@
-"""What every layout of an answer costs at every speed, between the batches that were calculated as well."""
+"""Cost of every layout of an answer at every speed, between the batches that were calculated as well."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Held:
     ttft_seconds: float = np.nan
 
     def seconds(self, promise: str, decode_steps: float) -> float:
-        """What users wait for, of ``ttft``, ``tpot`` and ``e2e``, with so many tokens after the first [1], [s]."""
+        """Seconds that users wait, of ``ttft``, ``tpot`` and ``e2e``, with so many tokens after the first [1], [s]."""
         tpot = 1.0 / self.tokens_per_second
         return {"ttft": self.ttft_seconds, "tpot": tpot, "e2e": self.ttft_seconds + decode_steps * tpot}[promise]
 
@@ -96,7 +96,7 @@ class LayoutCurves:
 
     @cached_property
     def keys(self) -> list[LayoutKey]:
-        """What tells the layouts apart."""
+        """Keys that tell the layouts apart."""
         plans = self.candidate.plans
         columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
         return list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
@@ -130,7 +130,7 @@ class LayoutCurves:
         return fastest_between(self._speeds, self._dollars, dollars)
 
     def held(self, layout: LayoutKey, concurrency: float) -> Held:
-        """What users of a layout see with so many requests in flight of an instance that decodes, and what it costs."""
+        """Speed and cost of a layout with so many requests in flight of an instance that decodes."""
         rows = self._rows(layout)
         if not rows.size:
             return Held()

@@ -60,7 +60,7 @@ def number(settings: Settings, name: str) -> float:
 
 
 def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
-    """The same question with other numbers.
+    """Settings with other numbers.
 
     Parameters
     ----------

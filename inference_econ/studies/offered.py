@@ -20,7 +20,7 @@ class BesideSeries:
     tokens_per_second: float
     """Speed of one user, as measured from outside [tokens/s]."""
     offer: Offer
-    """What was offered."""
+    """Offer of the provider."""
 
     @property
     def source(self) -> UsedSource:

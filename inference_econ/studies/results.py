@@ -76,7 +76,7 @@ class Curve:
         return None if self.frontier is None else self.frontier.fastest_at(dollars)
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
-        """The same of services with where it probably is [USD per 1e6 tokens]; None where no point is as fast."""
+        """Cost of services at a speed, with its interval [USD per 1e6 tokens]; None where no point is as fast."""
         return self.frontier.at_speed(tokens_per_second) if isinstance(self.frontier, ServiceFrontier) else None
 
 
@@ -149,12 +149,12 @@ class Result(Shown):
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """The same to be drawn."""
+        """Charts of the result."""
         return self._of(Chart)
 
     @property
     def offers(self) -> tuple[BesideSeries, ...]:
-        """What providers offered, beside the series that it is held against."""
+        """Offers of providers, beside the series that it is held against."""
         return self._of(BesideSeries)
 
     @property
@@ -174,7 +174,7 @@ class Result(Shown):
 
     @property
     def study(self) -> Study | None:
-        """What a study answers, if that was asked for."""
+        """Answer of a study, if that was asked for."""
         return next(iter(self._of(Study)), None)
 
     @property

@@ -60,7 +60,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What rounds of speculative sampling gave, beside what they should.
+    """Tokens of rounds of speculative sampling, beside those that should come.
 
     Attributes
     ----------

@@ -122,7 +122,7 @@ class _Run:
         return self._result([*curves, *offers], used, missing)
 
     def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
-        """What the figure of the scenario draws beside some series."""
+        """Offers that the figure of the scenario draws beside some series."""
         figure = self.scenario.figure
         return () if figure is None else beside(figure.offers, tuple(labels))
 

@@ -1,4 +1,4 @@
-"""What the settings of a scenario ask for: frontiers, assessments."""
+"""Answers that the settings of a scenario ask for: frontiers, assessments."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
-    """The same, computed once for all tables and figures that share it; a user's file may have changed since."""
+    """Frontier of settings, computed once for all tables and figures; a user's file may have changed since."""
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
         ("models", (settings.model, settings.draft)),
         ("hardware", (settings.hardware,)),

@@ -1,4 +1,4 @@
-"""What there is to see of a sweep: how many frontiers it has, why others have none, and what is the cheapest."""
+"""View of a sweep: how many frontiers it has, why others have none, and what is the cheapest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """What serves at the least cost, of all combinations of a row that are fast enough.
+    """Deployment of least cost, of all combinations of a row that are fast enough.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Best:
 
     @property
     def dollars(self) -> float:
-        """What it costs [USD per 1e6 output tokens]."""
+        """Its cost [USD per 1e6 output tokens]."""
         return float(str(self.point["dollars_per_million_output_tokens"]))
 
     @property

@@ -1,4 +1,4 @@
-"""What an answer depends on: per cent per per cent of every input, and the steps where another layout answers."""
+"""Dependence of an answer on its inputs: per cent per per cent of each, and the steps where another layout answers."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class Step(NamedTuple):
     """A value of an input where the answer changes its kind."""
 
     kind: StepKind
-    """What happens."""
+    """Kind of the step."""
     low: float
     """Between this value of the input, in base units,"""
     high: float
     """and this one."""
     layout: Mapping[str, float | str] | None
-    """What answers from there on; None where nothing does, and of costs that are flat."""
+    """Layout that answers from there on; None where nothing does, and of costs that are flat."""
     before: Mapping[str, float | str] | None
-    """What answers before, in the same way."""
+    """Layout that answers before, in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one input does to the answer.
+    """Effect of one input on the answer.
 
     Attributes
     ----------

@@ -84,12 +84,12 @@ def _rank(fleet: Fleet) -> tuple[float, float]:
 
 
 def _sizes(pool: Pool, means: Means) -> Array:
-    """What an instance of each layout takes of the means: chips [1], money [USD/h] or power [W]."""
+    """Means that an instance of each layout takes: chips [1], money [USD/h] or power [W]."""
     return np.asarray(means.taken(pool.setup) * pool.accelerators)
 
 
 def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
-    """The same of chips of both pools, or of each; see :func:`rented`."""
+    """Means that chips of both pools, or of each, take; see :func:`rented`."""
     sides = (pools.prefill.setup, pools.decode.setup)
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
@@ -112,7 +112,7 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
 
 
 def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
-    """What no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
+    """Rate that no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
 
     Raises
     ------

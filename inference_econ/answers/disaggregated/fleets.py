@@ -168,7 +168,7 @@ class _Search:
             yield float(bound[reader, writer]), int(reader), int(writer)
 
     def _least_bill(self, reading: Array, writing: Array) -> Array:
-        """What so many instances of every pair cost at least, as no part of a machine is rented [USD/h]."""
+        """Least cost of so many instances of every pair, as no part of a machine is rented [USD/h]."""
         pools = self.pools
         prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
         first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]

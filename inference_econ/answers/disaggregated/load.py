@@ -108,7 +108,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
 
 
 def bill(pools: Pools, chips: tuple[int, ...]) -> float:
-    """What chips of both pools, or of each, cost [USD/h]; see :func:`rented`."""
+    """Cost of chips of both pools, or of each [USD/h]; see :func:`rented`."""
     prices = (pool.setup.dollars_per_accelerator_hour for pool in (pools.prefill, pools.decode))
     return sum(number * price for number, price in zip(chips, prices, strict=False))
 
@@ -137,7 +137,7 @@ class Decoder:
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
-        """The same as one of the loads of a service; its TTFT is the wait for a place.
+        """Load in the form of a service's; its TTFT is the wait for a place.
 
         ``arrival_scv`` is that of the whole traffic, which as many instances share [1].
         """
@@ -318,7 +318,7 @@ def prefill_queue(
 
 
 def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
-    """What a number of prefill instances completes with 1, 2, .. prompts, which they share evenly [1/s].
+    """Rate that a number of prefill instances completes with 1, 2, .. prompts, which they share evenly [1/s].
 
     Notes
     -----

@@ -39,7 +39,7 @@ class Pool:
 
     @property
     def setup(self) -> Setup:
-        """What, on what, how."""
+        """Model, chip and formats."""
         return self.services.setup
 
     @property
@@ -85,7 +85,7 @@ class Pool:
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:
-        """What each of :attr:`waiting_prompts` takes of an instance's time, its cache handed over, shape (n, k) [s]."""
+        """Time of an instance that each of :attr:`waiting_prompts` takes, its cache handed over, shape (n, k) [s]."""
         services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
@@ -94,7 +94,7 @@ class Pool:
 
     @property
     def prefill_busy_seconds(self) -> Array:
-        """What one prompt takes of an instance's time where steps are full of prompts [s], shape (n,)."""
+        """Time of an instance that one prompt takes where steps are full of prompts [s], shape (n,)."""
         return np.asarray(self.shared_prefill_seconds.min(axis=1))
 
     @cached_property

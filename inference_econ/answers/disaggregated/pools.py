@@ -27,7 +27,7 @@ _SECONDS, _BYTES = 20e-3, 15 * 8.0
 
 @dataclass(frozen=True)
 class Pools:
-    """What disaggregated serving can choose from, and what it is compared with.
+    """Layouts that disaggregated serving can choose from, and those that it is compared with.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ def _wired(setup: Setup, others: Array) -> Array:
 
 
 def _rate(setup: Setup, bytes_per_second: float | None) -> float:
-    """What a link sustains, 0 if there is none [B/s]."""
+    """Bandwidth that a link sustains, 0 if there is none [B/s]."""
     if isinstance(setup.assumptions.network.collectives, Free):
         return math.inf
     return (bytes_per_second or 0.0) * setup.assumptions.network.link_efficiency

@@ -17,7 +17,7 @@ from inference_econ.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the requests of a run saw, in the order in which they came.
+    """Latencies that the requests of a run saw, in the order in which they came.
 
     Attributes
     ----------

@@ -110,7 +110,7 @@ def _shown(ratio: Fraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What both ways of serving have in common when their costs are compared.
+    """Terms that both ways of serving have in common when their costs are compared.
 
     Attributes
     ----------
@@ -156,14 +156,14 @@ class Terms:
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> Terms:
-        """What predictions of any layouts of two pools must keep, so that measured ones keep these with confidence."""
+        """Terms that predictions of any layouts of two pools must keep for measured ones to keep these."""
         if self.targets.confidence is None:
             return self
         by = self.margins(pools)
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """What promises are divided by before predictions for any layouts of two pools are held against them [1]."""
+        """Divisors of promises before predictions for any layouts of two pools are held against them [1]."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -174,7 +174,7 @@ class Terms:
 
 
 def unreachable(pools: Pools, terms: Terms) -> str:
-    """What no pair of layouts keeps, the best that can be reached, and how far that is from what was promised."""
+    """Promise that no pair of layouts keeps, the best that can be reached, and how far that is from it."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),

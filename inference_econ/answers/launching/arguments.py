@@ -169,7 +169,7 @@ def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
 
 
 def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | None:
-    """What the engine's option for the format of weights must say; None if the weights say it.
+    """Value of the engine's option for the format of weights; None if the weights say it.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | Non
 
 
 def _cache(engine: Engine, service: Service) -> str:
-    """What the engine's option for the format of the cache must say.
+    """Value of the engine's option for the format of the cache.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _cache(engine: Engine, service: Service) -> str:
 
 
 def _told_cache(engine: Engine, service: Service, served: Weights) -> str | None:
-    """What vLLM and SGLang are told of the cache; None where they take what was priced by themselves.
+    """Value of the option of vLLM and SGLang for the cache; None where they take what was priced by themselves.
 
     Beside weights that were quantised, perhaps with scales for a narrower cache, they would take that one (``auto``).
     """

@@ -26,7 +26,7 @@ RESULT = "result.json"
 
 @dataclass(frozen=True, slots=True)
 class OfferedLoad:
-    """What a run offers to one address.
+    """Load that a run offers to one address.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
 
 
 def simplified(generator: Generator, requests: Requests) -> list[str]:
-    """What the requests of a run are not like those of the prediction in, in words."""
+    """Differences between the requests of a run and those of the prediction, in words."""
     varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
     remarks = []
     if generator == "vllm" and any(length.kind != "uniform" for length in varied):
@@ -258,7 +258,7 @@ def _deviation(length: Length) -> float:
 
 
 def _arrivals(load: OfferedLoad) -> str:
-    """What generators call arrivals at a rate.
+    """Words of generators for arrivals at a rate.
 
     Raises
     ------

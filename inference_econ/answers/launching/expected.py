@@ -1,4 +1,4 @@
-"""What was predicted of a deployment under a load, and how far off it may be."""
+"""Predictions of a deployment under a load, and how far off they may be."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def told(engine: Engine, steps: int, stages: int, speculation: Speculation | Non
 
 
 def remark(instance: Instance) -> str | None:
-    """What is to be said of an instance that holds no prompts back though that was priced."""
+    """Remark on an instance that holds no prompts back though that was priced."""
     service, steps = instance.service, priced(instance.service, instance.role)
     if not steps or any(told(instance.engine, steps, Degrees.of(service).pp, service.speculation)):
         return None

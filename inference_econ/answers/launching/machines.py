@@ -81,5 +81,5 @@ def _data_parallel(local: int, machine: Machine) -> Mapping[str, Any]:
 
 
 def headless(instance: Instance, rank: str) -> str | None:
-    """What tells vLLM on all machines but the first to listen to nobody; nothing for other engines."""
+    """Option that tells vLLM on all machines but the first to listen to nobody; nothing for other engines."""
     return f'$([ "{rank}" = 0 ] || echo --headless)' if instance.engine.name == "vllm" else None

@@ -66,7 +66,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What an autoscaler of equal instances is told.
+    """Settings of an autoscaler of equal instances.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What is started, and how it is held to account.
+    """Instances that are started, and the run that holds them to account.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Deployment:
 
     @property
     def engine(self) -> Engine:
-        """What runs all instances."""
+        """Engine that runs all instances."""
         return self.instances[0].engine
 
     @property

@@ -18,7 +18,7 @@ _EIGHTS, _SIXTEENS = 256, 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What takes the memory of one accelerator before the first request comes [B].
+    """Parts of the memory of one accelerator that are taken before the first request comes [B].
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Room:
 
     @property
     def cache(self) -> float:
-        """What is left for the cache [B]."""
+        """Room that is left for the cache [B]."""
         return self.usable - self.weights - self.workspace
 
     @property
@@ -67,7 +67,7 @@ def captured(sequences: int) -> int:
 
 
 def room(service: Service, tokens: int, graph_bytes: float) -> Room:
-    """What an instance needs to start.
+    """Memory that an instance needs to start.
 
     Parameters
     ----------

@@ -79,6 +79,6 @@ def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs:
 
 
 def _activation(table: OperatorTable, name: str, width: float, matrices: int) -> Operator:
-    """What comes out of the input matrices is read, gated and written once; of a shared expert apart."""
+    """Operator that reads, gates and writes what comes out of the input matrices once; of a shared expert apart."""
     moved = (matrices + 1.0) * width * table.activation_width / table.stage
     return Operator(name, table.precision.activations, activation_bytes_per_token=moved)

@@ -17,7 +17,7 @@ _LEAST_ATTENDED = 1e-9
 
 
 class Reach(NamedTuple):
-    """What kernels of attention reach, and what they do over what is needed; nothing known by default."""
+    """Shares that kernels of attention reach, and their work over what is needed; nothing known by default."""
 
     rates: Rates | None = None
     padding: Array | float = 1.0
@@ -120,7 +120,7 @@ def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, e
 def context_exchange(
     table: OperatorTable, queries: float, values: float, heads: float, latent: float = 0.0
 ) -> Iterator[Operator]:
-    """What ranks exchange that split the tokens of a sequence: queries before attention, parts of its output after.
+    """Exchange of ranks that split the tokens of a sequence: queries before attention, parts of its output after.
 
     ``queries`` and ``values`` are elements per token over all heads, ``latent`` those that are cached of a token where
     they serve all heads. As in vLLM (``cp_lse_ag_out_rs``): the queries of the ranks are gathered, so that each works

@@ -23,7 +23,7 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the kernels of one operator reach, where a curve of its own is known.
+    """Shares that the kernels of one operator reach, where a curve of its own is known.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
 
 
 class OperatorTable:
-    """What the rows of one table share: the model, the plans and how work is laid out on them.
+    """Context that the rows of one table share: the model, the plans and how work is laid out on them.
 
     Attributes
     ----------
@@ -368,5 +368,5 @@ class OperatorTable:
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """The same collective however matrices are cut."""
+        """Collective by the way in which matrices are cut, the same for all."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))

@@ -1,4 +1,4 @@
-"""What must be done in one step: the operator table.
+"""Work of one step: the operator table.
 
 One row per kind of operator and block of layers; every entry is an array that broadcasts
 over the plans. Quantities that grow with the tokens of a micro-batch are kept per token,
@@ -60,11 +60,11 @@ class Work:
         return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
 
     def sequences_of(self, operator: Operator) -> Array:
-        """The same of sequences [1]."""
+        """Sequences of an operator [1]."""
         return _filled(self.sequences, self.fullest) if operator.grouped else self.sequences
 
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
-        """The same for a collective [1].
+        """Tokens that a collective sends [1].
 
         Where each rank sends over its own links, it ends with the last of the fullest group's ranks, which send most,
         and of the one that receives most.
@@ -155,7 +155,7 @@ def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
 
 
 def _unknown(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
-    """What is unknown of the model, if anything is: read once per step and multiplied with every token.
+    """Operator of what is unknown of the model, if anything is: read once per step and multiplied with every token.
 
     It is cut over the chips of a stage, or over those of a group that holds copies.
     """
@@ -175,7 +175,7 @@ def adapter_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumpti
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
-    """What a step does once, behind its last layer."""
+    """Operators that a step has once, behind its last layer."""
     embedding = _output_embedding(table)
     return (embedding, _sampling(table)) if table.assumptions.chip.pointwise == "counted" else (embedding,)
 

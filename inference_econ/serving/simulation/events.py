@@ -37,7 +37,7 @@ class Tier(NamedTuple):
     """Memory behind that of the accelerators, which has what was used last, and what is there too."""
 
     name: str
-    """What it is called."""
+    """Name of the tier."""
     blocks: int
     """Of an instance [1]."""
     block_seconds: float
@@ -286,7 +286,7 @@ class _Part(NamedTuple):
 
 
 class _Log:
-    """What is known of some requests, in the order in which servers get them."""
+    """Log of some requests, in the order in which servers get them."""
 
     def __init__(self, count: int, places: int) -> None:
         #: Prompts and answers as they were sent; what is to be read of requests, which grows with what is lost, and
@@ -554,7 +554,7 @@ class _Engine:
         return [self.held[group] + len(self.waiting[group]) for group in groups]
 
     def _parts_of(self, request: int, tokens: int) -> Parts:
-        """What the whole blocks of the first tokens of a request consist of."""
+        """Parts of the whole blocks of the first tokens of a request."""
         log, cache = self.log, self.cache
         before, own = log.before[request], log.own[request]
         if own < 0 or cache is None:

@@ -1,4 +1,4 @@
-"""What sends requests to servers while they are played: a stream, a closed loop, sessions."""
+"""Feeds that send requests to servers while they are played: a stream, a closed loop, sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sent(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a server is asked."""
+    """Request that a server gets."""
 
     isl: int
     """[tokens]"""
@@ -49,13 +49,13 @@ class Feed(Protocol):
     count: int
 
     def first(self, block_tokens: int) -> Iterable[Sent]:
-        """What is sent whatever happens; blocks of the cache have so many tokens."""
+        """Requests that are sent whatever happens; blocks of the cache have so many tokens."""
 
     def request(self, sent: Sent) -> Request:
-        """What the server gets."""
+        """Request as the server gets it."""
 
     def ended(self, sent: Sent, now: float) -> Iterable[Sent]:
-        """What is sent because a request has ended."""
+        """Requests that are sent because one has ended."""
 
     def known(self) -> Iterable[Parts]:
         """Prompts that were read before the run, in the order of their last use."""

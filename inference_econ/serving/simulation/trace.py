@@ -120,7 +120,7 @@ class Trace:
         return self.e2e / self.output_tokens
 
     def of_one(self, instances: int) -> Trace:
-        """The same with the rates and numbers of requests of one of the instances that were played together."""
+        """Trace with the rates and numbers of requests of one of the instances that were played together."""
         names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
         return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 

@@ -27,7 +27,7 @@ from inference_econ.studies.ledger import Finding, Ledger
 
 
 def measured(measure: Measure, basis: BasisSpec) -> float:
-    """What a claim is about, under one basis; see :func:`inference_econ.studies.claims.readings.read` for errors."""
+    """Quantity of a claim under one basis; see :func:`inference_econ.studies.claims.readings.read` for errors."""
     return _MEASURES[type(measure)](measure, basis)
 
 

@@ -1,4 +1,4 @@
-"""What a rule that picks the processes of a chain by prompt and link loses against the best choice."""
+"""Loss of a rule that picks the processes of a chain by prompt and link against the best choice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AS_FAST = 1.01
 
 
 def picked(prompt: float, link: float) -> int:
-    """What the rule of the summary's section 7.2 picks: 0 for a single process, 1 for two, 2 for many.
+    """Pick of the rule of the summary's section 7.2: 0 for a single process, 1 for two, 2 for many.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def _names(step: Explanation) -> str:
 
 
 def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
-    """What some parts take of a step."""
+    """Share of a step that some parts take."""
     odd = next((name for name in parts if name not in seconds), None)
     if odd is not None:
         raise InputError(f"{odd!r} is no part of a step; parts: {', '.join(seconds)}")

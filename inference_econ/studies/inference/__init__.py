@@ -1,4 +1,4 @@
-"""What could be behind the offers of a closed model: priors, frontiers of models of every size, and a posterior.
+"""Models that could be behind the offers of a closed one: priors, frontiers of models of every size, and a posterior.
 
 Here belongs what turns observed prices and speeds into sizes, formats and margins. What a model of a size would cost
 is asked of :mod:`inference_econ.answers`.

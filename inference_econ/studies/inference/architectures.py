@@ -42,7 +42,7 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
 
 
 def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
-    """The same model with another number of routed experts; as many of them work on a token.
+    """Model with another number of routed experts; as many of them work on a token.
 
     Parameters
     ----------

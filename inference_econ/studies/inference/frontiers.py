@@ -32,7 +32,7 @@ _SECONDS = 0.15
 
 
 class Case(NamedTuple):
-    """What a frontier is of."""
+    """Case that a frontier is of."""
 
     model: str
     """Name or path of the known model."""
@@ -112,7 +112,7 @@ class Surface:
     values: Array
 
     def at(self, *places: Array) -> Array:
-        """What lies at some places, one array of equal shape per axis: shape (.., 4), NaN beside what does not fit."""
+        """Values at some places, one array of equal shape per axis: shape (.., 4), NaN beside what does not fit."""
         from scipy.interpolate import RegularGridInterpolator
 
         return np.asarray(RegularGridInterpolator(self.axes, self.values)(np.stack(places, axis=-1)))
@@ -189,7 +189,7 @@ class Surfaces:
         return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
 
     def _cases(self, family: Family, manner: Manner) -> list[Case]:
-        """What frontiers a surface needs, in the order of its axes."""
+        """Frontiers that a surface needs, in the order of its axes."""
         priors, speculation = self.priors, self.priors.speculation
         accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
         return [

@@ -32,7 +32,7 @@ def infer(
     truth: ModelSpec | Name | None = None,
     progress: Progress | None = None,
 ) -> Inferred:
-    """What sizes, formats and margins a closed model could have, by what was seen of its offers.
+    """Sizes, formats and margins that a closed model could have, by what was seen of its offers.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def drawn(
 
 
 def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
-    """What was seen of one of the models of a scenario."""
+    """Observed offers of one of the models of a scenario."""
     return model.offers if model.recorded is None else recorded_offers(model.recorded, ask.date, ask.leave_out)
 
 

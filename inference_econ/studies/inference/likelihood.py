@@ -38,7 +38,7 @@ class Normal:
 
 
 def revenue(offer: ObservedOffer, priors: Priors) -> float:
-    """What a request brings in; a price that is not known follows from the other [USD]."""
+    """Revenue of a request; a price that is not known follows from the other [USD]."""
     ratio = priors.output_over_input.median
     first, then = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
     if then is None:
@@ -50,7 +50,7 @@ def revenue(offer: ObservedOffer, priors: Priors) -> float:
 
 
 def markup(offer: ObservedOffer, priors: Priors) -> Normal:
-    """What a request brings in over what it costs on a full instance at the median price of an hour."""
+    """Revenue of a request over its cost on a full instance at the median price of an hour."""
     over, used = priors.price_over_cost, priors.utilisation
     guessed = None in (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
     parts = [over.sigma, used.sigma, math.log(priors.hour_price_spread)]

@@ -1,4 +1,4 @@
-"""What offers leave of the priors: weights of drawn models, and how each offer is probably served."""
+"""Posterior that offers leave of the priors: weights of drawn models, and how each offer is probably served."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Inferred(Shown):
 
     @property
     def priors(self) -> Priors:
-        """What was believed before."""
+        """Priors before the offers."""
         return self.draws.priors
 
     @property
@@ -159,7 +159,7 @@ def interval(values: Array, weights: Array) -> Interval:
 
 
 def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | None = None) -> Inferred:
-    """What some offers of one model leave of the draws.
+    """Posterior that some offers of one model leave of the draws.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What offers of the inferred model would look like: densities of sizes, and prices by speed."""
+"""Predicted offers of the inferred model: densities of sizes, and prices by speed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Density(NamedTuple):
     before: Array
     """Probability of a factor of two in size under the priors [1]."""
     after: Array
-    """The same under the posterior [1]."""
+    """Probability of a factor of two in size under the posterior [1]."""
 
 
 def density(values: Array, weights: Array) -> Density:
@@ -54,7 +54,7 @@ class PriceBySpeed(NamedTuple):
 
 
 def price_by_speed(inferred: Inferred) -> PriceBySpeed:
-    """What tokens of the inferred model would be sold for at every speed that it would have."""
+    """Price of tokens of the inferred model at every speed that it would have."""
     draws, priors = inferred.draws, inferred.priors
     weights = inferred.weights[:, None, None] * draws.likely[:, None] * np.ones_like(draws.speed)
     usable = np.isfinite(draws.speed) & (weights > weights.max() * 1e-6)

@@ -116,7 +116,7 @@ class Combinations:
         return [self._combination(number, labels) for number, labels in named if not self._is_left_out(labels)]
 
     def _labels(self, number: int) -> dict[str, str]:
-        """What the points of a combination are called."""
+        """Labels of the points of a combination."""
         labels = {}
         for name, points in reversed(self.axes.items()):
             number, place = divmod(number, len(points))
@@ -171,7 +171,7 @@ class Combinations:
 
     @cached_property
     def digest(self) -> str:
-        """What tells a sweep from others: what is asked, and which rows that gives."""
+        """Digest that tells a sweep from others: what is asked, and which rows that gives."""
         content = {
             "axes": {name: list(points.items()) for name, points in self.axes.items()},
             "common": self._common.model_dump(mode="json", exclude_unset=True),
@@ -184,7 +184,7 @@ class Combinations:
 
     @cached_property
     def facts(self) -> str:
-        """What tells answers of today from others: the release, the catalogue, and files of the user's own.
+        """Facts that tell answers of today from others: the release, the catalogue, and files of the user's own.
 
         Raises
         ------

@@ -71,7 +71,7 @@ class AxisColumn(NamedTuple):
     """Numbers, not texts."""
 
     def value(self, label: str) -> str | float:
-        """What stands there for a point."""
+        """Value of the column for a point."""
         return float(label) if self.numeric else label
 
 
@@ -148,13 +148,13 @@ def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mappin
 
 
 def _as_asked(settings: Settings) -> dict[str, Any]:
-    """What settings say, where nothing was resolved."""
+    """Values of settings, where nothing was resolved."""
     filled = with_defaults(settings)
     return {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
 
 
 def _resolved(front: AnyFrontier) -> dict[str, Any]:
-    """What settings became: number formats, preset, price."""
+    """Values that settings became: number formats, preset, price."""
     setup = front.setup
     formats = {name: getattr(setup.precision, name) for name in ("weights", "activations", "kv")}
     price = setup.dollars_per_accelerator_hour

@@ -95,12 +95,12 @@ class Sweep(Shown):
 
     @property
     def combinations(self) -> Combinations:
-        """What was combined."""
+        """Combinations of the sweep."""
         assert isinstance(self.scenario.ask, SweepAsk)
         return Combinations(self.scenario.ask)
 
     def query(self, sql: str) -> pd.DataFrame:
-        """What a SELECT gives, which can read nothing but the sweep.
+        """Rows of a SELECT, which can read nothing but the sweep.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ def _check_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _told(message: str) -> str:
-    """What DuckDB says of a mistake, in one line: what is wrong, and what was perhaps meant."""
+    """Message of DuckDB on a mistake, in one line: what is wrong, and what was perhaps meant."""
     lines = [line.strip() for line in message.split("LINE 1:")[0].splitlines()]
     return " ".join(filter(None, lines))
 

@@ -142,7 +142,7 @@ def _numbered(asked: bytes, index: int, facts: str) -> tuple[int, Part]:
 
 
 def _result(future: Any, address: str) -> tuple[int, Part]:
-    """What a worker of a cluster answered.
+    """Result that a worker of a cluster answered.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def check_scheduler(address: str) -> None:
 
 
 async def _kind_of(address: str) -> object:
-    """What says that it is at an address."""
+    """Kind of server at an address, by its own word."""
     from distributed.core import rpc
 
     async with rpc(address) as there:

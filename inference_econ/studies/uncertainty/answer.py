@@ -41,7 +41,7 @@ _STEPS_OF_ALL, _LEAST = 32, 16
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What it is worth to know inputs before choosing.
+    """Worth of knowing inputs before choosing.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Uncertainty(Study):
 
     @property
     def used(self) -> tuple[UsedSource, ...]:
-        """What the present frontiers rest on."""
+        """Sources of the present frontiers."""
         return tuple(dict.fromkeys(used for series in self.series for used in sources(series.present)))
 
     @property
@@ -151,7 +151,7 @@ class Uncertainty(Study):
             return np.asarray(np.log(costs[:, 0]) - np.log(costs[:, 1:].min(axis=1)))
 
     def outputs(self) -> Mapping[str, Array]:
-        """What shares are taken of, at ``speed``: ln of the cost of each series, and the margin between them."""
+        """Outputs whose shares are taken at ``speed``: ln of the cost of each series, and the margin between them."""
         costs = {f"cost of {label}": np.log(self.costs[:, self.at, index]) for index, label in enumerate(self.labels)}
         return {MARGIN: self.margin, **costs} if len(self.labels) > 1 else costs
 
@@ -169,13 +169,13 @@ class Uncertainty(Study):
 
     @cached_property
     def knowledge(self) -> Sequence[Knowledge]:
-        """What it is worth to know each input at ``speed``; for the choice between several series."""
+        """Worth of knowing each input at ``speed``; for the choice between several series."""
         inputs = self.plan.both(self.plan.shares)
         return [self._knowledge(inputs[:, column]) for column in range(len(self.variables))]
 
     @cached_property
     def all_known(self) -> Knowledge:
-        """What it is worth to know all inputs at ``speed``."""
+        """Worth of knowing all inputs at ``speed``."""
         return self._knowledge(None)
 
     def _knowledge(self, known: Array | None) -> Knowledge:
@@ -368,7 +368,7 @@ class _Told:
         self.progress, self.rows, self.done = progress, rows, 0
 
     def of(self, label: str) -> Callable[[int], None]:
-        """What is told of samples of a series."""
+        """Report of progress of samples of a series."""
 
         def tell(rows: int) -> None:
             self.done += rows

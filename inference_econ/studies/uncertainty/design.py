@@ -1,4 +1,4 @@
-"""What is uncertain, and the quasi-Monte-Carlo design that samples it."""
+"""Uncertain inputs, and the quasi-Monte-Carlo design that samples it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Design:
         return int(self.shares.shape[1]) + 2
 
     def both(self, values: Array) -> Array:
-        """What the two independent sets have, one point after the other; shape (2 * samples, ...)."""
+        """Values of the two independent sets, one point after the other; shape (2 * samples, ...)."""
         return values.reshape(self.samples, self.block, *values.shape[1:])[:, [0, -1]].reshape(-1, *values.shape[1:])
 
     @property

@@ -178,7 +178,7 @@ class SampledSeries:
         return np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
 
     def _of_frontier(self, front: AnyFrontier, shares: Array, speeds: Array) -> tuple[Array, Array]:
-        """The same as :meth:`costs` for samples of one frontier."""
+        """Costs, as :meth:`costs`, for samples of one frontier."""
         prices, errors = self._prices(front, shares), self._errors(shares)
         if self._promises_are_uncertain:
             kept = [self._kept(front, *times) for times in zip(errors.tpot, errors.ttft, errors.e2e, strict=True)]
