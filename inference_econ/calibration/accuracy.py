@@ -107,7 +107,7 @@ def accuracy(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Accuracy:
 
 
 def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[str, Accuracy]:
-    """The same for each group, in the order in which they first appear; see :func:`accuracy`.
+    """Accuracy of each group, in the order in which they first appear; see :func:`accuracy`.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.Arra
 
 
 def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """The same for each combination of some columns.
+    """Accuracy of each combination of some columns.
 
     Parameters
     ----------

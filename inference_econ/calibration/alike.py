@@ -19,7 +19,7 @@ ALIKE = 1.25
 
 
 class MeasuredServer(NamedTuple):
-    """What a measured server did.
+    """Speed and cost of a measured server.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ def all_folds(fitted: Fit, *, progress: Progress | None = None) -> dict[Unlike, 
 
 
 def _part(progress: Progress | None, part: int) -> Progress | None:
-    """What tells one of the kinds of groups as a part of the whole."""
+    """Progress of one of the kinds of groups as a part of the whole."""
     if progress is None:
         return None
     return lambda share, doing: progress((part + share) / len(GROUPS), doing)

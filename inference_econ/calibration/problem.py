@@ -1,4 +1,4 @@
-"""What a fit of assumptions to measurements minimises."""
+"""Problem that a fit of assumptions to measurements minimises."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Arr
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is minimised over the logarithms of the constants.
+    """Least-squares problem over the logarithms of the constants.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Meter:
 def problem_of(
     rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
 ) -> Problem:
-    """What :func:`inference_econ.calibration.fit.fit` minimises; see there for parameters and errors."""
+    """Problem that :func:`inference_econ.calibration.fit.fit` minimises; see there for parameters and errors."""
     usable = _usable(rows, base, targets)
     least = len(names) if math.isfinite(prior) else 2 * len(names)
     if len(usable) < least:

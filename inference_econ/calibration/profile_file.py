@@ -55,7 +55,7 @@ _ENOUGH = 5
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a profile says about where it comes from.
+    """Provenance that a profile states.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Pro
 
 
 def _settings(changes: Iterable[str], fitted: Sequence[str]) -> dict[str, str]:
-    """What was set before the fit, and not fitted, by dotted name."""
+    """Settings that were made before the fit, and not fitted, by dotted name."""
     pairs = [change.partition("=") for change in changes]
     return {key.strip(): value.strip() for key, _, value in pairs if key.strip() not in fitted}
 
@@ -188,7 +188,7 @@ def _sources(fitted: Fit, settings: Mapping[str, str], provenance: Provenance) -
 
 
 def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str) -> dict[str, Any]:
-    """What was measured, how far off predictions are, and what the rows do not determine."""
+    """Record of the measurements, the errors of predictions, and what the rows do not determine."""
     before = calibration_behind(fitted.base)
     deployments = {*map(deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
     parts = {
@@ -229,7 +229,7 @@ def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:
 
 
 def _names(rows: Sequence[Measurement]) -> dict[str, list[str]]:
-    """What was measured, by name."""
+    """Measured subjects, by name."""
     names = {
         "engines": [row.engine or "unknown" for row in rows],
         "models": [row.model for row in rows],
@@ -307,7 +307,7 @@ def _described(
     behind: ErrorSpread | None = None,
     covered: float = math.nan,
 ) -> dict[str, Any]:
-    """What is known of a target; where its interval is mostly that of the base, with the base's rows and groups."""
+    """Description of a target; where its interval is mostly that of the base, with the base's rows and groups."""
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}

@@ -150,7 +150,7 @@ def _written(value: str | float | Pool) -> str:
 
 
 def calibration_behind(assumptions: Assumptions) -> Calibration | None:
-    """What assumptions were fitted to, or the nearest that they extend; None if no fit is behind them."""
+    """Calibration that assumptions were fitted to, or the nearest that they extend; None if no fit is behind them."""
     while assumptions.calibration is None and assumptions.extends is not None:
         assumptions = catalog.assumptions(assumptions.extends)
     return assumptions.calibration

@@ -1,4 +1,4 @@
-"""What a measured row is about: what its prediction is compared with, and grouped by."""
+"""Subject of a measured row: what its prediction is compared with, and grouped by."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def requests_per_accelerator(row: Measurement) -> float | None:
 
 
 def unseen_of(row: Measurement, levels: MeasuredLevels | None) -> Unseen | None:
-    """What levels of measured servers have not seen of a row that they are of; None if they say nothing of it."""
+    """Parts that levels of measured servers have not seen of a row that they are of; None if they say nothing of it."""
     if levels is None or row.engine != levels.engine:
         return None
     model, hardware = specs(row.model, row.hardware)

@@ -61,7 +61,7 @@ def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed]
 
 
 def other_loads_known(rows: Sequence[Observed], spreads: Spreads) -> Array:
-    """The same where every other load of a deployment is known: each half of its rows by the other half."""
+    """Errors where every other load of a deployment is known: each half of its rows by the other half."""
     halves = [{id(row) for series in all_series(rows) for row in series.rows[half::2]} for half in (0, 1)]
     errors = np.full((len(rows), len(QUANTITIES)), np.nan)
     for half in halves:
@@ -112,7 +112,7 @@ def all_series(rows: Sequence[Observed]) -> list[Series]:
 
 
 def before(rows: Sequence[Observed]) -> Array:
-    """The same by profiles alone, shape (rows, 2) [1]."""
+    """Errors of profiles alone, shape (rows, 2) [1]."""
     return log_ratios([row.prediction for row in rows], QUANTITIES)
 
 

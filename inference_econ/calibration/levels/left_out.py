@@ -1,4 +1,4 @@
-"""What predictions with levels are off by for rows that the levels had not seen, as far as slopes say."""
+"""Errors of predictions with levels for rows that the levels had not seen, as far as slopes say."""
 
 from __future__ import annotations
 

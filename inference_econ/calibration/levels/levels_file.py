@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     decode: float
     """Logarithm of that of steps that decode [1]."""
     prefill: float
-    """The same of steps that read prompts [1]."""
+    """Factor of steps that read prompts [1]."""
 
 
 #: Levels by the first entries of a :class:`Place`.
@@ -118,7 +118,7 @@ def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 def _named(depth: int, name: Any) -> dict[str, Any]:
-    """What a level is of, as a file says it."""
+    """Place that a level is of, as a file says it."""
     if depth == 0:
         return {"model": name[0], "hardware": name[1]}
     if depth == 1:

@@ -149,7 +149,7 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
 def refined(
     rows: Sequence[Observed], assumptions: Callable[[Group], Assumptions], levels: Sequence[Array]
 ) -> list[Observed]:
-    """The same rows with the errors that predictions with levels have, and what their levels move taken back.
+    """Rows with the errors that predictions with levels have, and what their levels move taken back.
 
     A step of Gauss and Newton: exact where the levels are, and by slopes around them.
     """

@@ -31,7 +31,7 @@ class OwnProfile(NamedTuple):
     before: Array
     """ln(predicted / measured) of TPOT and TTFT by what is shipped, shape (rows, 2) [1]."""
     after: Array
-    """The same with one's own levels."""
+    """Errors with one's own levels."""
 
     def file(self, name: str, description: str, reference: str, data: str) -> dict[str, Any]:
         """A preset of assumptions, as plain data."""

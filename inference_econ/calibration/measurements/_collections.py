@@ -1,4 +1,4 @@
-"""What rows of one file say about each other: repeats, unrecorded speculation, spoilt runs."""
+"""Facts that rows of one file reveal about each other: repeats, unrecorded speculation, spoilt runs."""
 
 from __future__ import annotations
 

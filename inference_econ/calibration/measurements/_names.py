@@ -1,4 +1,4 @@
-"""What people call models, chips, engines and number formats, to the names that the catalogue has."""
+"""Names that people have for models, chips, engines and number formats, and those of the catalogue."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def _native(model: str) -> str:
 
 
 def _unknown(what: str, text: str, known: Mapping[str, str]) -> str:
-    """What to say of a name that nobody knows: what it is like, and what can be done about it."""
+    """Message about a name that nobody knows: what it is like, and what can be done about it."""
     near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), known, n=5, cutoff=_ALIKE)
     names = " or ".join(list(dict.fromkeys(known[name] for name in near))[:2])
     return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")

@@ -1,4 +1,4 @@
-"""What one measurement says, in the catalogue's names and in base units."""
+"""Record of one measurement, in the catalogue's names and in base units."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from inference_econ.inputs import foreign_yaml, read_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServer:
-    """What a load generator does not know: on what the server ran, and how.
+    """Server of a run, which a load generator does not know: its model, chip and layout.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ _OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a result says of the server, in the words of its writer; empty or None where it says nothing.
+    """Words of a result about the server, in the words of its writer; empty or None where it says nothing.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRun:
-    """What one run of a load generator says.
+    """Numbers of one run of a load generator.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, An
 
 
 def under_way(requests_per_second: float, request_seconds: float | None, requests: float | None) -> dict[str, Any]:
-    """The same where only what was completed is known: by Little's law so many were under way on average."""
+    """Requests under way where only what was completed is known: by Little's law so many were under way on average."""
     if request_seconds is None:
         return {"load": "unknown", "requests": requests}
     return {"load": "concurrency", "concurrency": requests_per_second * request_seconds, "requests": requests}
@@ -185,7 +185,7 @@ def anywhere(value: Any, keys: Iterable[str]) -> Any:
 
 
 def inside(value: Any, *keys: str) -> Any:
-    """What lies under keys, one after the other; an empty mapping where anything is missing."""
+    """Value under keys, one after the other; an empty mapping where anything is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return {} if value is None else value

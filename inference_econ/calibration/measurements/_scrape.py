@@ -1,4 +1,4 @@
-"""What a server of vLLM or SGLang says of itself at ``/metrics``, in Prometheus' text exposition format."""
+"""Metrics of a server of vLLM or SGLang at ``/metrics``, in Prometheus' text exposition format."""
 
 from __future__ import annotations
 

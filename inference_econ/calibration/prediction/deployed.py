@@ -299,7 +299,7 @@ def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assump
 
 
 def facts_of(row: Measurement) -> EngineVersion | None:
-    """What is known of the engine of a row; None where nobody counted its kernels."""
+    """Facts of the engine of a row; None where nobody counted its kernels."""
     if row.engine not in catalog.names("engines") or row.compiled:
         return None
     day = None if row.days is None else row.days.until
@@ -308,7 +308,7 @@ def facts_of(row: Measurement) -> EngineVersion | None:
 
 @cache
 def _facts_at(engine: str, version: str, day: date | None, *, old: bool) -> EngineVersion | None:
-    """What holds at a version of an engine; nothing of an ``old`` one that is not known.
+    """Facts at a version of an engine; nothing of an ``old`` one that is not known.
 
     A row that does not say a version, or that of something around the engine, has what held on its day, and without a
     day what holds today; where kernels were not counted yet, what holds where they first were.
@@ -332,7 +332,7 @@ def _facts_at(engine: str, version: str, day: date | None, *, old: bool) -> Engi
 
 
 def _most_sequences(row: Measurement, setup: Setup) -> float:
-    """What an engine runs at a time by default, by group of attention ranks [1]."""
+    """Sequences that an engine runs at a time by default, by group of attention ranks [1]."""
     if row.engine != "vllm":
         return math.inf
     chip = setup.hardware

@@ -1,4 +1,4 @@
-"""What a load generator sees of a server in a run that begins and ends."""
+"""View of a load generator on a server in a run that begins and ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a load generator reports of a run.
+    """Report of a load generator on a run.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ _WORKERS_NOT_RECORDED = "the numbers of workers are not recorded; give prefill_n
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says about one measurement.
+    """Prediction of one measurement.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def _predict_groups(
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
-    """What rows must share to be predicted together."""
+    """Key that rows must share to be predicted together."""
     facts = deployed.facts_of(row)
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,

@@ -50,7 +50,7 @@ def speculation_of(row: Measurement) -> Speculation | None:
 
 
 def assumed_rounds(row: Measurement) -> str:
-    """What of the rounds of a server is not recorded, and was taken for it, in words; empty if nothing was.
+    """Parts of a server's rounds that are not recorded, and what was taken for them, in words; empty if nothing was.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def assumed_rounds(row: Measurement) -> str:
 
 
 def _rounds(row: Measurement) -> _Rounds | None:
-    """What is recorded of the rounds of a server, and what was assumed."""
+    """Recorded rounds of a server, and what was assumed."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":

@@ -112,7 +112,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
 
 
 def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) -> list[str]:
-    """What each name stands for, by family of chips."""
+    """Meaning of each name, by family of chips."""
     lines = []
     for name, assumptions in assumed.items():
         versions: dict[str, list[str]] = {}
@@ -180,7 +180,7 @@ def _fitted(measured: Measured, assumed: Assumptions) -> bool:
 
 
 def _measured(line: Line) -> Measured:
-    """What a row says.
+    """Measurement of a row.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the best measured servers cost at their speed, beside what is answered to be the least for that speed."""
+"""Cost of the best measured servers at their speed, beside what is answered to be the least for that speed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ NOTES = (
 
 
 class Combination(NamedTuple):
-    """What is compared with the same: a model in a format, a chip, and lengths."""
+    """Combination that is compared: a model in a format, a chip, and lengths."""
 
     model: str
     """Name in the catalogue."""
@@ -153,7 +153,7 @@ Market = Callable[[Combination, str | None, Arrangement], Sequence[Curves]]
 
 
 def default_market(asked: Combination, assumptions: str | None, arrangement: Arrangement = "both") -> list[Curves]:
-    """What the default frontier of a model on a chip is made of.
+    """Curves that the default frontier of a model on a chip is made of.
 
     Raises
     ------
@@ -225,9 +225,9 @@ class CostScore(NamedTuple):
     dearer: float | None
     """Share of the points that are compared or out of reach, whose answer is dearer by more than a quarter [1]."""
     cheaper: float | None
-    """The same of those whose answer is cheaper by more than a quarter [1]."""
+    """Share of those whose answer is cheaper by more than a quarter [1]."""
     out_of_reach: float | None
-    """The same of those that no candidate is as fast as [1]."""
+    """Share of those that no candidate is as fast as [1]."""
     inside: float | None
     """Share inside of their 80 % interval, of those that have one [1]."""
     tried: int
@@ -439,7 +439,7 @@ class _State(NamedTuple):
 
     @property
     def instances(self) -> Instances:
-        """What errors depend on."""
+        """Instances that errors depend on."""
         curves, at = self.curves, (self.row, self.column)
         requests = curves.services.requests
         return Instances(

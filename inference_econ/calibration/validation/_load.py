@@ -57,7 +57,7 @@ class Run:
     load: Loaded
 
     def pairs(self) -> Iterator[tuple[str, str, float | None, float]]:
-        """What is compared: name, unit, measured and predicted."""
+        """Compared quantities: name, unit, measured and predicted."""
         line, output = self.line, self.service.requests.osl.mean
         rate = self.load.completed_per_second * output
         tpot = line.number("tpot_p50_ms")

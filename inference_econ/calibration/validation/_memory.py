@@ -1,4 +1,4 @@
-"""What engines reported about memory, beside what the capacity check reckons."""
+"""Memory that engines reported, beside what the capacity check reckons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class StatedDeployment:
-    """What a row was stated for.
+    """Deployment that a row was stated for.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class StatedDeployment:
         return kv_bytes_per_sequence(self.setup.model, self.setup.precision, 1.0)
 
     def need(self) -> memory.Memory:
-        """What the capacity check says."""
+        """Need by the capacity check."""
         return needed_memory(self.setup, self.plans, self.speculation)
 
     def weights(self) -> float:
@@ -89,7 +89,7 @@ class StatedDeployment:
         return float((need.weight_bytes + need.workspace_bytes).item()) / self.accelerators
 
     def free(self) -> float:
-        """What they leave for the cache on a chip [B]."""
+        """Room that they leave for the cache on a chip [B]."""
         need = self.need()
         return float((need.available_bytes - need.weight_bytes).item()) / self.accelerators
 
@@ -174,7 +174,7 @@ def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple
 
 
 def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, unit: float) -> Iterator[str]:
-    """What could explain a difference."""
+    """Reasons that could explain a difference."""
     stated = line.needed("value")
     precision = deployment.setup.precision
     if precision.kv != "bf16" and not line.text("kv_dtype"):
@@ -197,7 +197,7 @@ def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, u
 
 
 def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> StatedDeployment:
-    """What a row was stated for; see :data:`ITEMS` for the items.
+    """Deployment that a row was stated for; see :data:`ITEMS` for the items.
 
     Raises
     ------

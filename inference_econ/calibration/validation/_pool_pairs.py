@@ -1,4 +1,4 @@
-"""What pools gain over aggregated serving of the same model on the same chips, as published and as answered."""
+"""Gain of pools over aggregated serving of the same model on the same chips, as published and as answered."""
 
 from __future__ import annotations
 

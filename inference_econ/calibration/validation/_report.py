@@ -1,4 +1,4 @@
-"""What every comparison of predictions and measurements gives."""
+"""Report that every comparison of predictions and measurements gives."""
 
 from __future__ import annotations
 

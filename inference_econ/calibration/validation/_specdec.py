@@ -43,7 +43,7 @@ NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class SpeculatingDeployment:
-    """What a row was measured on.
+    """Deployment that a row was measured on.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def _by_theorem(line: Line, blank: ComparedPoint) -> ComparedPoint:
 
 
 def _relative(line: Line, lines: Sequence[Line], blank: ComparedPoint) -> ComparedPoint:
-    """The same rounds with another rule of acceptance: they differ in their tokens alone."""
+    """Rounds with another rule of acceptance: they differ in their tokens alone."""
     same = ("source_id", "metric", "n_draft")
     group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
     base = next((other for other in group if other.number("value") == 1.0), None)
@@ -165,7 +165,7 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Co
 
 
 def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
-    """What a row was measured on.
+    """Deployment that a row was measured on.
 
     Raises
     ------

@@ -137,7 +137,7 @@ def _predicted(rows: Sequence[Measurement], ideal: Assumptions) -> list[Predicti
 
 
 def _alone(row: Measurement) -> Measurement:
-    """The same, of one request at a time; batches stay, whose TTFT is that of all their prompts.
+    """Row of one request at a time; batches stay, whose TTFT is that of all their prompts.
 
     What was measured is left out.
     """

@@ -1,4 +1,4 @@
-"""What decode steps take beyond arithmetic, memory and transfers: implied by measurements, and predicted."""
+"""Overheads of decode steps beyond arithmetic, memory and transfers: implied by measurements, and predicted."""
 
 from __future__ import annotations
 

@@ -137,12 +137,12 @@ class Row:
 
     @property
     def assumed(self) -> str:
-        """What the row does not say and was chosen to predict it; empty if nothing was."""
+        """Settings that the row does not say and that were chosen to predict it; empty if nothing was."""
         return "" if self.prediction is None else self.prediction.assumed
 
     @property
     def rounds(self) -> str:
-        """What is not recorded of the rounds of a server that speculates, and was taken for it; empty if nothing."""
+        """Parts of a server's rounds that are not recorded, and what was taken for them; empty if nothing."""
         return "" if self.prediction is None else self.prediction.rounds
 
     def measured(self, quantity: Quantity) -> float | None:
@@ -178,7 +178,7 @@ class Row:
 
     @property
     def unlike(self) -> list[Reason]:
-        """What was assumed, what memory lacks, and why it is unlike what was fitted.
+        """Reasons why it is unlike what was fitted: what was assumed, and what memory lacks.
 
         See :func:`inference_econ.engine.uncertainty.reasons` for the last.
         """
@@ -197,7 +197,7 @@ class Row:
 
     @property
     def outside(self) -> list[str]:
-        """The same for people, with the numbers."""
+        """The reasons for people, with the numbers."""
         return [reason.text for reason in self.unlike]
 
 
