@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     decode: float
     """Logarithm of that of steps that decode [1]."""
     prefill: float
-    """Factor of steps that read prompts [1]."""
+    """Logarithm of that of steps that read prompts [1]."""
 
 
 #: Levels by the first entries of a :class:`Place`.

@@ -31,7 +31,7 @@ class OwnProfile(NamedTuple):
     before: Array
     """ln(predicted / measured) of TPOT and TTFT by what is shipped, shape (rows, 2) [1]."""
     after: Array
-    """Errors with one's own levels."""
+    """ln(predicted / measured) with one's own levels, shape (rows, 2) [1]."""
 
     def file(self, name: str, description: str, reference: str, data: str) -> dict[str, Any]:
         """A preset of assumptions, as plain data."""
