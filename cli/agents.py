@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Any
 from inference_econ.errors import InputError
 
 from . import market, options, proposals, show
-from .parameters import Rates
 
 if TYPE_CHECKING:
     from inference_econ.answers.agents import Agents
 
-#: Options of a traffic of sessions.
-sessions = options.options("agents", "router", "tiers")
-#: The same, of several numbers of agents.
-sessions_of_load = options.apply(
-    options.option("agents", type=Rates(), help="Numbers of agents of a --traffic with sessions, between commas."),
-    options.options("router", "tiers"),
-)
 _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (

@@ -7,10 +7,6 @@ from inference_econ.inputs.options import OPTIONS, counted_by, request_name
 
 from . import options
 
-#: What of prompts is not read again, and the traffic that says that and more.
-reused = options.options("traffic", "cached", "shared_prefix")
-#: What services may be asked beside lengths, and the way to decode steps alone.
-choices = options.apply(options.option("decode_only"), reused, options.promises, options.scheduler)
 #: Options that mean something for services only.
 _SERVICES_ONLY = counted_by("services")
 #: Options that mean something for decode steps alone only, and how they are typed.

@@ -52,6 +52,17 @@ class Picture(Place):
         return super().convert(value, param, ctx)
 
 
+class Report(Place):
+    """A file to write that a browser opens."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path itself, if it can be written and is named like a page."""
+        from inference_econ.report.web import check_name
+
+        check_name(value)
+        return super().convert(value, param, ctx)
+
+
 class Name(click.ParamType[str]):
     """A name of the catalogue or a path, checked before anything heavy is loaded."""
 
@@ -393,3 +404,4 @@ E2E = Latency(least_milliseconds=100, most_seconds=36_000)
 CONFIDENCE = Confidence()
 PERCENTILE = Percentile()
 TPOT = Latency(least_milliseconds=1, most_seconds=2)
+RATES, COUNTS, MIX, CHAIN = Rates(), Counts(), Mix(), Chain()

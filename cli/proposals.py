@@ -14,16 +14,12 @@ if TYPE_CHECKING:
     from inference_econ.engine import Speculation
     from inference_econ.inputs import ProposerName
 
-proposer = options.options(
-    *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
-    *("no_speculation", "draft_length"),
-)
 _PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 
 
 def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:
-    """What the options of :data:`proposer` ask for, perhaps on other hardware; None without a proposer.
+    """What the options for proposers ask for, perhaps on other hardware; None without a proposer.
 
     Raises
     ------
@@ -53,7 +49,7 @@ def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
-    """What was chosen, with what the options of :data:`proposer` ask for as fields of ``Settings``.
+    """What was chosen, with what the options for proposers ask for as fields of ``Settings``.
 
     Raises
     ------

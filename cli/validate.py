@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.calibration import validation
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending, check_place
 
 from . import held_run, options, saved_services, show
-from .help import Command, example
-from .parameters import COUNT, PICTURE, PLACE
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.calibration import Servers
@@ -77,35 +74,16 @@ the name of a dataset that is not of servers, rows that replace it.
 
 With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
 """
-_EXAMPLES = example(
+
+
+@command(
+    "validate",
+    "datasets assumptions levels by bound plot report against choice deployment",
     "inference-econ validate serving_points --by hardware,engine -o predictions.csv",
     "inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8",
     "inference-econ validate result.json --against answer.json",
+    help=_HELP,
 )
-
-
-@click.command(cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.argument("datasets", nargs=-1, metavar="[DATASET|FILE]...")
-@click.option(
-    "--assumptions",
-    multiple=True,
-    metavar="NAME|PATH",
-    help="Preset, or model of collectives (nccl_2_23, engines_hopper, ...); give it several times to compare.",
-)
-@click.option(
-    "--levels/--no-levels",
-    default=True,
-    help="With, or without, the levels of measured servers over fitted profiles (docs/evidence/levels.md).",
-)
-@click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
-@click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
-@options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.", PICTURE)
-@click.option("--report", type=PLACE, help="Write the report on all shipped servers (.md), with a picture.")
-@click.option(
-    "--against", type=click.Path(), help="A saved answer that a single result of a load generator is held to."
-)
-@click.option("--choice", type=COUNT, help="With --against: which deployment of the answer.")
-@options.deployment
 @options.output
 def validate(
     datasets: tuple[str, ...],
