@@ -14,14 +14,14 @@ from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources, source_records
 from inference_econ.engine import Setup, bounds
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
 from inference_econ.report.serving_frontier import service_frontier_title
-from inference_econ.report.startable import cannot_start, with_engines
+from inference_econ.report.startable import doubts, with_engines
 from inference_econ.report.table import Table, amount, chips_label, dollars, layout_label, size
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def assessment_table(assessment: Assessment) -> Table:
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    notes = (*cannot_start([assessment.setup]), *caveats.warnings(assessment.subjects()))
+    notes = tuple(doubts([assessment.setup], assessment.subjects()))
     least = ("engine", "batch", "MFU %")
     table = Table(_title(assessment), columns, tuple(rows), notes, findings(assessment), least)
     return with_engines(table, layouts, [assessment.setup])

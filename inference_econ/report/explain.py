@@ -24,7 +24,7 @@ from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import Bar, Block, Pieces, RecordPage
 from inference_econ.report.power import power_basis
 from inference_econ.report.service import milliseconds
-from inference_econ.report.startable import cannot_start, startable_notes, started
+from inference_econ.report.startable import doubts, startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
-        *cannot_start([setup]),
-        *caveats.warnings(explanation.subjects()),
+        *doubts([setup], explanation.subjects()),
         *warnings(setup),
     )
 

@@ -18,7 +18,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import Setup, key_degrees
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
 from inference_econ.report.fields import field, view
@@ -35,14 +35,7 @@ from inference_econ.report.speed_cost import (
     speed_question,
 )
 from inference_econ.report.start import parts_of_pools
-from inference_econ.report.startable import (
-    cannot_start,
-    saving_note,
-    startable_notes,
-    with_engines,
-    with_notes,
-    with_recipes,
-)
+from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
 from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import (
     PART_NAMES,
@@ -162,15 +155,13 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *cannot_start(front.setups),
-        *caveats.warnings(front.subjects(points)),
+        *doubts(front.setups, front.subjects(points)),
         *warnings(front.setup),
     )
     why = (
         f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",
         *summary_notes(front),
-        *startable_notes(front.setups),
-        *caveats.remarks(front.subjects(points), SERVED),
+        *grounds(front.setups, front.subjects(points), SERVED),
         *remarks(front.setup),
     )
     table = view(

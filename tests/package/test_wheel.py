@@ -79,6 +79,7 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = {f"inference_econ/{name}" for name in ("py.typed", "references.bib")}
     expected |= {f"inference_econ/report/{name}" for name in ("fields.csv", "records.toml")}
+    expected.add("inference_econ/inputs/options.csv")
     for folder in ("hardware", "models", "scenarios"):
         found = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.yaml")}
         assert len(found) > 10
