@@ -10,6 +10,7 @@ from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
 from . import options, show
 from .help import command
+from .refusals import refuse
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests, Traffic
@@ -99,15 +100,12 @@ def _traffic(choices: options.Choices) -> Traffic | Requests:
     """
     from inference_econ.inputs import Traffic
 
-    given = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
-    if not given:
+    lengths = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
+    if not lengths:
         context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
         return Traffic.build({"context": context}, origin="command line")
     if choices["context"] is not None:
         raise InputError("give either --context, or --isl and --osl, not both", option="context")
-    if "isl" not in given and "osl" not in given:
-        raise InputError(
-            f"--{next(iter(given)).replace('_', '-')} says something of prompts; give --isl and --osl too",
-            option=next(iter(given)),
-        )
-    return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **given})
+    if not {"isl", "osl"} & lengths.keys():
+        refuse(lengths, "{} says something of prompts; give --isl and --osl too")
+    return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **lengths})

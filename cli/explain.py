@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_econ.errors import InputError
-
 from . import options, provenance, show
 from .help import command
+from .refusals import given, refuse
 
 
 @command(
@@ -65,11 +64,7 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
         If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
     """
     if mix is not None:
-        stray = next((name for name in ("context", "isl", "osl", "batch") if choices[name] is not None), None)
-        stray = "prefill" if prefill is not None else stray
-        if stray is not None:
-            raise InputError(
-                f"--contexts says the context of every sequence that decodes; leave --{stray} out", option="contexts"
-            )
+        stray = given({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
+        refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
         return 0.0, 0.0
     return options.step_contexts(choices, prefill)

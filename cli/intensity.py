@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.errors import InputError
-
 from . import options, show
 from .help import command
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.intensity import Axis
@@ -56,7 +55,5 @@ def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tu
     """
     if over != "context":
         return options.step_contexts(choices, 1.0 if over == "prompt" else prefill)
-    stray = next((name for name in ("context", "isl", "osl") if choices[name] is not None), None)
-    if stray is not None:
-        raise InputError(f"--{stray} says what --over context varies; leave one of them out", option=stray)
+    refuse(given(choices, ("context", "isl", "osl")), "{} says what --over context varies; leave one of them out")
     return None, 0.0

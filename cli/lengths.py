@@ -13,6 +13,7 @@ from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 
 from . import show
 from .decorators import Choices
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests, Traffic
@@ -54,11 +55,8 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
     if prefill is None:
         traffic = mean_traffic(choices)
         return traffic.mean_context, traffic.spread
-    stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
-    if stray is not None:
-        raise InputError(
-            f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself", option=stray
-        )
+    text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
+    refuse(given(choices, ("isl", "osl")), text)
     return choices["context"], 0.0
 
 

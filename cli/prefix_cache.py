@@ -10,6 +10,7 @@ from inference_econ.inputs import DEFAULT_ISL
 
 from . import options, show
 from .help import command
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,11 +77,8 @@ def _of_sessions(choices: options.Choices, tiers: Sequence[TierSpec]) -> Offload
     """
     from inference_econ.answers.agents import Agents
 
-    stray = next((name for name in _SAID if options.is_given(name)), None)
-    if stray is not None:
-        raise InputError(
-            f"give either --traffic or --{stray.replace('_', '-')}, not both: a traffic says that, too", option=stray
-        )
+    stray = filter(options.is_given, _SAID)
+    refuse(stray, "give either --traffic or {}, not both: a traffic says that, too")
     sessions = Agents.of(choices["traffic"])
     layouts = options.fewest(choices, lambda pinned: options.offer(pinned, sessions.requests))
     return sessions.offload(layouts, tiers, requests_per_second=choices["request_rate"])
@@ -95,9 +93,8 @@ def _conversation(choices: options.Choices) -> Conversation | None:
         If the length of prompts is given in two ways, or a router without conversations or replicas.
     """
     if choices["turns"] is None:
-        stray = next((name for name in ("replicas", "routing") if choices[name] is not None), None)
-        if stray is not None:
-            raise InputError(f"--{stray} says where turns of conversations go; give --turns as well", option=stray)
+        text = "{} says where turns of conversations go; give --turns as well"
+        refuse(given(choices, ("replicas", "routing")), text)
         return None
     if choices["isl"] is not None or choices["hit_rate"] is not None:
         raise InputError("give either --turns, or --isl and --hit-rate, not both", option="turns")

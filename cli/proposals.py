@@ -8,6 +8,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS
 
 from . import options
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
@@ -74,12 +75,8 @@ def _only_proposer(choices: options.Choices) -> ProposerName | None:
         raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}", option="draft")
     if named and choices.get("no_speculation"):
         raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
-    stray = next((name for name in _DETAILS if choices[name] is not None), None)
-    if not named and stray is not None:
-        text = stray.replace("_", "-")
-        raise InputError(
-            f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well", option=stray
-        )
+    text = "{} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
+    refuse([] if named else given(choices, _DETAILS), text)
     return named[0] if named else None
 
 

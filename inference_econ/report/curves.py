@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -13,12 +12,9 @@ from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
 from inference_econ.report.speed_cost import speed_question
 from inference_econ.report.startable import doubts, grounds
-from inference_econ.report.table import scale_notes
+from inference_econ.report.table import Frame, frame_of, scale_notes
 from inference_econ.search import Frontier, Metric
 from inference_econ.studies.results import AnyFrontier, Curve
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def curves_title(fronts: Sequence[AnyFrontier]) -> str:
@@ -76,14 +72,12 @@ def curve_columns(curve: Curve) -> dict[str, object]:
     return columns
 
 
-def stacked(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+def stacked(frames: Iterable[Frame]) -> Frame:
     """Rows of several frames as one; what a frame has no column or no value for is missing.
 
     Row by row, since releases of pandas differ in what a column becomes that one frame has no value of.
     """
-    import pandas as pd
-
-    return pd.DataFrame([row for frame in frames for row in frame.to_dict("records")])
+    return frame_of([row for frame in frames for row in frame.to_dict("records")])
 
 
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,10 +35,7 @@ from inference_econ.report.service import spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import doubts, grounds, with_engines
-from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.table import Frame, Table, amount, assumptions_label, dollars, layout_label
 
 
 class DisaggregatedPage(AnswerPage[Disaggregation]):
@@ -53,7 +49,7 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         """Every point of both frontiers, and the fleets."""
         return comparison_record(self.answer.comparison, self.answer.fleet, self.answer.together)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point of both frontiers, unrounded."""
         return flat_frame(both_records(self.answer.comparison))
 

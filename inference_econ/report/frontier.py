@@ -28,12 +28,10 @@ from inference_econ.report.speed_cost import (
 )
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import PART_NAMES, Table, remarks, warnings
+from inference_econ.report.table import PART_NAMES, Frame, Table, remarks, warnings
 from inference_econ.search import Frontier, Metric, PlanTable, Point
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.report.charts import Steps
 
 #: What a point is, in words.
@@ -69,7 +67,7 @@ class FrontierPage(AnswerPage[Frontier]):
         record = frontier_record(self.answer, self.plans)
         return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point, or every plan."""
         return frontier_frame(self.answer, self.plans)
 
@@ -254,7 +252,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
     return record
 
 
-def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> pd.DataFrame:
+def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> Frame:
     """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
     return front.to_frame() if plans is None else plans.to_frame()
 

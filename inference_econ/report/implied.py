@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.implied import ImpliedHour, RevealedExponents
 from inference_econ.answers.record import HEAD, facts, flat_frame
@@ -15,10 +14,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.table import Table, amount, dollars, formats_label, layout_label
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.table import Frame, Table, amount, dollars, formats_label, layout_label
 
 #: What the published study takes (eq. 45) [1].
 _STUDY = 3.0
@@ -67,7 +63,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
             "point": implied.point.record(),
         }
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """One row, unrounded."""
         return flat_frame([self.record()])
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from inference_econ.report.table import Table
+from inference_econ.report.table import Frame, Table, frame_of
 from inference_econ.studies.results import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def offers_tables(result: Result) -> Sequence[Table]:
@@ -57,10 +53,8 @@ def offer_records(result: Result) -> list[dict[str, object]]:
     ]
 
 
-def offers_frame(result: Result) -> pd.DataFrame:
+def offers_frame(result: Result) -> Frame:
     """Offers as rows behind a figure: points of their series, with provider and day."""
-    import pandas as pd
-
     rows = [
         {
             "series": beside.series,
@@ -71,4 +65,4 @@ def offers_frame(result: Result) -> pd.DataFrame:
         }
         for beside in result.offers
     ]
-    return pd.DataFrame(rows)
+    return frame_of(rows)

@@ -37,18 +37,10 @@ from inference_econ.report.speed_cost import (
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import (
-    PART_NAMES,
-    Table,
-    assumptions_label,
-    remarks,
-    warnings,
-)
+from inference_econ.report.table import PART_NAMES, Frame, Table, assumptions_label, remarks, warnings
 from inference_econ.search import Metric
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.calibration.alike import MeasuredServer
     from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
@@ -83,7 +75,7 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
         record = service_frontier_record(self.answer)
         return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point."""
         return service_frontier_frame(self.answer)
 
@@ -211,7 +203,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     }
 
 
-def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
+def service_frontier_frame(front: ServiceFrontier) -> Frame:
     """Every point, one row each."""
     return front.to_frame()
 
