@@ -16,6 +16,7 @@ from inference_econ.engine import Setup, bounds
 from inference_econ.report import charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import attributes
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
@@ -197,8 +198,7 @@ def assessment_record(assessment: Assessment) -> dict[str, object]:
 def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     likely = gap.likely_seconds if fits else None
     return {
-        "verdict": gap.verdict,
-        "speed_factor": gap.speed_factor,
+        **attributes(gap, "verdict speed_factor"),
         "tokens_per_second_lost": gap.speed_lost,
         "cost_factor": gap.cost_factor,
         "dollars_lost": gap.dollars_lost,

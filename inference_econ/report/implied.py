@@ -11,7 +11,7 @@ from inference_econ.answers.record import HEAD, facts, flat_frame
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import view
+from inference_econ.report.fields import attributes, view
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import AnswerPage, Page, Pieces
 from inference_econ.report.table import Frame, Table, amount, dollars, formats_label, layout_label
@@ -53,11 +53,10 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         """The price of an hour, and what it follows from."""
         implied = self.answer
         low, high = self._ends()
-        inputs = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
+        inputs = "dollars_per_million_input_tokens dollars_per_million_output_tokens tokens_per_second"
         return {
             **facts(implied.front.setup, *HEAD),
-            **{name: getattr(implied, name) for name in (*inputs, "price_over_cost")},
-            "dollars_per_accelerator_hour": implied.dollars_per_accelerator_hour,
+            **attributes(implied, f"{inputs} price_over_cost dollars_per_accelerator_hour"),
             "dollars_per_accelerator_hour_low": low,
             "dollars_per_accelerator_hour_high": high,
             "point": implied.point.record(),
@@ -107,8 +106,7 @@ class AcceptancePage(Page):
 
     def record(self) -> object:
         """The same as plain data."""
-        names = ("speedup", "draft_length", "draft_cost", "acceptance")
-        return {name: getattr(self, name) for name in names}
+        return attributes(self, "speedup draft_length draft_cost acceptance")
 
 
 class ExponentsPage(AnswerPage[RevealedExponents]):

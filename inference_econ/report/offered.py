@@ -15,9 +15,7 @@ def offers_tables(result: Result) -> Sequence[Table]:
         return ()
     rows = tuple(
         (
-            str(record["provider"]),
-            str(record["model_as_written"]),
-            str(record["date"]),
+            *(str(record[name]) for name in ("provider", "model_as_written", "date")),
             f"{record['tokens_per_second']:.4g}",
             f"{record['dollars_per_million_output_tokens']:g}",
             str(record["series"]),

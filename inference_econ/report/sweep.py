@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.report import charts
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.table import Frame, Table, dollars, frame_of
 from inference_econ.studies.swept import Best, Reason, Swept
@@ -132,7 +133,7 @@ def swept_record(swept: Swept) -> dict[str, object]:
     """A sweep in short as plain data."""
     return {
         "title": swept.title,
-        **{name: getattr(swept, name) for name in ("combinations", "frontiers", "points", "missing")},
+        **attributes(swept, "combinations frontiers points missing"),
         "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
         "where": dict(swept.where),
         "cheapest": [_best_record(swept, best) for best in _ordered(swept)],

@@ -9,10 +9,13 @@ import numpy as np
 
 from inference_econ.answers.sources import source_records, spec_sources
 from inference_econ.inputs import Distribution
+from inference_econ.report.fields import attributes
 from inference_econ.report.table import Frame, frame_of, joined
 from inference_econ.studies.uncertainty.answer import QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.shares import Shares
 
+#: What is said of shares of an input in data.
+_SHARES = "first first_half_width total total_half_width"
 #: Names of the quantiles in data.
 _NAMES = ("p10", "median", "p90")
 
@@ -82,10 +85,7 @@ def _share_records(study: Uncertainty, shares: Shares) -> list[dict[str, object]
     return [
         {
             "input": variable.label,
-            "first": float(shares.first[column]),
-            "first_half_width": float(shares.first_half_width[column]),
-            "total": float(shares.total[column]),
-            "total_half_width": float(shares.total_half_width[column]),
+            **{name: float(values[column]) for name, values in attributes(shares, _SHARES).items()},
         }
         for column, variable in enumerate(study.variables)
     ]

@@ -12,6 +12,7 @@ from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.curves import curves_title
+from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
@@ -266,9 +267,7 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
         "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],
         "steps": [
             {
-                "kind": step.kind,
-                "low": step.low,
-                "high": step.high,
+                **attributes(step, "kind low high"),
                 **{name: None if at is None else dict(at) for name, at in _layouts(step).items()},
             }
             for step in effect.steps
