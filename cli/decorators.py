@@ -56,58 +56,21 @@ SETS: Mapping[str, str] = {
     # What the result files of load generators do not say of the server.
     "deployment": "hardware model engine weights kv tp dp pp ep",
 }
-#: What options of each kind are to click; other kinds are choices (``1d|2d``), and whole numbers in a range (``1..``).
+#: What options of some kinds are to click; the types of others are in :mod:`.parameters`.
 _KINDS: Mapping[str, Mapping[str, Any]] = {
-    "any_watts": {"type": kinds.ANY_WATTS},
-    "assumptions": {"type": kinds.Name("assumptions")},
     "carbon": {"metavar": "GRID|G/KWH"},
-    "chain": {"type": kinds.CHAIN},
-    "chart": {"type": kinds.CHART},
-    "confidence": {"type": kinds.CONFIDENCE},
-    "count": {"type": kinds.COUNT},
-    "counts": {"type": kinds.COUNTS},
-    "degree": {"type": kinds.DEGREE},
-    "e2e": {"type": kinds.E2E},
     "either": {"default": None},
     "engine": {"multiple": True, "metavar": "NAME[@VERSION]"},
-    "engines": {"type": kinds.Name("engines")},
-    "file": {"type": click.Path()},
     "flag": {"is_flag": True},
-    "folder": {"type": click.Path(file_okay=False)},
     "format": {"type": kinds.Format(), "metavar": kinds.FORMAT},
-    "hardware": {"type": kinds.Name("hardware")},
-    "lengths": {},
-    "mix": {"type": kinds.MIX},
-    "model": {"type": kinds.Name("models")},
-    "model_and_chip": {"type": (kinds.Name("models"), kinds.Name("hardware"))},
-    "non_negative": {"type": kinds.NON_NEGATIVE},
-    "number": {"type": kinds.Number()},
-    "number_from_1": {"type": kinds.Number(min=1)},
-    "percentile": {"type": kinds.PERCENTILE},
-    "picture": {"type": kinds.PICTURE},
-    "place": {"type": kinds.PLACE},
-    "positive": {"type": kinds.POSITIVE},
     "price": {"multiple": True, "callback": prices.parsed, "metavar": "[HARDWARE=]USD[/node]|KIND"},
     "probabilities": {"metavar": "P|P,P,..."},
-    "probability": {"type": kinds.PROBABILITY},
-    "rates": {"type": kinds.RATES},
-    "real": {"type": float},
     "recomputed": {"flag_value": "recomputed", "default": None},
-    "report": {"type": kinds.Report()},
-    "scv": {"type": kinds.Number(min=0, max=1000)},
-    "span": {"type": kinds.SPAN},
-    "switch": {},
     "text": {"default": ""},
     "tiers": {"multiple": True, "metavar": "NAME|PATH"},
-    "scenarios": {"type": kinds.Name("scenarios")},
-    "time": {"type": kinds.TIME},
-    "tpot": {"type": kinds.TPOT},
-    "traffic": {"type": kinds.Name("traffic")},
-    "ttft": {"type": kinds.TTFT},
-    "watts": {"type": kinds.WATTS},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},
-    "words": {},
     "yes": {"is_flag": True, "expose_value": False, "callback": bounded.allowed},
+    **{kind: {} for kind in ("", "lengths", "switch", "words")},
 }
 #: What commands and sets say of options, as far as they say it, by ``COMMAND.NAME`` or ``SET.NAME``.
 _ROWS: Mapping[str, Mapping[str, str]] = {
@@ -163,12 +126,13 @@ def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
 
 
 def _of_kind(kind: str) -> Mapping[str, Any]:
+    """What a kind is to click: a choice (``1d|2d``), a whole number in a range (``1..``), or what its name says."""
     if "|" in kind:
         return {"type": click.Choice(kind.split("|"))}
     if ".." in kind:
         least, most = (int(end) if end else None for end in kind.split(".."))
         return {"type": click.IntRange(least, most)}
-    return _KINDS[kind] if kind else {}
+    return _KINDS[kind] if kind in _KINDS else {"type": getattr(kinds, kind.upper())}
 
 
 def _default(kind: str, type_: object, text: str) -> bool | float | str:

@@ -310,6 +310,7 @@ def _confidence(text: str) -> float:
     return share
 
 
+#: Types of options by the kinds that tables of options name, in capital letters.
 PLACE, PICTURE, CHART = Place(), Picture(PICTURES), Picture(CHARTS)
 POSITIVE, NON_NEGATIVE, PROBABILITY = Number(min=0, min_open=True), Number(min=0), Number(min=0, max=1)
 COUNT = Count()
@@ -321,3 +322,7 @@ CONFIDENCE = Parsed("PERCENT", _confidence, "confidence: ")
 PERCENTILE = Parsed("mean|pN", _percentile, "percentile: ")
 RATES, COUNTS, SPAN = Parsed("RATE,RATE,..", _rates), Parsed("N,N,..", _counts), Parsed("LOW,HIGH", _span)
 MIX, CHAIN = Parsed("TOKENSxN,..", _mix), Parsed("HARDWARE=N,..", _chain)
+NUMBER, NUMBER_FROM_1, SCV, REAL = Number(), Number(min=1), Number(min=0, max=1000), float
+FILE, FOLDER, REPORT = click.Path(), click.Path(file_okay=False), Report()
+MODEL, HARDWARE, ENGINES, TRAFFIC = Name("models"), Name("hardware"), Name("engines"), Name("traffic")
+ASSUMPTIONS, SCENARIOS, MODEL_AND_CHIP = Name("assumptions"), Name("scenarios"), (MODEL, HARDWARE)

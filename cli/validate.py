@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from inference_econ.calibration import validation
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending, check_place
 
-from . import held_run, options, saved_services, show
+from . import held_run, options, provenance, saved_services, show
 from .help import command
 
 if TYPE_CHECKING:
@@ -117,7 +119,9 @@ def validate(
     from inference_econ.report.validate import ValidationPage
 
     compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
-    command = _command(datasets, assumptions, by, bound=bound, output=output.path, levels=levels)
+    context = click.get_current_context()
+    words = ["inference-econ", "validate", *provenance.typed(context.command, context.params), "--format", "markdown"]
+    command = shlex.join([*words, *(["-o", output.path] if output.path is not None else [])])
     answer = Validated(tuple(compared), others, assumptions, bound)
     show.emit(ValidationPage(answer, keys, command, bool(datasets)), output)
 
@@ -192,21 +196,3 @@ def _picture(report: str) -> Path:
 def _folder(report: str) -> Path:
     """The folder of pages that go with a report."""
     return Path(report).with_suffix("")
-
-
-def _command(
-    datasets: Sequence[str],
-    assumptions: Sequence[str],
-    by: Sequence[str],
-    *,
-    bound: bool,
-    output: str | None,
-    levels: bool,
-) -> str:
-    """What was typed to get the document."""
-    words = ["inference-econ", "validate", *datasets]
-    words += [word for name in assumptions for word in ("--assumptions", name)]
-    words += [word for key in by for word in ("--by", key)] + (["--bound"] if bound else [])
-    words += [] if levels else ["--no-levels"]
-    words += ["--format", "markdown"]
-    return shlex.join([*words, "-o", output] if output is not None else words)
