@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any
 from inference_econ.errors import InputError
 
 from . import market, options, proposals, show
-from .parameters import Rates
+from .refusals import refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.agents import Agents
 
-#: Options of a traffic of sessions.
-sessions = options.options("agents", "router", "tiers")
-#: The same, of several numbers of agents.
-sessions_of_load = options.apply(
-    options.option("agents", type=Rates(), help="Numbers of agents of a --traffic with sessions, between commas."),
-    options.options("router", "tiers"),
-)
 _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (
@@ -47,25 +40,16 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents |
 
     traffic = None if choices.get("traffic") is None else catalog.traffic(choices["traffic"])
     if traffic is None or traffic.sessions is None:
-        stray = next((name for name in _NAMES if choices.get(name)), None)
-        if stray is None:
-            return None
-        spelled = options.spelled(stray)
-        raise InputError(
-            f"{spelled} is about sessions, and {choices.get('traffic') or 'no --traffic'} has none; give --traffic "
-            "coding_agent, or another that has sessions",
-            option=stray,
-        )
+        text = f"{{}} is about sessions, and {choices.get('traffic') or 'no --traffic'} has none; give --traffic "
+        refuse(filter(choices.get, _NAMES), f"{text}coding_agent, or another that has sessions")
+        return None
     from inference_econ.answers.agents import Agents
 
     ready = Agents.of(choices["traffic"])
-    stray = next((name for name in _OF_RATES if name not in allowed and options.is_given(name)), None)
-    if stray is not None:
-        raise InputError(
-            f"--{stray.replace('_', '-')} does not go with the sessions of {choices['traffic']}, which are played; say "
-            f"how many --agents there are{_making(choices, ready) if stray == 'request_rate' else ''}",
-            option=stray,
-        )
+    stray = [name for name in _OF_RATES if name not in allowed and options.is_given(name)]
+    making = _making(choices, ready) if stray[:1] == ["request_rate"] else ""
+    text = f"does not go with the sessions of {choices['traffic']}, which are played; say how many --agents there are"
+    refuse(stray, f"{{}} {text}{making}")
     return ready
 
 

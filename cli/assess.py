@@ -5,26 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
 from . import options, show
-from .help import Command
-from .parameters import COUNT, Number
+from .help import command
+from .refusals import refuse
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests, Traffic
 
-_EXAMPLES = """\b
-Examples:
-  inference-econ assess llama_3_70b h100_sxm --weights fp8 --tokens-per-second 45 --batch 64 --gpus 4 --tp 4 \\
-      --isl 2000 --osl 500
-  inference-econ assess deepseek_v3 h200_sxm --tokens-per-second 20 --throughput 15000 --gpus 16 --instance-gpus 8 \\
-      --isl 2000 --osl 500 --plot assess.svg
-  inference-econ assess qwen3_32b h100_sxm --gpus 2 --tp 1 --measured server.prom
-"""
 #: What says how full a deployment is.
 _FULLNESS = ("utilization", "batch", "throughput")
 #: Shares of cached tokens that are no matter [1].
@@ -33,41 +23,17 @@ _LITTLE = 0.01
 _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 
 
-@click.command(cls=Command, epilog=_EXAMPLES)
-@options.subject
-@options.domain
-@click.option(
-    "--tokens-per-second",
-    type=Number(),
-    help="Measured speed of one user, 1 / TPOT; follows where both --throughput and --batch are given.",
+@command(
+    "assess",
+    "subject domain tokens_per_second measured utilization batch throughput gpus instance_gpus open_degrees isl "
+    "osl cached shared_prefix context plot yes",
+    "inference-econ assess llama_3_70b h100_sxm --weights fp8 --tokens-per-second 45 --batch 64 --gpus 4 --tp 4 \\",
+    "    --isl 2000 --osl 500",
+    "inference-econ assess deepseek_v3 h200_sxm --tokens-per-second 20 --throughput 15000 --gpus 16 "
+    "--instance-gpus 8 \\",
+    "    --isl 2000 --osl 500 --plot assess.svg",
+    "inference-econ assess qwen3_32b h100_sxm --gpus 2 --tp 1 --measured server.prom",
 )
-@click.option(
-    "--measured",
-    type=click.Path(),
-    metavar="FILE",
-    help="Speed, requests in flight, lengths and cached tokens, as far as they are not given: the text of /metrics of "
-    "vLLM or SGLang, or a result of a load generator, as in 'validate'.",
-)
-@click.option(
-    "--utilization",
-    type=Number(),
-    help="Measured: useful arithmetic over the dense peak (MFU), 0.15 is 15 %: of output tokens, and with lengths of "
-    "prompts too.",
-)
-@click.option("--batch", type=Number(), help="Or: sequences served at the same time; with lengths, requests in flight.")
-@click.option("--throughput", type=Number(), help="Or: output tokens per second; all three are of all GPUs together.")
-@click.option("--gpus", type=COUNT, required=True, help="All GPUs of what was measured: one instance, or equal ones.")
-@options.instance_gpus
-@options.open_degrees
-@options.option(
-    "isl", "lengths", help=f"Prompt tokens or a distribution: compare with services [{DEFAULT_ISL} with --osl]."
-)
-@options.option("osl", "lengths", help=f"Output tokens, in the same forms [{DEFAULT_OSL} with --isl].")
-@options.option("cached", help="Prompt tokens found in the prefix cache.")
-@options.option("shared_prefix", help="Tokens that all prompts begin with.")
-@options.option("context", help=f"Cached tokens per sequence: compare decode steps [{MEAN_CONTEXT:g}].")
-@options.picture()
-@options.yes
 @options.output
 def assess(measured: str | None, output: options.Output, **choices: Any) -> None:
     """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.
@@ -134,15 +100,12 @@ def _traffic(choices: options.Choices) -> Traffic | Requests:
     """
     from inference_econ.inputs import Traffic
 
-    given = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
-    if not given:
+    lengths = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
+    if not lengths:
         context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
         return Traffic.build({"context": context}, origin="command line")
     if choices["context"] is not None:
         raise InputError("give either --context, or --isl and --osl, not both", option="context")
-    if "isl" not in given and "osl" not in given:
-        raise InputError(
-            f"--{next(iter(given)).replace('_', '-')} says something of prompts; give --isl and --osl too",
-            option=next(iter(given)),
-        )
-    return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **given})
+    if not {"isl", "osl"} & lengths.keys():
+        refuse(lengths, "{} says something of prompts; give --isl and --osl too")
+    return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **lengths})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from inference_econ import allow
 from inference_econ.errors import InputError, TooMuchError
 from inference_econ.inputs.options import request_name
+
+if TYPE_CHECKING:
+    import click
 
 #: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
 _OPTIONS: Mapping[str, Sequence[str]] = {
@@ -21,20 +22,11 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
 _YES = "--yes"
 
 
-def _allow(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+def allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Let the rest of a command take as long as it takes."""
     del param
     if value:
         ctx.with_resource(allow())
-
-
-yes = click.option(
-    _YES,
-    is_flag=True,
-    expose_value=False,
-    callback=_allow,
-    help="Go on where the answer takes longer than ten minutes.",
-)
 
 
 def refusal(error: TooMuchError, options: Iterable[str]) -> InputError:

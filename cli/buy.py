@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError, NothingFitsError, of_option
 
-from . import agents, market, options, prices, proposals, show
-from .help import Command, example
-from .parameters import Name
+from . import agents, market, options, prices, show
+from .help import command
 from .price import api_prices as typed_prices
 
 if TYPE_CHECKING:
@@ -23,35 +20,13 @@ if TYPE_CHECKING:
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ buy llama_3_70b", "inference-econ buy deepseek_v3 h200_sxm b200 --isl 4000"),
+@command(
+    "buy",
+    "model chips manner lengths sessions arrival_scv promises percentile pay api_prices any_speed rent "
+    "batching layout proposer plot yes",
+    "inference-econ buy llama_3_70b",
+    "inference-econ buy deepseek_v3 h200_sxm b200 --isl 4000",
 )
-@click.argument("model", type=Name("models"))
-@click.argument("chips", nargs=-1, type=Name("hardware"), metavar="[HARDWARE]...")
-@options.manner
-@options.lengths
-@agents.sessions
-@options.burstiness
-@options.promises
-@options.options("percentile")
-@click.option(
-    "--pay",
-    multiple=True,
-    type=click.Choice(["on_demand", "reserved", "owned", "spot"]),
-    help="How machines may be paid for (repeat) [on demand, reserved and owned].",
-)
-@click.option(
-    "--api-prices",
-    help="One offer instead of all recorded ones: USD per million tokens, input=0.6,output=0.6, or a provider.",
-)
-@options.option("any_speed")
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@options.picture("Write a picture of dollars a month over traffic: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def buy(
     chips: tuple[str, ...], api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any

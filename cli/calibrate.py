@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from inference_econ.errors import InputError
-from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS
 
 from . import options, show
-from .help import Command, example
-from .parameters import PLACE, Name
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.calibration import Fit, Fold, Measurement, Skipped
@@ -22,61 +18,13 @@ if TYPE_CHECKING:
 _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ calibrate serving_points --where hardware=h100_sxm,engine=vllm -o mine.yaml"),
+@command(
+    "calibrate",
+    "data names targets base changes prior where without most deployment only_levels name description reference "
+    "path yes form as_json as_csv quiet",
+    "inference-econ calibrate serving_points --where hardware=h100_sxm,engine=vllm -o mine.yaml",
 )
-@click.argument("data", nargs=-1, required=True, metavar="DATA...")
-@click.option(
-    "--fit", "names", default=",".join(USUAL_CONSTANTS), show_default=True, help="Constants to fit, with commas."
-)
-@click.option(
-    "--target",
-    "targets",
-    default="tpot",
-    show_default=True,
-    help="tpot, ttft, request, throughput; several with commas.",
-)
-@click.option(
-    "--base",
-    type=Name("assumptions"),
-    help="Preset to begin with [default: the profile of the rows' chips and engine; of mixed ones, profiles/servers].",
-)
-@click.option(
-    "--set", "changes", multiple=True, metavar="assumptions.FIELD=VALUE", help="Change the base before the fit."
-)
-@click.option(
-    "--prior",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Freedom from the base: 0.5 stays nearer to it, inf ignores it.",
-)
-@click.option(
-    "--where", multiple=True, metavar="FIELD=VALUE,...", help="Only such rows: engine=vllm,hardware=h100_sxm|h200_sxm."
-)
-@click.option("--without", multiple=True, metavar="FIELD=VALUE,...", help="No rows that are all of this.")
-@click.option(
-    "--most",
-    type=click.IntRange(10),
-    default=MOST_DEPLOYMENTS,
-    show_default=True,
-    help="Deployments to fit at most; more are thinned evenly.",
-)
-@options.deployment
-@click.option(
-    "--levels",
-    "only_levels",
-    is_flag=True,
-    help="Fit no constants, but by how much these servers differ from their profile; one row is enough.",
-)
-@click.option("--name", default="", help="Of the profile, for people.")
-@click.option("--description", default="", help="Of the profile, for people [default: what it was fitted to].")
-@click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
-@click.option("-o", "--output", "path", type=PLACE, help="Write the profile, a preset of assumptions: .yaml.")
-@options.yes
-@options.form("How to print the result; csv: the constants only.")
-@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+@options.form
 def calibrate(
     data: tuple[str, ...],
     names: str,

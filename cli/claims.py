@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from . import options, show
-from .help import Command, example
-from .parameters import PICTURE
+from .help import command
 
 
-@click.command(cls=Command, epilog=example("inference-econ claims tokens_per_round --why"))
-@click.argument("name", required=False)
-@options.picture("Write a picture: .svg, .png or .pdf.", PICTURE)
-@options.yes
+@command(
+    "claims",
+    "name plot yes",
+    "inference-econ claims tokens_per_round --why",
+)
 @options.output
 def claims(name: str | None, output: options.Output) -> None:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.

@@ -1,49 +1,12 @@
-"""All commands: what each is for, and by which other doors its question is asked."""
+"""All commands of ``commands.csv``: what each is for, and by which other doors its question is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-from . import (
-    assess,
-    buy,
-    calibrate,
-    catalog,
-    claims,
-    compare,
-    disaggregate,
-    explain,
-    fits,
-    fleet,
-    frontier,
-    gallery,
-    hour_cost,
-    implied,
-    import_model,
-    infer,
-    intensity,
-    launch,
-    load,
-    mcp,
-    offers,
-    prefill,
-    prefix_cache,
-    price,
-    recommend,
-    report,
-    rollout,
-    sampling_rule,
-    scenario,
-    serve,
-    speculate,
-    sweep,
-    traffic,
-    uncertainty,
-    validate,
-    watch,
-    what_if,
-)
 
 if TYPE_CHECKING:
     import click
@@ -56,65 +19,23 @@ class Listed(NamedTuple):
     """What is typed."""
     heading: str
     """What it is for, in the help of all commands."""
-    served: bool = False
+    served: bool
     """Asked over HTTP and by assistants, too."""
-    reported: bool = False
+    reported: bool
     """Answers a question that a report shows."""
-    in_scenarios: bool = False
+    in_scenarios: bool
     """Asks what scenarios hold."""
 
 
-#: In the order of the help.
-COMMANDS: Sequence[Listed] = (
-    Listed(frontier.frontier, "Ask", served=True, reported=True, in_scenarios=True),
-    Listed(fits.fits, "Ask", served=True, reported=True),
-    Listed(explain.explain, "Ask", served=True, reported=True),
-    Listed(intensity.intensity, "Ask", served=True, reported=True),
-    Listed(assess.assess, "Ask", served=True, reported=True),
-    Listed(price.price, "Ask", served=True, reported=True),
-    Listed(speculate.speculate, "Ask", served=True, reported=True),
-    Listed(prefix_cache.cache, "Ask", served=True, reported=True),
-    Listed(prefill.prefill, "Ask", served=True, reported=True),
-    Listed(hour_cost.hour_cost, "Ask", served=True, reported=True),
-    Listed(compare.compare, "Compare", served=True, reported=True, in_scenarios=True),
-    Listed(what_if.what_if, "Compare", served=True, reported=True),
-    Listed(infer.infer, "Invert", reported=True),
-    Listed(implied.hour_price, "Invert", reported=True),
-    Listed(implied.acceptance, "Invert"),
-    Listed(implied.exponent, "Invert", reported=True),
-    Listed(recommend.recommend, "Plan", served=True, reported=True),
-    Listed(load.load, "Plan", served=True, reported=True),
-    Listed(disaggregate.disaggregate, "Plan", served=True, reported=True),
-    Listed(buy.buy, "Plan", served=True, reported=True),
-    Listed(fleet.fleet, "Plan", served=True, reported=True),
-    Listed(rollout.rollout, "Plan", served=True, reported=True),
-    Listed(launch.launch, "Plan", served=True),
-    Listed(report.report, "Show"),
-    Listed(serve.serve, "Show"),
-    Listed(mcp.mcp, "Show"),
-    Listed(validate.validate, "Measure", served=True),
-    Listed(watch.watch, "Measure"),
-    Listed(calibrate.calibrate, "Measure"),
-    Listed(uncertainty.uncertainty, "Study", reported=True),
-    Listed(sweep.sweep, "Study"),
-    Listed(sweep.query, "Study"),
-    Listed(claims.claims, "Study", reported=True),
-    Listed(scenario.run, "Study", reported=True),
-    Listed(scenario.table, "Study"),
-    Listed(scenario.figure, "Study"),
-    Listed(gallery.reproduce, "Study"),
-    Listed(sampling_rule.check, "Study"),
-    Listed(catalog.hardware, "Catalogue", served=True),
-    Listed(catalog.models, "Catalogue", served=True),
-    Listed(offers.offers, "Catalogue"),
-    Listed(catalog.scenarios, "Catalogue", served=True),
-    Listed(traffic.traffic, "Catalogue", served=True),
-    Listed(catalog.assumptions, "Catalogue", served=True),
-    Listed(catalog.engines, "Catalogue", served=True),
-    Listed(catalog.schema, "Catalogue"),
-    Listed(catalog.fields, "Catalogue"),
-    Listed(import_model.import_model, "Catalogue"),
-)
+def _read() -> Iterator[Listed]:
+    """The commands by module and name in it, in the order of the help."""
+    with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            command = getattr(import_module(f".{row['module']}", __package__), row["name"])
+            yield Listed(command, row["heading"], *(bool(row[door]) for door in Listed._fields[2:]))
+
+
+COMMANDS: Sequence[Listed] = tuple(_read())
 
 
 def name_of(command: click.Command) -> str:

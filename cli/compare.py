@@ -6,15 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError, of_option
-from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, market, options, prices, proposals, provenance, show
-from .help import Command
-from .parameters import POSITIVE, Name
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Settings
@@ -23,58 +19,19 @@ if TYPE_CHECKING:
 
 #: Lengths that may be compared.
 _LENGTHS = ("context", "isl", "osl")
-_EXAMPLES = """\b
-Examples:
-  inference-econ compare llama_3_70b --on h100_sxm --on h200_sxm --weights fp8 --plot compare.svg
-  inference-econ compare llama_3_70b qwen3_32b --on h100_sxm
-  inference-econ compare llama_3_70b --on h100_sxm --weights bf16 --weights fp8
-  inference-econ compare llama_3_70b --on h100_sxm --assumptions profiles/hopper --assumptions ideal
-  inference-econ compare deepseek_v3 --on h200_sxm --engine vllm --engine sglang
-  inference-econ compare llama_3_70b --on h100_sxm --series "fast HBM: hardware.hbm_bytes_per_second=6.7 TB/s"
-"""
 
 
-@click.command(cls=Command, epilog=_EXAMPLES)
-@click.argument("models", nargs=-1, type=Name("models"), metavar="[MODEL]...")
-@click.option("--on", "--hardware", "hardware", multiple=True, type=Name("hardware"), help="Chip; repeatable.")
-@options.option("weights", multiple=True, help="Format of the weights; repeatable.")
-@options.option("activations", multiple=True, help="Of activations; repeatable.")
-@options.option("kv", multiple=True, help="Of the KV cache; repeatable.")
-@options.option("assumptions", multiple=True, help="Preset; repeatable; by default each chip's own, as in 'frontier'.")
-@options.option("engine", help="Whose layouts, as in 'frontier'; repeatable.")
-@options.option("any_layout", help="A series of layouts that no engine can start, too: the bound.")
-@options.option("price")
-@click.option(
-    "--series",
-    "listed",
-    multiple=True,
-    metavar="'LABEL: KEY=VALUE, ...'",
-    help="A series of its own: keys are settings (model, hardware, weights, price, tp, ...) or what-ifs with a dot "
-    "(hardware.hbm_bytes_per_second=6.7 TB/s).",
+@command(
+    "compare",
+    "models hardware weights activations kv assumptions engine any_layout price listed speeds costs changes "
+    "domain power_cap context isl osl search proposer competing services y plot yes",
+    "inference-econ compare llama_3_70b --on h100_sxm --on h200_sxm --weights fp8 --plot compare.svg",
+    "inference-econ compare llama_3_70b qwen3_32b --on h100_sxm",
+    "inference-econ compare llama_3_70b --on h100_sxm --weights bf16 --weights fp8",
+    "inference-econ compare llama_3_70b --on h100_sxm --assumptions profiles/hopper --assumptions ideal",
+    "inference-econ compare deepseek_v3 --on h200_sxm --engine vllm --engine sglang",
+    'inference-econ compare llama_3_70b --on h100_sxm --series "fast HBM: hardware.hbm_bytes_per_second=6.7 TB/s"',
 )
-@click.option("--speed", "speeds", multiple=True, type=POSITIVE, help="Column of the table [tokens/s per user].")
-@click.option(
-    "--cost",
-    "costs",
-    multiple=True,
-    type=POSITIVE,
-    help="Column of the fastest speed, and its GPUs, at so many $ per million output tokens.",
-)
-@options.option(
-    "changes", help="What-if for all series: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE."
-)
-@options.domain
-@options.option("power_cap")
-@options.option("context", multiple=True, help="Of decode steps: cached tokens, instead of --isl, --osl; repeatable.")
-@options.option("isl", multiple=True, help=f"Input tokens of a request; repeatable [default: {DEFAULT_ISL}].")
-@options.option("osl", multiple=True, help=f"Output tokens of a request; repeatable [default: {DEFAULT_OSL}].")
-@options.search
-@proposals.proposer
-@market.competing
-@counted.choices
-@options.metric
-@options.picture()
-@options.yes
 @options.output
 def compare(
     price: prices.Prices,

@@ -6,11 +6,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs.options import OPTIONS, counted_by, request_name
 
 from . import options
+from .refusals import given, refuse
 
-#: What of prompts is not read again, and the traffic that says that and more.
-reused = options.options("traffic", "cached", "shared_prefix")
-#: What services may be asked beside lengths, and the way to decode steps alone.
-choices = options.apply(options.option("decode_only"), reused, options.promises, options.scheduler)
 #: Options that mean something for services only.
 _SERVICES_ONLY = counted_by("services")
 #: Options that mean something for decode steps alone only, and how they are typed.
@@ -27,14 +24,9 @@ def decode_steps(choices: options.Choices) -> bool:
     """
     study = choices["grid"] == "paper"
     if choices["decode_only"] or study:
-        stray = [name for name in _SERVICES_ONLY if choices.get(name) is not None]
-        if stray:
-            which = "--decode-only" if choices["decode_only"] else "--grid paper"
-            raise InputError(
-                f"--{stray[0].replace('_', '-')} is said of services, and {which} counts decode steps alone; leave one "
-                "of them out",
-                option=stray[0],
-            )
+        which = "--decode-only" if choices["decode_only"] else "--grid paper"
+        text = f"{{}} is said of services, and {which} counts decode steps alone; leave one of them out"
+        refuse(given(choices, _SERVICES_ONLY), text)
         return True
     stray = [typed for name, typed in _DECODE_ONLY.items() if choices.get(name) not in (None, False)]
     if stray:

@@ -1,105 +1,144 @@
-"""Options of commands: those of the table of options, and several as one."""
+"""Options of commands, made of the table of those of all questions, and of ``options.csv``: what commands add to it.
+
+A row of ``options.csv`` is of a command, or of a set of options: where it says nothing, what the table of all questions
+says of the same name holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from inference_econ.inputs.options import OPTIONS, Kind
+from inference_econ.inputs.options import OPTIONS, rows
 
-from . import prices
-from .parameters import (
-    CONFIDENCE,
-    COUNT,
-    DEGREE,
-    E2E,
-    FORMAT,
-    NON_NEGATIVE,
-    PERCENTILE,
-    POSITIVE,
-    TPOT,
-    TTFT,
-    WATTS,
-    Format,
-    Mix,
-    Name,
-    Number,
-)
+from . import bounded, prices
+from . import parameters as kinds
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
 Choices = Mapping[str, Any]
 
-
-#: What an option of each kind is to click.
-_KINDS: Mapping[Kind, Mapping[str, Any]] = {
-    "assumptions": {"type": Name("assumptions")},
+#: Options that commands have together: names of options, and of other sets.
+SETS: Mapping[str, str] = {
+    # What is served, on what, how; and how alone: formats, price, assumptions and what-ifs.
+    "subject": "model hardware manner",
+    "manner": "weights activations kv price engine any_layout assumptions changes loras lora_rank power_cap",
+    # Degrees of one deployment, and those that are tried where none is given.
+    "degrees": "tp pp dp ep redundant_experts dcp",
+    "open_degrees": "tp pp dp ep redundant_experts dcp",
+    # Which instances a service may consist of.
+    "largest": "max_instance_gpus pipeline",
+    "layout": "open_degrees instance_gpus largest",
+    # Search and pinned degrees of a frontier; and lengths, too.
+    "search": "grid max_tokens_per_second largest open_degrees batch instance_gpus",
+    "workload": "mean_lengths search",
+    # Requests of a service, and lengths of decode steps.
+    "lengths": "isl osl cached shared_prefix traffic",
+    "mean_lengths": "context isl osl",
+    # What of prompts is not read again, and the traffic that says that and more.
+    "reused": "traffic cached shared_prefix",
+    "sessions": "agents router tiers",
+    "service": "lengths request_rate throughput arrival_scv promises percentile",
+    # What users are promised, and what an engine is told about its batches.
+    "latencies": "ttft tpot e2e",
+    "promises": "latencies confidence",
+    "batching": "slots token_budget usable_memory",
+    # What there is to serve with, instead of a traffic.
+    "means": "gpus budget power_budget",
+    # Who proposes tokens, and who competes where that is left open.
+    "proposer": "draft mtp eagle ngram draft_weights acceptance acceptance_file max_draft no_speculation draft_length",
+    "competing": "together apart",
+    # What services may be asked beside lengths, and the way to decode steps alone.
+    "services": "decode_only reused promises batching",
+    # What the result files of load generators do not say of the server.
+    "deployment": "hardware model engine weights kv tp dp pp ep",
+}
+#: What options of some kinds are to click; the types of others are in :mod:`.parameters`.
+_KINDS: Mapping[str, Mapping[str, Any]] = {
     "carbon": {"metavar": "GRID|G/KWH"},
-    "confidence": {"type": CONFIDENCE},
-    "count": {"type": COUNT},
-    "degree": {"type": DEGREE},
-    "draft": {"type": click.IntRange(1, 64)},
-    "e2e": {"type": E2E},
-    "engines": {"multiple": True, "metavar": "NAME[@VERSION]"},
-    "file": {"type": click.Path()},
+    "either": {"default": None},
+    "engine": {"multiple": True, "metavar": "NAME[@VERSION]"},
     "flag": {"is_flag": True},
-    "format": {"type": Format(), "metavar": FORMAT},
-    "grid": {"type": click.Choice(["whole", "paper"])},
-    "lengths": {},
-    "mix": {"type": Mix()},
-    "model": {"type": Name("models")},
-    "non_negative": {"type": NON_NEGATIVE},
-    "percentile": {"type": PERCENTILE},
-    "positive": {"type": POSITIVE},
+    "format": {"type": kinds.Format(), "metavar": kinds.FORMAT},
     "price": {"multiple": True, "callback": prices.parsed, "metavar": "[HARDWARE=]USD[/node]|KIND"},
     "probabilities": {"metavar": "P|P,P,..."},
     "recomputed": {"flag_value": "recomputed", "default": None},
-    "redundancy": {"type": click.IntRange(0, 100_000)},
-    "rent": {"type": click.Choice(["gpu", "node"])},
-    "router": {"type": click.Choice(["round_robin", "least_busy", "prefix_aware"])},
-    "scv": {"type": Number(min=0, max=1000)},
-    "switch": {},
+    "text": {"default": ""},
     "tiers": {"multiple": True, "metavar": "NAME|PATH"},
-    "tpot": {"type": TPOT},
-    "traffic": {"type": Name("traffic")},
-    "ttft": {"type": TTFT},
-    "watts": {"type": WATTS},
     "what_ifs": {"multiple": True, "metavar": "KEY=VALUE"},
+    "yes": {"is_flag": True, "expose_value": False, "callback": bounded.allowed},
+    **{kind: {} for kind in ("", "lengths", "switch", "words")},
+}
+#: What commands and sets say of options, as far as they say it, by ``COMMAND.NAME`` or ``SET.NAME``.
+_ROWS: Mapping[str, Mapping[str, str]] = {
+    f"{row.pop('of')}.{row['name']}": {column: text for column, text in row.items() if text}
+    for row in rows(Path(__file__).with_name("options.csv"))
 }
 
 
-def option(name: str, kind: Kind | None = None, **own: Any) -> Callable[[F], F]:
-    """An option of the table, with what one command has of its own.
+def of(command: str, words: str) -> Callable[[F], F]:
+    """Options of a command as one decorator.
 
     Parameters
     ----------
-    name : str
-        In :data:`inference_econ.inputs.options.OPTIONS`.
-    kind : str, optional
-        What it takes here, if not what the table says.
-    **own
-        Arguments of ``click.option`` that differ here: its help, its default, whether it is repeated.
+    command : str
+        Its name.
+    words : str
+        Names of options and of :data:`SETS`, in their order.
     """
-    row = OPTIONS[name]
-    taken = row.kind if kind is None else kind
-    typed = f"{row.spelled}/--no-{name.replace('_', '-')}" if taken == "switch" else row.spelled
-    usual = {} if row.default is None else {"default": row.default, "show_default": row.shown}
-    return click.option(typed, name, **{"help": row.help, **usual, **_KINDS[taken], **own})
 
-
-def options(*names: str) -> Callable[[F], F]:
-    """Options of the table as one decorator, as they stand there."""
-    return apply(*map(option, names))
-
-
-def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, listed in their order."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
+    def decorate(function: F) -> F:
+        for option in reversed(list(_options(words, (command,)))):
+            function = option(function)
+        return function
 
     return decorate
+
+
+def _options(words: str, within: tuple[str, ...]) -> Iterator[Callable[[F], F]]:
+    for word in words.split():
+        if word in SETS:
+            yield from _options(SETS[word], (*within, word))
+        else:
+            outer, _, name = word.rpartition(".")
+            yield _option(name, (*within, outer) if outer else within)
+
+
+def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
+    """An option or argument as the tables have it: what a command or a set says of it first, the outermost before."""
+    own = next((row for outer in within if (row := _ROWS.get(f"{outer}.{name}"))), {})
+    row = {**(OPTIONS[name]._asdict() if name in OPTIONS else _ROWS.get(f".{name}", {})), **own}
+    kind, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
+    settings: dict[str, Any] = {**_of_kind(kind)} | ({"metavar": row["metavar"]} if row.get("metavar") else {})
+    if not typed.startswith("-"):
+        settings |= {"nargs": -1 if row.get("repeat") else 1, "required": bool(row.get("required"))}
+        return click.argument(typed, **settings)
+    if kind in ("switch", "either"):
+        typed = f"{typed}/--no-{typed.removeprefix('--')}"
+    if row.get("default"):
+        default = _default(kind, settings.get("type"), row["default"])
+        settings |= {"default": (default,) if row.get("repeat") else default, "show_default": bool(row.get("shown"))}
+    settings |= {name: True for name, column in (("multiple", "repeat"), ("required", "required")) if row.get(column)}
+    return click.option(*typed.split(), name, help=row["help"], **settings)
+
+
+def _of_kind(kind: str) -> Mapping[str, Any]:
+    """What a kind is to click: a choice (``1d|2d``), a whole number in a range (``1..``), or what its name says."""
+    if "|" in kind:
+        return {"type": click.Choice(kind.split("|"))}
+    if ".." in kind:
+        least, most = (int(end) if end else None for end in kind.split(".."))
+        return {"type": click.IntRange(least, most)}
+    return _KINDS[kind] if kind in _KINDS else {"type": getattr(kinds, kind.upper())}
+
+
+def _default(kind: str, type_: object, text: str) -> bool | float | str:
+    """A default as it is in Python: a number where a number is taken."""
+    if kind in ("flag", "switch"):
+        return text == "yes"
+    if not isinstance(type_, (click.IntRange, click.FloatRange)) and type_ is not float:
+        return text
+    return int(text) if text.isdecimal() else float(text)

@@ -1,4 +1,4 @@
-"""Options for the size and the degrees of one instance, the same in every command."""
+"""Degrees of one instance: as options are typed, and for the fewest GPUs that hold a model."""
 
 from __future__ import annotations
 
@@ -8,28 +8,9 @@ from typing import TypeVar
 
 from inference_econ.errors import NothingFitsError
 
-from .decorators import Choices, apply, option, options
+from .decorators import Choices
 
 Answer = TypeVar("Answer")
-
-instance_gpus = option("instance_gpus")
-
-#: Degrees that are tried where none is given.
-open_degrees = options("tp", "pp", "dp", "ep", "redundant_experts", "dcp")
-
-#: One layout, for commands that look at a single deployment.
-degrees = apply(
-    option("tp", "count", help="GPUs that share attention; as few as hold it by default."),
-    option("pp", "count", default=1, show_default=True),
-    option("dp", "count", default=1, show_default=True),
-    option("ep", "count", help="Expert-parallel ranks of a stage; the best that can be started by default."),
-    options("redundant_experts", "dcp"),
-)
-
-#: Which instances a service may consist of.
-largest = options("max_instance_gpus", "pipeline")
-
-layout = apply(open_degrees, instance_gpus, largest)
 
 
 def fewest(choices: Choices, answer: Callable[[Choices], Answer]) -> Answer:

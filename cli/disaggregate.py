@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from . import options, prices, proposals, show
-from .help import Command, example
-from .parameters import Counts, Name, Number
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
@@ -17,46 +14,11 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Requests
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ disaggregate llama_3_70b h100_sxm --ttft 1000 --tpot 25 --request-rate 20"),
+@command(
+    "disaggregate",
+    "subject service decode_on means transfer chains ratios fill carbon rent largest proposer plot yes",
+    "inference-econ disaggregate llama_3_70b h100_sxm --ttft 1000 --tpot 25 --request-rate 20",
 )
-@options.subject
-@options.traffic
-@click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@options.means
-@click.option(
-    "--transfer",
-    type=click.Choice(["layers", "whole"]),
-    default="layers",
-    show_default=True,
-    help="Send each layer's cache while the next is computed, or all of it at the end.",
-)
-@click.option(
-    "--prefill-chain",
-    "chains",
-    type=Counts(),
-    help="Beside single prefill instances, chains of so many that read each prompt in parts (KV-Runahead): 2,4.",
-)
-@click.option(
-    "--ratios",
-    default="1:16,16:1",
-    show_default=True,
-    help="Prefill to decode instances, the least and the most; groups have no more of a kind than the largest number.",
-)
-@click.option(
-    "--fill",
-    type=Number(min=0, min_open=True),
-    default=0.8,
-    show_default=True,
-    help="Share of what they complete that pools, and instances that do both, are filled to at most.",
-)
-@options.carbon
-@options.rent
-@options.largest
-@proposals.proposer
-@options.picture()
-@options.yes
 @options.output
 def disaggregate(output: options.Output, **choices: Any) -> None:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.

@@ -4,40 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from inference_econ.errors import InputError
-
 from . import options, provenance, show
-from .help import Command, example
-from .parameters import CHART, POSITIVE
+from .help import command
+from .refusals import given, refuse
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ explain llama_3_70b h100_sxm --tp 8 --batch 64 --weights fp8 --operators"),
+@command(
+    "explain",
+    "subject domain degrees batch cut mean_lengths lengths.shared_prefix contexts no_kv_cache prefill operators "
+    "memory plot roofline",
+    "inference-econ explain llama_3_70b h100_sxm --tp 8 --batch 64 --weights fp8 --operators",
 )
-@options.subject
-@options.domain
-@options.degrees
-@options.option("batch", help="Sequences decoded together [1].")
-@click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
-@options.mean_lengths
-@options.shared_prefix
-@options.options("contexts", "no_kv_cache")
-@click.option("--prefill", type=POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
-@click.option(
-    "--operators/--no-operators",
-    default=None,
-    help="Show the operator table. [default: operators; for csv the parts of the step]",
-)
-@click.option(
-    "--memory/--no-memory",
-    default=None,
-    help="Show what takes the memory of an accelerator. [default: where operators are; for csv the parts of the step]",
-)
-@options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png, .pdf or .html.")
-@click.option("--roofline", type=CHART, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
 def explain(
     operators: bool | None,
@@ -87,11 +64,7 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
         If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
     """
     if mix is not None:
-        stray = next((name for name in ("context", "isl", "osl", "batch") if choices[name] is not None), None)
-        stray = "prefill" if prefill is not None else stray
-        if stray is not None:
-            raise InputError(
-                f"--contexts says the context of every sequence that decodes; leave --{stray} out", option="contexts"
-            )
+        stray = given({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
+        refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
         return 0.0, 0.0
     return options.step_contexts(choices, prefill)

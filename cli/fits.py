@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from . import options, show
-from .help import Command, example
-from .parameters import COUNT
+from .help import command
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ fits llama_3_70b h100_sxm", "inference-econ fits qwen3_32b l40s --instance-gpus 2"),
+@command(
+    "fits",
+    "subject lengths concurrency token_budget usable_memory layout",
+    "inference-econ fits llama_3_70b h100_sxm",
+    "inference-econ fits qwen3_32b l40s --instance-gpus 2",
 )
-@options.subject
-@options.lengths
-@click.option("--concurrency", type=COUNT, default=1, show_default=True, help="Requests that must fit at a time.")
-@options.options("token_budget", "usable_memory")
-@options.layout
 @options.output
 def fits(concurrency: int, output: options.Output, **choices: Any) -> None:
     """Whether a model fits a chip: exit code 0 or 1, the GPUs it takes, slots, and the longest request.

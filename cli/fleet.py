@@ -5,63 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError, of_option
 
-from . import extras, market, options, prices, proposals, show
-from .help import Command, example
-from .parameters import NON_NEGATIVE, PROBABILITY, TIME, Name, Rates
+from . import extras, market, options, prices, show
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests
 
-_WAYS = click.Choice(["reserved", "on_demand", "spot", "owned"])
 
-
-@click.command(
-    cls=Command,
-    epilog=example(
-        "inference-econ fleet llama_3_8b h100_sxm --rates 5,3,8,20,30,12 --ttft 500 --tpot 30",
-        "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --rates 5,3,8,20,30,12 --tpot 40",
-    ),
+@command(
+    "fleet",
+    "subject rates lengths arrival_scv promises percentile further stock pay policy target min_replicas "
+    "start_up interruptions spot_share rent batching layout proposer plot yes",
+    "inference-econ fleet llama_3_8b h100_sxm --rates 5,3,8,20,30,12 --ttft 500 --tpot 30",
+    "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --rates 5,3,8,20,30,12 --tpot 40",
 )
-@options.subject
-@click.option("--rates", type=Rates(), help="Requests/s of each hour, between commas [those of the traffic].")
-@options.lengths
-@options.burstiness
-@options.promises
-@options.options("percentile")
-@click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
-@click.option("--stock", multiple=True, metavar="HARDWARE=N", help="GPUs that can be had at once (repeat) [no end].")
-@click.option(
-    "--pay",
-    multiple=True,
-    type=_WAYS,
-    help="How machines may be paid for (repeat) [rented in all ways that files have prices of].",
-)
-@click.option(
-    "--policy",
-    type=click.Choice(["in_flight", "rate", "utilization"]),
-    default="in_flight",
-    show_default=True,
-    help="What the autoscaler looks at: requests in flight, requests/s (as KEDA does), how busy replicas are.",
-)
-@click.option(
-    "--target",
-    type=PROBABILITY,
-    help="Share of what a replica serves within the SLOs that it holds [the cheapest that meets them for 99 %].",
-)
-@click.option("--min-replicas", type=click.IntRange(0), default=1, show_default=True, help="Replicas at all hours.")
-@click.option("--start-up", type=TIME, help="From the order of a replica until it serves, for example '5 min' [300 s].")
-@click.option("--interruptions", type=NON_NEGATIVE, help="Of a spot machine, in an hour [0.05].")
-@click.option("--spot-share", type=PROBABILITY, help="Share of the capacity that may be spot [0.5].")
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@options.picture("Write a picture of the day: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> None:
     """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from . import counted, decode_frontier, market, options, proposals, serving_frontier
-from .help import Command, example
+from . import counted, decode_frontier, options, serving_frontier
+from .help import command
 
 
-@click.command(
-    cls=Command, epilog=example("inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg")
+@command(
+    "frontier",
+    "subject domain workload contexts proposer competing services y every_plan plot yes",
+    "inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg",
 )
-@options.subject
-@options.domain
-@options.workload
-@options.option("contexts")
-@proposals.proposer
-@market.competing
-@counted.choices
-@options.metric
-@click.option(
-    "--all",
-    "every_plan",
-    is_flag=True,
-    help="With --decode-only: list dominated plans too (json, csv), and count plans that cannot run.",
-)
-@options.picture()
-@options.yes
 @options.output
 def frontier(output: options.Output, **choices: Any) -> None:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.

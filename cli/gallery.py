@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from . import options, show
-from .help import Command, example
+from .help import command
 from .places import check_apart
 
 
-@click.command(cls=Command, epilog=example("inference-econ reproduce --folder figures"))
-@click.option(
-    "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where files go."
+@command(
+    "reproduce",
+    "folder yes",
+    "inference-econ reproduce --folder figures",
 )
-@options.yes
 @options.output
 def reproduce(folder: str, output: options.Output) -> None:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from inference_econ.errors import TooMuchError
 from inference_econ.inputs import options
 
 from . import bounded, places, show
+from .decorators import of
 from .parameters import FORMAT
 from .start import INTERRUPTED
 
@@ -115,6 +116,24 @@ class Command(click.Command):
         formats = [option.type for option in options if option.metavar == FORMAT]
         if formats and isinstance(formats[0], click.Choice):
             _write(formatter, "Number formats", [(FORMAT, ", ".join(map(str, formats[0].choices)))])
+
+
+def command(name: str, words: str, *examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """A function as a command.
+
+    Parameters
+    ----------
+    name : str
+        What is typed.
+    words : str
+        Its arguments and options, see :func:`.decorators.of`.
+    *examples : str
+        Lines to copy, for the end of its help.
+    **settings
+        Further ones of ``click.command``.
+    """
+    made = click.command(name, cls=Command, epilog=example(*examples), **settings)
+    return lambda function: made(of(name, words)(function))
 
 
 def _name(option: click.Option) -> str:

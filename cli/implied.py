@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, provenance, show
-from .help import Command, example
-from .parameters import COUNT, NON_NEGATIVE, POSITIVE
+from .help import command
 
 
-@click.command(
+@command(
     "implied-hour-price",
-    cls=Command,
-    epilog=example(
-        "inference-econ implied-hour-price llama_3_70b h100_sxm --weights fp8 --input-price 0.13 --output-price 0.4 "
-        "--tokens-per-second 40"
-    ),
+    "subject output_price input_price tokens_per_second price_over_cost lengths",
+    "inference-econ implied-hour-price llama_3_70b h100_sxm --weights fp8 --input-price 0.13 --output-price 0.4 "
+    "--tokens-per-second 40",
 )
-@options.subject
-@click.option("--output-price", type=POSITIVE, required=True, help="Asked for a million output tokens [USD].")
-@click.option("--input-price", type=NON_NEGATIVE, default=0, help="Asked for a million input tokens [USD].")
-@click.option("--tokens-per-second", type=POSITIVE, required=True, help="Speed of a user of the offer.")
-@click.option("--price-over-cost", type=POSITIVE, default=1, show_default=True, help="Price over cost of a token.")
-@options.lengths
 @options.output
 def hour_price(
     output: options.Output,
@@ -52,14 +41,11 @@ def hour_price(
     show.answer(implied, output)
 
 
-@click.command(
+@command(
     "implied-acceptance",
-    cls=Command,
-    epilog=example("inference-econ implied-acceptance --speedup 2.3 --draft-length 4 --draft-cost 0.05"),
+    "speedup draft_length draft_cost",
+    "inference-econ implied-acceptance --speedup 2.3 --draft-length 4 --draft-cost 0.05",
 )
-@click.option("--speedup", type=POSITIVE, required=True, help="Time per token without speculation over that with it.")
-@click.option("--draft-length", type=COUNT, required=True, help="Proposals of every round.")
-@click.option("--draft-cost", type=NON_NEGATIVE, default=0, show_default=True, help="Time of a proposal, in steps.")
 @options.output
 def acceptance(output: options.Output, speedup: float, draft_length: int, draft_cost: float) -> None:
     """The share of proposals accepted that a speed-up by speculation implies."""
@@ -70,21 +56,11 @@ def acceptance(output: options.Output, speedup: float, draft_length: int, draft_
     show.emit(AcceptancePage(speedup, draft_length, draft_cost, share), output, provenance.asked())
 
 
-@click.command(
+@command(
     "revealed-exponent",
-    cls=Command,
-    epilog=example("inference-econ revealed-exponent --recorded qwen/qwen3-235b-a22b-04-28"),
+    "offers recorded lengths plot",
+    "inference-econ revealed-exponent --recorded qwen/qwen3-235b-a22b-04-28",
 )
-@click.option(
-    "--offer",
-    "offers",
-    multiple=True,
-    metavar="KEY=VALUE,..",
-    help="As in 'infer', with a price and a speed; two at least, of one model.",
-)
-@click.option("--recorded", metavar="NAME", help="Or all offers of a model in scenarios/measured/offers.csv.")
-@options.lengths
-@options.picture("Write a picture of the speed that is bought: .svg, .png, .pdf or .html.")
 @options.output
 def exponent(output: options.Output, offers: tuple[str, ...], recorded: str | None, **choices: Any) -> None:
     """Exponents of the preference speed^a / price (eq. 45) with which a buyer would choose each of several offers."""

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, show
-from .help import Command, example
-from .parameters import PLACE
+from .help import command
 
 
-@click.command(
-    name="import-model", cls=Command, epilog=example("inference-econ import-model config.json -o my_model.yaml")
+@command(
+    "import-model",
+    "path target form as_json as_csv quiet",
+    "inference-econ import-model config.json -o my_model.yaml",
 )
-@click.argument("path", metavar="PATH|ORGANISATION/NAME")
-@click.option("-o", "--output", "target", type=PLACE, help="Write the model as a YAML file, to be used like any other.")
-@options.form("How to print the summary.")
-@click.option("--quiet", is_flag=True, help="No remarks.")
+@options.form
 def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.
 

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, show
-from .help import Command
-from .parameters import COUNT, Name
-
-_EXAMPLES = """\b
-Examples:
-  inference-econ infer --offer input=3,output=15,speed=60
-  inference-econ infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --offer input=0.2,output=0.4,speed=35 \\
-      --plot infer.svg
-  inference-econ infer --recorded meta-llama/llama-3.3-70b-instruct --truth llama_3_70b
-"""
+from .help import command
 
 
-@click.command("infer", cls=Command, epilog=_EXAMPLES)
-@click.option(
-    "--offer",
-    "offers",
-    multiple=True,
-    metavar="KEY=VALUE,..",
-    help="What was seen: input=, output= (USD per million tokens), speed= (tokens/s of a user), ttft= (s), on=CHIP, "
-    "by=NAME. Repeat for further offers of the same model.",
+@command(
+    "infer",
+    "offers recorded truth priors samples plot yes",
+    "inference-econ infer --offer input=3,output=15,speed=60",
+    "inference-econ infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --offer input=0.2,output=0.4,speed=35 \\",
+    "    --plot infer.svg",
+    "inference-econ infer --recorded meta-llama/llama-3.3-70b-instruct --truth llama_3_70b",
 )
-@click.option("--recorded", metavar="NAME", help="Or all offers of a model in scenarios/measured/offers.csv.")
-@click.option("--truth", type=Name("models"), help="What the model is, to be shown beside the answer.")
-@click.option("--priors", default="usual", show_default=True, metavar="NAME|PATH", help="What is believed before.")
-@click.option("--samples", type=COUNT, default=2048, show_default=True, help="Models drawn from the priors.")
-@options.picture("Write a picture of sizes and prices: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def infer(
     offers: tuple[str, ...],

@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from inference_econ.errors import InputError
-
 from . import options, show
-from .help import Command, example
-from .parameters import POSITIVE
+from .help import command
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.intensity import Axis
 
 
-@click.command(cls=Command, epilog=example("inference-econ intensity llama_3_70b h100_sxm --tp 8 --plot intensity.svg"))
-@options.subject
-@options.domain
-@options.degrees
-@click.option(
-    "--over",
-    type=click.Choice(["batch", "context", "prompt"]),
-    default="batch",
-    show_default=True,
-    help="What is varied: sequences decoded together, tokens in the cache of each, prompt tokens that a step reads.",
+@command(
+    "intensity",
+    "subject domain degrees over to batch cut mean_lengths prefill plot",
+    "inference-econ intensity llama_3_70b h100_sxm --tp 8 --plot intensity.svg",
 )
-@click.option("--to", type=POSITIVE, help="Largest value. [default: batch 16,384, context 1,048,576, prompt 65,536]")
-@options.option("batch", help="Sequences decoded together, where they are not varied. [default: 1]")
-@click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
-@options.mean_lengths
-@click.option(
-    "--prefill",
-    type=POSITIVE,
-    help="A prefill step that reads so many prompt tokens, where context or batch is varied.",
-)
-@options.picture("Write a picture of intensity over what is varied, beside the roofline: .svg, .png, .pdf or .html.")
 @options.output
 def intensity(over: Axis, to: float | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
     """Arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit.
@@ -75,7 +55,5 @@ def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tu
     """
     if over != "context":
         return options.step_contexts(choices, 1.0 if over == "prompt" else prefill)
-    stray = next((name for name in ("context", "isl", "osl") if choices[name] is not None), None)
-    if stray is not None:
-        raise InputError(f"--{stray} says what --over context varies; leave one of them out", option=stray)
+    refuse(given(choices, ("context", "isl", "osl")), "{} says what --over context varies; leave one of them out")
     return None, 0.0

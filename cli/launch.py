@@ -11,9 +11,9 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending
 
-from . import agents, market, options, proposals, saved_services, show
-from .help import Command, example
-from .parameters import COUNT, PLACE, Name
+from . import agents, market, options, saved_services, show
+from .help import command
+from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Deployment
@@ -26,55 +26,17 @@ _WRITING = (
 )  # fmt: skip
 #: Where an answer comes from that no file holds.
 _HERE = "command line"
-#: What a deployment can be written as.
-FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo", "keda", "llm-d-autoscaling")
 #: How names of its file may end: scripts, and manifests.
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 
-@click.command(
-    cls=Command,
-    epilog=example(
-        "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
-        "inference-econ launch answer.json -o serve.sh",
-    ),
+@command(
+    "launch",
+    "answer hardware to version form size number image model_id draft_model_id longest generator manner service "
+    "sessions rent batching layout proposer competing output yes quiet",
+    "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
+    "inference-econ launch answer.json -o serve.sh",
 )
-@click.argument("answer", metavar="ANSWER.json|MODEL")
-@click.argument("hardware", type=Name("hardware"), required=False)
-@click.option(
-    "--to",
-    type=click.Choice(["vllm", "sglang", "trtllm", "llama_cpp", "mlx"]),
-    help="Engine; by default the one of the deployment.",
-)
-@click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
-@click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
-@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [of a node as it is rented].")
-@click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
-@click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
-@click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
-@click.option("--draft-model-id", help="Weights of the draft model or of the EAGLE head, in the same way.")
-@click.option(
-    "--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say, and 5 % more."
-)
-@click.option(
-    "--bench",
-    "generator",
-    type=click.Choice(["vllm", "aiperf", "guidellm"]),
-    default="vllm",
-    show_default=True,
-    help="Load generator that holds it to account.",
-)
-@options.manner
-@options.traffic
-@agents.sessions
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@market.competing
-@click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
-@options.yes
-@click.option("--quiet", is_flag=True, help="No remarks.")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 
@@ -86,17 +48,18 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     from inference_econ.report import launch as report
     from inference_econ.report import manifests
 
-    writers = (
-        report.script, manifests.compose, manifests.kubernetes, manifests.leader_worker_set, manifests.llm_d,
-        manifests.dynamo, manifests.keda, manifests.llm_d_autoscaling,
-    )  # fmt: skip
+    writers = {
+        "command": report.script, "compose": manifests.compose, "kubernetes": manifests.kubernetes,
+        "leaderworkerset": manifests.leader_worker_set, "llm-d": manifests.llm_d, "dynamo": manifests.dynamo,
+        "keda": manifests.keda, "llm-d-autoscaling": manifests.llm_d_autoscaling,
+    }  # fmt: skip
     if output is not None:
         endings = _SCRIPT if choices["form"] == "command" else _MANIFEST
         check_ending(output, f"the name of what --as {choices['form']} writes", endings)
     with show.progress_bar(quiet=quiet):
         deployment = _deployment(choices)
     size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
-    show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
+    show.put(writers[choices["form"]](deployment, size), output, quiet=quiet)
 
 
 def _deployment(choices: options.Choices) -> Deployment:

@@ -1,4 +1,4 @@
-"""Options for the lengths of requests, with one set of defaults for every command."""
+"""Lengths of requests, with one set of defaults for every command."""
 
 from __future__ import annotations
 
@@ -12,35 +12,11 @@ from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 
 from . import show
-from .decorators import Choices, apply, option, options
+from .decorators import Choices
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Requests, Traffic
-
-shared_prefix = option(
-    "shared_prefix", default=0, help="Tokens that all prompts begin with, held once and not per request."
-)
-
-#: Requests of a service; see :func:`requests`.
-lengths = apply(
-    option(
-        "isl",
-        "lengths",
-        default=f"{DEFAULT_ISL}",
-        show_default=True,
-        help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5.",
-    ),
-    option("osl", "lengths", default=f"{DEFAULT_OSL}", show_default=True, help="Output tokens, in the same forms."),
-    option("cached", default=0, help="Prompt tokens found in the prefix cache."),
-    shared_prefix,
-    option("traffic"),
-)
-
-#: Mean lengths of requests.
-plain_lengths = options("isl", "osl")
-
-#: Lengths of decode steps; see :func:`context_or_lengths`.
-mean_lengths = options("context", "isl", "osl")
 
 
 def context_or_lengths(choices: Choices) -> dict[str, Any]:
@@ -62,7 +38,7 @@ def context_or_lengths(choices: Choices) -> dict[str, Any]:
 
 
 def mean_traffic(choices: Choices) -> Traffic:
-    """What decode steps see, by the options of :data:`mean_lengths`."""
+    """What decode steps see, by the options for mean lengths."""
     from inference_econ.inputs import Traffic
 
     return Traffic.build(context_or_lengths(choices), origin="command line")
@@ -79,16 +55,13 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
     if prefill is None:
         traffic = mean_traffic(choices)
         return traffic.mean_context, traffic.spread
-    stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
-    if stray is not None:
-        raise InputError(
-            f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself", option=stray
-        )
+    text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
+    refuse(given(choices, ("isl", "osl")), text)
     return choices["context"], 0.0
 
 
 def requests(choices: Choices, **lengths: object) -> Requests:
-    """The requests of :data:`lengths`, or those of other lengths."""
+    """The requests of the options for lengths, or those of other lengths."""
     from inference_econ.inputs import Requests
 
     known = _recorded(choices)

@@ -4,40 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from . import agents, options, proposals, show
-from .help import Command, example
-from .parameters import COUNT, Rates
+from .help import command
 
 
-@click.command(
-    cls=Command, epilog=example("inference-econ load llama_3_70b h100_sxm --tp 8 --rates 1,2,5 --ttft 500 --tpot 30")
+@command(
+    "load",
+    "subject lengths trace sessions arrival_scv promises carbon rent batching layout proposer rates replicas "
+    "simulate plot yes",
+    "inference-econ load llama_3_70b h100_sxm --tp 8 --rates 1,2,5 --ttft 500 --tpot 30",
 )
-@options.subject
-@options.lengths
-@options.trace
-@agents.sessions_of_load
-@options.burstiness
-@options.promises
-@options.carbon
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@click.option(
-    "--rates",
-    type=Rates(),
-    help="Requests/s in all, between commas [those of the traffic; up to 1.2 x what it completes].",
-)
-@click.option("--replicas", type=COUNT, default=1, show_default=True, help="Instances that share the load.")
-@click.option(
-    "--simulate/--no-simulate",
-    default=None,
-    help="Play every load in a simulation too, request by request, or none [where closed forms are doubtful].",
-)
-@options.picture("Write a picture of latencies and cost: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.

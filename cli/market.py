@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 #: Options that say how every instance is laid out or filled, which pools are not.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
-#: Who competes where that is left open; see :func:`candidates`.
-competing = options.options("together", "apart")
 
 
 def candidates(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from . import extras, serve
-from .help import Command, example
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.explorer import Limits
@@ -32,7 +30,12 @@ by settings such as these:
 """
 
 
-@click.command(cls=Command, help=_HELP, epilog=example("inference-econ mcp"))
+@command(
+    "mcp",
+    "",
+    "inference-econ mcp",
+    help=_HELP,
+)
 def mcp() -> None:
     """See the help."""
     with extras.needed("mcp"):

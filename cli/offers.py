@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, show
-from .help import Command, example
-from .parameters import Name
+from .help import command
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ offers deepseek_v3_2", "inference-econ offers --refresh api.json --date 2026-11-20"),
+@command(
+    "offers",
+    "model refresh date",
+    "inference-econ offers deepseek_v3_2",
+    "inference-econ offers --refresh api.json --date 2026-11-20",
 )
-@click.argument("model", type=Name("models"), required=False)
-@click.option(
-    "--refresh",
-    type=click.Path(),
-    metavar="FILE",
-    help="Take the offers of a snapshot from now on: the JSON of https://models.dev/api.json, or CSV with the columns "
-    "model, input, output and, if wanted, provider, hours, cached_input, tokens_per_second, date. Nothing is fetched.",
-)
-@click.option("--date", help="With --refresh: the day of the snapshot, 2026-11-20, where its lines say none.")
 @options.output
 def offers(model: str | None, refresh: str | None, date: str | None, output: options.Output) -> None:
     """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.

@@ -6,39 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 
 from . import prices
-from .bounded import yes as yes
 from .decorators import Choices as Choices
-from .decorators import apply as apply
-from .decorators import option as option
-from .decorators import options as options
+from .decorators import of as of
 from .degrees import as_option as as_option
-from .degrees import degrees as degrees
 from .degrees import fewest as fewest
-from .degrees import instance_gpus as instance_gpus
-from .degrees import largest as largest
-from .degrees import layout as layout
-from .degrees import open_degrees as open_degrees
 from .lengths import context_or_lengths as context_or_lengths
 from .lengths import is_given as is_given
-from .lengths import lengths as lengths
-from .lengths import mean_lengths as mean_lengths
 from .lengths import mean_traffic as mean_traffic
-from .lengths import plain_lengths as plain_lengths
 from .lengths import requests as requests
-from .lengths import shared_prefix as shared_prefix
 from .lengths import step_contexts as step_contexts
 from .outputs import Output as Output
 from .outputs import form as form
 from .outputs import output as output
-from .outputs import picture as picture
 from .outputs import printed as printed
-from .parameters import COUNT, Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -48,87 +32,6 @@ if TYPE_CHECKING:
     from inference_econ.serving import Services
 
 Answer = TypeVar("Answer")
-
-
-#: What the result files of load generators do not say of the server.
-deployment = apply(
-    click.option("--hardware", help="Of results of a load generator: the chip, if not the one in the file."),
-    click.option("--model", default="", help="Of results: the model, if not the one in the file."),
-    click.option("--engine", default="", help="Of results: the engine, if not the one in the file."),
-    click.option("--weights", default="", help="Of results: number format of the weights."),
-    click.option("--kv", default="", help="Of results: number format of the KV cache."),
-    click.option("--tp", type=COUNT, help="Of results: tensor-parallel ranks [as in the file, else 1]."),
-    click.option("--dp", type=COUNT, help="Of results: data-parallel groups [as in the file, else 1]."),
-    click.option("--pp", type=COUNT, help="Of results: pipeline stages [as in the file, else 1]."),
-    click.option("--ep", type=COUNT, help="Of results: expert-parallel ranks."),
-)
-
-#: How it is served: formats, price, assumptions and what-ifs.
-manner = options(
-    "weights",
-    "activations",
-    "kv",
-    "price",
-    "engine",
-    "any_layout",
-    "assumptions",
-    "changes",
-    "loras",
-    "lora_rank",
-    "power_cap",
-)
-
-#: What is served, on what, how; see :func:`setup`.
-subject = apply(
-    click.argument("model", type=Name("models")),
-    click.argument("hardware", type=Name("hardware")),
-    manner,
-)
-
-domain = option("domain")
-
-#: Whose electricity is used; see :func:`inference_econ.inputs.grids.grid`.
-carbon = option("carbon")
-
-#: Search and pinned degrees of a frontier; and lengths, too.
-search = apply(
-    options("grid", "max_tokens_per_second"),
-    largest,
-    open_degrees,
-    option("batch"),
-    option("instance_gpus", "positive"),
-)
-workload = apply(mean_lengths, search)
-
-#: What pictures hold against speed.
-metric = click.option(
-    "--y",
-    type=click.Choice(["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]),
-    default="cost",
-    show_default=True,
-    help="Against speed: $/M output tokens, or of services $/M of input and output; output tokens/s per GPU or per MW, "
-    "J per output token, GPUs of an instance, or of decode steps alone their MFU.",
-)
-burstiness = option("arrival_scv")
-
-#: Times that users are promised.
-latencies = options("ttft", "tpot", "e2e")
-
-#: What users are promised; see :func:`targets`.
-promises = apply(latencies, option("confidence"))
-
-#: What an engine is told about its batches; see :func:`offer`.
-scheduler = options("slots", "token_budget", "usable_memory")
-
-#: A recorded traffic, played as it came.
-trace = option("trace")
-
-rent = option("rent")
-
-#: What there is to serve with, instead of a traffic; see :func:`given_means`.
-means = options("gpus", "budget", "power_budget")
-
-traffic = apply(lengths, options("request_rate", "throughput"), burstiness, promises, option("percentile"))
 
 #: Options that one setup, its layouts and its proposer are made of.
 _RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
@@ -180,7 +83,7 @@ def settings(choices: Choices, hardware: str | None = None) -> Settings:
 
 
 def setup(choices: Choices, hardware: str | None = None) -> Setup:
-    """Return what the options of :data:`subject` say, as one setup; perhaps on other hardware."""
+    """Return what the options for a setup say, as one setup; perhaps on other hardware."""
     from inference_econ.answers.settings import setup_of
     from inference_econ.inputs import grids
 
@@ -262,7 +165,7 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
 
 
 def targets(choices: Choices, **usual: float) -> Targets:
-    """The promises of :data:`promises`; what is not given is as usual, otherwise not promised."""
+    """The promises of the options for them; what is not given is as usual, otherwise not promised."""
     from inference_econ.answers.promises import NAMES, Targets
     from inference_econ.inputs import parse_quantity, percentiles
 
@@ -334,7 +237,7 @@ def check_sizes(choices: Choices) -> None:
 
 
 def given_means(choices: Choices) -> Means | None:
-    """The chips, the budget or the power of :data:`means`; None if none of them is given."""
+    """The chips, the budget or the power of the options for means; None if none of them is given."""
     from inference_econ.answers.means import Means
 
     values = [choices.get(name) for name in _MEANS]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple, cast
-
-import click
 
 from inference_econ.errors import InputError
 from inference_econ.report.files import ending_of
 
-from .decorators import F, apply
-from .parameters import CHART, PLACE, Picture
+from .decorators import F, of
 
 
 class Output(NamedTuple):
@@ -58,8 +54,8 @@ def _as_output(command: F) -> F:
     return cast("F", run)
 
 
-def _as_form(command: F) -> F:
-    """A command that takes the form of what it prints."""
+def form(command: F) -> F:
+    """A command that takes the form of what it prints, which has no file to be written to."""
 
     @functools.wraps(command)
     def run(*arguments: Any, form: str | None, as_json: bool, as_csv: bool, **choices: Any) -> Any:
@@ -102,39 +98,11 @@ def _written_form(path: str, form: str | None) -> str:
     return form or by_name or "table"
 
 
-def _forms(text: str, default: str) -> Callable[[F], F]:
-    """The ways to say how a result is printed; ``default`` is what the help says of it without any."""
-    forms = click.Choice(["table", "json", "csv", "markdown"])
-    return apply(
-        click.option("--format", "form", type=forms, help=f"{text}  [default: {default}]"),
-        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
-        click.option("--csv", "as_csv", is_flag=True, help="The same as --format csv."),
-    )
+def output(command: F) -> F:
+    """How a command shows an answer."""
+    return of("output", "form as_json as_csv output why quiet")(_as_output(command))
 
 
-def form(text: str) -> Callable[[F], F]:
-    """How a result is printed that has no file to be written to."""
-    return apply(_forms(text, "table"), _as_form)
-
-
-def picture(
-    text: str = "Write a picture: .svg, .png, .pdf, or .html to point at.", kind: Picture = CHART
-) -> Callable[[F], F]:
-    """A picture of the answer; its path becomes part of the :class:`Output`."""
-    return click.option("--plot", type=kind, help=text)
-
-
-output = apply(
-    _forms("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
-    click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
-    click.option("--why", is_flag=True, help="Say below tables what the numbers rest on."),
-    click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
-    _as_output,
-)
-
-#: The same of commands whose ``-o`` names a folder.
-printed = apply(
-    _forms("How to print what it says of it.", "table"),
-    click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
-    _as_output,
-)
+def printed(command: F) -> F:
+    """The same of commands whose ``-o`` names a folder."""
+    return of("printed", "form as_json as_csv quiet")(_as_output(command))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from inference_econ.errors import UnitError
-from inference_econ.inputs import ALIASES, Dtype, catalog
+from inference_econ.errors import InputError
+from inference_econ.inputs import ALIASES, Dtype, catalog, percentiles
 from inference_econ.inputs.units import parse_quantity
 from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
@@ -49,6 +50,17 @@ class Picture(Place):
         """The path itself, if a picture can be written there."""
         if value:
             check_picture(value, self.endings)
+        return super().convert(value, param, ctx)
+
+
+class Report(Place):
+    """A file to write that a browser opens."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path itself, if it can be written and is named like a page."""
+        from inference_econ.report.web import check_name
+
+        check_name(value)
         return super().convert(value, param, ctx)
 
 
@@ -103,26 +115,6 @@ class Number(click.FloatRange):
         return number + 0.0  # without the sign of a zero
 
 
-class Watts(click.ParamType[float]):
-    """Power with its unit, or in watts: positive, or from 0."""
-
-    name = "WATTS"
-
-    def __init__(self, *, none: bool = False) -> None:
-        self.none = none
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The power in watts."""
-        try:
-            watts = parse_quantity(value, "W")
-        except UnitError as error:
-            self.fail(f"{error}.", param, ctx)
-        if not (watts > 0 and _meant(watts)) and not (self.none and watts == 0):
-            given = _shortened(str(value))
-            self.fail(f"{given} is no power that there can be; write for example 500W or 1MW.", param, ctx)
-        return watts
-
-
 class Count(click.IntRange):
     """A whole number from 1."""
 
@@ -137,19 +129,33 @@ class Count(click.IntRange):
         return number
 
 
-class Degree(click.ParamType[int | str]):
-    """A whole number from 1, or ``any`` for all that can be."""
+class Parsed(click.ParamType[Any]):
+    """A value that a function reads.
 
-    name = "N|any"
+    Parameters
+    ----------
+    name : str
+        How the help writes it.
+    read : callable
+        Reads a text; an InputError says what of it cannot be read.
+    subject : str
+        What messages begin with that need not be said of the option.
+    """
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """The number, or the word."""
-        if str(value).strip().lower() == "any":
-            return "any"
+    def __init__(self, name: str, read: Callable[[str], Any], subject: str = "") -> None:
+        self.name, self.read, self.subject = name, read, subject
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What is read; what was read before stays as it is."""
+        if isinstance(value, tuple):
+            return value
         try:
-            return COUNT.convert(value, param, ctx)
+            return self.read(",".join(map(str, value)) if isinstance(value, list) else str(value))
         except click.BadParameter as error:
-            self.fail(f"{error.message.rstrip('.')}; or write 'any' to try all.", param, ctx)
+            message = error.message
+        except InputError as error:
+            message = str(error).removeprefix(self.subject)
+        raise click.BadParameter(f"{message.removesuffix('.')}.", ctx, param)
 
 
 def _meant(number: float) -> bool:
@@ -162,54 +168,62 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} digits)"
 
 
-class Time(click.ParamType[float]):
-    """A positive time with its unit, such as ``60 s``."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        if _bare(value) is not None:
-            self.fail(f"{value} has no unit, and could be seconds or minutes; write '{value} s'.", param, ctx)
-        return self._seconds(value, param, ctx)
-
-    def _seconds(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from inference_econ.errors import UnitError
-        from inference_econ.inputs import parse_quantity
-
-        try:
-            seconds = parse_quantity(value, "s")
-        except UnitError as error:
-            self.fail(f"{error}", param, ctx)
-        return self.positive(seconds, value, param, ctx)
-
-    def positive(self, seconds: float, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds that can be meant; refused otherwise."""
-        if not (math.isfinite(seconds) and seconds > 0):
-            self.fail(f"{value} is not a positive time; write for example '30 ms'.", param, ctx)
-        if not _meant(seconds):
-            self.fail(f"{value}: {seconds:g} s {_BEYOND}", param, ctx)
-        return seconds
+def _bare(text: str) -> float | None:
+    """The number that a text without a unit is; None of texts with one."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
-class Percentile(click.ParamType[str]):
-    """Which requests must see a promise: ``mean``, or any of ``p1`` to ``p99.9``."""
-
-    name = "mean|pN"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Its name."""
-        from inference_econ.errors import InputError
-        from inference_econ.inputs import percentiles
-
-        try:
-            # 95 can mean nothing else here; in a promise a bare number is a time.
-            return percentiles.percentile(f"p{value}" if str(value)[:1].isdigit() else str(value))
-        except InputError as error:
-            self.fail(f"{str(error).removeprefix('percentile: ')}.", param, ctx)
+def _watts(text: str) -> float:
+    """Power with its unit, or in watts: from 0 [W]."""
+    watts = parse_quantity(text, "W")
+    if not (watts >= 0 and _meant(watts)):
+        raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
+    return watts
 
 
-class Latency(click.ParamType[float | str]):
+def _some_watts(text: str) -> float:
+    """The same without 0 [W]."""
+    watts = _watts(text)
+    if not watts:
+        raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
+    return watts
+
+
+def _degree(text: str) -> int | str:
+    """A whole number from 1, or ``any`` for all that can be."""
+    if text.strip().lower() == "any":
+        return "any"
+    try:
+        return COUNT.convert(text, None, None)
+    except click.BadParameter as error:
+        raise InputError(f"{error.message.rstrip('.')}; or write 'any' to try all") from error
+
+
+def _time(text: str) -> float:
+    """A positive time with its unit, such as ``60 s`` [s]."""
+    if _bare(text) is not None:
+        raise InputError(f"{text} has no unit, and could be seconds or minutes; write '{text} s'")
+    return _positive(parse_quantity(text, "s"), text)
+
+
+def _positive(seconds: float, text: str) -> float:
+    """Seconds that can be meant; refused otherwise [s]."""
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise InputError(f"{text} is not a positive time; write for example '30 ms'")
+    if not _meant(seconds):
+        raise InputError(f"{text}: {seconds:g} s {_BEYOND}")
+    return seconds
+
+
+def _percentile(text: str) -> str:
+    """Which requests must see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 can mean nothing else here."""
+    return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
+
+
+def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
     """A promised latency: milliseconds, as load generators have it, or a time with its unit; perhaps of a percentile.
 
     Parameters
@@ -220,176 +234,95 @@ class Latency(click.ParamType[float | str]):
         Times beyond were meant as milliseconds [s].
     """
 
-    name = "[pN:]MS|TIME"
-
-    def __init__(self, least_milliseconds: float, most_seconds: float) -> None:
-        self.least_milliseconds, self.most_seconds = least_milliseconds, most_seconds
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """Seconds; with the percentile before them, and their unit, where one is given."""
-        from inference_econ.errors import InputError
-        from inference_econ.inputs import percentiles
-
-        try:
-            promise = percentiles.promise(str(value))
-        except InputError as error:
-            self.fail(f"{error}.", param, ctx)
-        seconds = self._seconds(promise.time, param, ctx)
+    def read(text: str) -> float | str:
+        promise = percentiles.promise(text)
+        time, milliseconds = promise.time, _bare(promise.time)
+        seconds = _time(time) if milliseconds is None else _positive(milliseconds / 1e3, time)
+        if milliseconds is not None and milliseconds < least_milliseconds:
+            raise InputError(
+                f"{time} would be {milliseconds:g} ms, as numbers without a unit are milliseconds; write "
+                f"{1e3 * milliseconds:g} if {time} s is meant, or '{time} ms' if it is that"
+            )
+        if seconds > most_seconds:
+            raise InputError(
+                f"{time} would be {seconds:g} s, longer than what anybody is promised (at most "
+                f"{most_seconds:g} s); write the milliseconds, without a unit or as '30 ms', or leave it out"
+            )
         return seconds if promise.percentile is None else f"{promise.percentile}:{seconds!r} s"
 
-    def _seconds(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        milliseconds = _bare(value)
-        if milliseconds is None:
-            seconds = TIME.convert(value, param, ctx)
-        else:
-            seconds = TIME.positive(milliseconds / 1e3, value, param, ctx)
-            if milliseconds < self.least_milliseconds:
-                self.fail(
-                    f"{value} would be {milliseconds:g} ms, as numbers without a unit are milliseconds; write "
-                    f"{1e3 * milliseconds:g} if {value} s is meant, or '{value} ms' if it is that.",
-                    param,
-                    ctx,
-                )
-        if seconds > self.most_seconds:
-            self.fail(
-                f"{value} would be {seconds:g} s, longer than what anybody is promised (at most "
-                f"{self.most_seconds:g} s); write the milliseconds, without a unit or as '30 ms', or leave it out.",
-                param,
-                ctx,
-            )
-        return seconds
+    return Parsed("[pN:]MS|TIME", read)
 
 
-def _bare(value: Any) -> float | None:
-    """The number that a text without a unit is; None of texts with one."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
+def _rates(text: str) -> tuple[float, ...]:
+    """Positive numbers between commas, in the order given."""
+    rates = [_bare(part) for part in text.split(",")]
+    if not all(rate is not None and 0 < rate < math.inf for rate in rates):
+        raise InputError(f"{text!r} is no list of positive request rates; write for example 1,2,5,10")
+    beyond = next((rate for rate in rates if rate and not _meant(rate)), None)
+    if beyond is not None:
+        raise InputError(f"{beyond:g} {_BEYOND}")
+    return tuple(rate or 0.0 for rate in rates)
 
 
-class Rates(click.ParamType[tuple[float, ...]]):
-    """Positive numbers between commas."""
-
-    name = "RATE,RATE,.."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """The numbers, in the order given."""
-        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
-        try:
-            rates = tuple(map(float, parts))
-        except ValueError:
-            rates = ()
-        if not rates or not all(0 < rate < math.inf for rate in rates):
-            text = value if isinstance(value, str) else ",".join(map(str, parts))
-            self.fail(f"{text!r} is no list of positive request rates; write for example 1,2,5,10.", param, ctx)
-        for rate in rates:
-            if not _meant(rate):
-                self.fail(f"{rate:g} {_BEYOND}", param, ctx)
-        return rates
-
-
-class Span(click.ParamType[tuple[float, float]]):
+def _span(text: str) -> tuple[float, float]:
     """Two positive ratios between a comma, the lower one first."""
-
-    name = "LOW,HIGH"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
-        """The ratios."""
-        if isinstance(value, tuple):
-            return value
-        ends = [_bare(part) for part in str(value).split(",")]
-        if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
-            self.fail(f"{value!r} is no pair of positive ratios; write for example 0.8,1.25.", param, ctx)
-        return float(ends[0] or 0.0), float(ends[1] or 0.0)
+    ends = [_bare(part) for part in text.split(",")]
+    if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
+        raise InputError(f"{text!r} is no pair of positive ratios; write for example 0.8,1.25")
+    return float(ends[0] or 0.0), float(ends[1] or 0.0)
 
 
-class Counts(click.ParamType[tuple[int, ...]]):
-    """Whole numbers from 1 between commas."""
-
-    name = "N,N,.."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The numbers, ascending and each once."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(sorted({COUNT.convert(part.strip(), param, ctx) for part in str(value).split(",")}))
+def _counts(text: str) -> tuple[int, ...]:
+    """Whole numbers from 1 between commas: ascending, and each once."""
+    return tuple(sorted({COUNT.convert(part.strip(), None, None) for part in text.split(",")}))
 
 
-class Mix(click.ParamType[tuple[tuple[float, int], ...]]):
-    """Contexts, and how many sequences have each: ``500x16,32000x2``."""
-
-    name = "TOKENSxN,.."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[tuple[float, int], ...]:
-        """Lengths [tokens] with their numbers of sequences [1]."""
-        if isinstance(value, tuple):
-            return value
-        mix = []
-        for part in str(value).split(","):
-            length, times, count = part.strip().partition("x")
-            if not times:
-                self.fail(f"{part!r} is no context with its number of sequences; write for example 500x16.", param, ctx)
-            mix.append((NON_NEGATIVE.convert(length, param, ctx), COUNT.convert(count, param, ctx)))
-        return tuple(mix)
+def _mix(text: str) -> tuple[tuple[float, int], ...]:
+    """Contexts [tokens], and how many sequences have each [1]: ``500x16,32000x2``."""
+    parts = [part.strip().partition("x") for part in text.split(",")]
+    for length, times, _ in parts:
+        if not times:
+            raise InputError(f"{length!r} is no context with its number of sequences; write for example 500x16")
+    return tuple(
+        (NON_NEGATIVE.convert(length, None, None), COUNT.convert(count, None, None)) for length, _, count in parts
+    )
 
 
-class Chain(click.ParamType[tuple[tuple[str, int], ...]]):
+def _chain(text: str) -> tuple[tuple[str, int], ...]:
     """Kinds of chips in the order of a chain, and how many there are of each: ``b200=2,h100_sxm=4``."""
-
-    name = "HARDWARE=N,.."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[tuple[str, int], ...]:
-        """Names or paths of hardware with numbers of chips [1]."""
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip().rpartition("=") for part in str(value).split(",") if part.strip()]
-        odd = next((number for name, _, number in parts if not name), None)
-        if odd is not None or not parts:
-            self.fail(f"{odd or value!r} is no stage of a chain; write for example b200=2,h100_sxm=4.", param, ctx)
-        chips = Name("hardware")
-        return tuple((chips.convert(name, param, ctx), COUNT.convert(number, param, ctx)) for name, _, number in parts)
+    parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
+    odd = next((number for name, _, number in parts if not name), None)
+    if odd is not None or not parts:
+        raise InputError(f"{odd or text!r} is no stage of a chain; write for example b200=2,h100_sxm=4")
+    chips = Name("hardware")
+    return tuple((chips.convert(name, None, None), COUNT.convert(number, None, None)) for name, _, number in parts)
 
 
-class Confidence(click.ParamType[float]):
-    """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
+def _confidence(text: str) -> float:
+    """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8`` [1]."""
+    from inference_econ.engine import check_confidence
 
-    name = "PERCENT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The probability [1]."""
-        from inference_econ.engine import check_confidence
-        from inference_econ.errors import InputError
-
-        text = str(value).strip()
-        number = _bare(text.removesuffix("%"))
-        if number is None or not math.isfinite(number):
-            self.fail(f"{value!r} is no probability; write for example 80.", param, ctx)
-        share = number if number <= 1.0 and not text.endswith("%") else number / 100.0
-        try:
-            check_confidence(share)
-        except InputError as error:
-            self.fail(f"{str(error).removeprefix('confidence: ')}.", param, ctx)
-        return share
+    number = _bare(text.strip().removesuffix("%"))
+    if number is None or not math.isfinite(number):
+        raise InputError(f"{text!r} is no probability; write for example 80")
+    share = number if number <= 1.0 and not text.strip().endswith("%") else number / 100.0
+    check_confidence(share)
+    return share
 
 
-PLACE = Place()
-PICTURE = Picture(PICTURES)
-CHART = Picture(CHARTS)
-POSITIVE = Number(min=0, min_open=True)
-NON_NEGATIVE = Number(min=0)
-PROBABILITY = Number(min=0, max=1)
+#: Types of options by the kinds that tables of options name, in capital letters.
+PLACE, PICTURE, CHART = Place(), Picture(PICTURES), Picture(CHARTS)
+POSITIVE, NON_NEGATIVE, PROBABILITY = Number(min=0, min_open=True), Number(min=0), Number(min=0, max=1)
 COUNT = Count()
-WATTS, ANY_WATTS = Watts(), Watts(none=True)
-DEGREE = Degree()
-TIME = Time()
-SPAN = Span()
-TTFT = Latency(least_milliseconds=10, most_seconds=600)
-E2E = Latency(least_milliseconds=100, most_seconds=36_000)
-CONFIDENCE = Confidence()
-PERCENTILE = Percentile()
-TPOT = Latency(least_milliseconds=1, most_seconds=2)
+WATTS, ANY_WATTS = Parsed("WATTS", _some_watts), Parsed("WATTS", _watts)
+DEGREE = Parsed("N|any", _degree)
+TIME = Parsed("TIME", _time)
+TTFT, TPOT, E2E = _latency(10, 600), _latency(1, 2), _latency(100, 36_000)
+CONFIDENCE = Parsed("PERCENT", _confidence, "confidence: ")
+PERCENTILE = Parsed("mean|pN", _percentile, "percentile: ")
+RATES, COUNTS, SPAN = Parsed("RATE,RATE,..", _rates), Parsed("N,N,..", _counts), Parsed("LOW,HIGH", _span)
+MIX, CHAIN = Parsed("TOKENSxN,..", _mix), Parsed("HARDWARE=N,..", _chain)
+NUMBER, NUMBER_FROM_1, SCV, REAL = Number(), Number(min=1), Number(min=0, max=1000), float
+FILE, FOLDER, REPORT = click.Path(), click.Path(file_okay=False), Report()
+MODEL, HARDWARE, ENGINES, TRAFFIC = Name("models"), Name("hardware"), Name("engines"), Name("traffic")
+ASSUMPTIONS, SCENARIOS, MODEL_AND_CHIP = Name("assumptions"), Name("scenarios"), (MODEL, HARDWARE)

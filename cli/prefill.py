@@ -4,33 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from inference_econ.inputs import DEFAULT_ISL
-
 from . import options, prices, show
-from .help import Command, example
-from .parameters import COUNT, Chain, Counts
+from .help import command
 
 
-@click.command(
-    cls=Command, epilog=example("inference-econ prefill llama_3_8b l40s --prompt 2000,16000,128000 --ranks 4,8")
+@command(
+    "prefill",
+    "subject domain prompt ranks chain tp batch cached plot yes",
+    "inference-econ prefill llama_3_8b l40s --prompt 2000,16000,128000 --ranks 4,8",
 )
-@options.subject
-@options.domain
-@click.option("--prompt", type=Counts(), default=f"{DEFAULT_ISL}", show_default=True, help="Prompt tokens.")
-@click.option("--ranks", type=Counts(), default="2,4,8", show_default=True, help="GPUs that share a prompt.")
-@click.option(
-    "--chain",
-    multiple=True,
-    type=Chain(),
-    help="A chain of GPUs of several kinds, in the order of the prompt (repeat); --ranks are none then by default.",
-)
-@click.option("--tp", type=COUNT, help="GPUs of one process of 'context' and 'chain' [the fewest that hold the model].")
-@click.option("--batch", type=COUNT, default=1, show_default=True, help="Prompts of one length that are read together.")
-@options.option("cached", help="Tokens before each prompt that every process has in its cache, as of a shared prefix.")
-@options.picture("Write a picture of the speed-ups over the prompt, by way: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def prefill(
     prompt: tuple[int, ...],

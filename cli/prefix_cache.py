@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs import DEFAULT_ISL
 
 from . import options, show
-from .help import Command, example
-from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
+from .help import command
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,28 +28,12 @@ _SAID = (
 )
 
 
-@click.command(cls=Command, epilog=example("inference-econ cache llama_3_70b h100_sxm --tp 8 --isl 4000"))
-@options.subject
-@click.option("--isl", type=POSITIVE, help=f"Prompt tokens [default: {DEFAULT_ISL}].")
-@click.option("--hit-rate", type=PROBABILITY, help="Share of them that was seen before [default: 0.75].")
-@click.option("--osl", type=POSITIVE, default=DEFAULT_OSL, show_default=True, help="Tokens of an answer.")
-@click.option("--turns", type=POSITIVE, help="Questions of a conversation, instead of --isl and --hit-rate.")
-@click.option("--user-tokens", type=POSITIVE, default=300, show_default=True, help="Of a question.")
-@click.option("--system-tokens", type=NON_NEGATIVE, default=0, show_default=True, help="Equal for all users.")
-@click.option("--think-time", type=TIME, default="60 s", show_default=True, help="Between two turns.")
-@click.option("--lifetime", type=TIME, default="10 min", show_default=True, help="Of an unused cache.")
-@click.option("--replicas", type=COUNT, help="With --turns: instances behind a router [default: 1].")
-@click.option(
-    "--routing",
-    type=click.Choice(["round_robin", "prefix_aware"]),
-    help="Of --replicas: each turn to the next instance, or to the one that holds the conversation [prefix_aware].",
+@command(
+    "cache",
+    "subject isl hit_rate osl turns user_tokens system_tokens think_time lifetime replicas routing request_rate "
+    "traffic tiers degrees plot yes",
+    "inference-econ cache llama_3_70b h100_sxm --tp 8 --isl 4000",
 )
-@click.option("--request-rate", type=POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached].")
-@options.option("traffic", help="Play the sessions of a traffic, instead of --isl or --turns: a name or a file.")
-@options.option("tiers", help="dram, ssd or a file (repeat) [all].")
-@options.degrees
-@options.picture()
-@options.yes
 @options.output
 def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> None:
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
@@ -95,11 +77,8 @@ def _of_sessions(choices: options.Choices, tiers: Sequence[TierSpec]) -> Offload
     """
     from inference_econ.answers.agents import Agents
 
-    stray = next((name for name in _SAID if options.is_given(name)), None)
-    if stray is not None:
-        raise InputError(
-            f"give either --traffic or --{stray.replace('_', '-')}, not both: a traffic says that, too", option=stray
-        )
+    stray = filter(options.is_given, _SAID)
+    refuse(stray, "give either --traffic or {}, not both: a traffic says that, too")
     sessions = Agents.of(choices["traffic"])
     layouts = options.fewest(choices, lambda pinned: options.offer(pinned, sessions.requests))
     return sessions.offload(layouts, tiers, requests_per_second=choices["request_rate"])
@@ -114,9 +93,8 @@ def _conversation(choices: options.Choices) -> Conversation | None:
         If the length of prompts is given in two ways, or a router without conversations or replicas.
     """
     if choices["turns"] is None:
-        stray = next((name for name in ("replicas", "routing") if choices[name] is not None), None)
-        if stray is not None:
-            raise InputError(f"--{stray} says where turns of conversations go; give --turns as well", option=stray)
+        text = "{} says where turns of conversations go; give --turns as well"
+        refuse(given(choices, ("replicas", "routing")), text)
         return None
     if choices["isl"] is not None or choices["hit_rate"] is not None:
         raise InputError("give either --turns, or --isl and --hit-rate, not both", option="turns")

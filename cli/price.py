@@ -6,37 +6,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError, of_option
 
-from . import agents, market, options, proposals, show
-from .help import Command, example
-from .parameters import COUNT
+from . import agents, market, options, show
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.answers.price import Sheet
 
 
-@click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
-@options.subject
-@options.traffic
-@agents.sessions
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@market.competing
-@click.option("--replicas", type=COUNT, help="Instances; by default the fewest that keep up.")
-@click.option(
-    "--api-prices",
-    help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6; or whose recorded "
-    "offer: deepinfra, deepseek:peak (see 'inference-econ offers').",
+@command(
+    "price",
+    "subject service sessions rent batching layout proposer competing replicas api_prices carbon any_speed plot yes",
+    "inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8",
 )
-@options.carbon
-@options.option("any_speed")
-@options.picture("Write a picture of how the bill is shared: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def price(api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.

@@ -8,22 +8,19 @@ from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS
 
 from . import options
+from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
     from inference_econ.engine import Speculation
     from inference_econ.inputs import ProposerName
 
-proposer = options.options(
-    *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
-    *("no_speculation", "draft_length"),
-)
 _PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 
 
 def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:
-    """What the options of :data:`proposer` ask for, perhaps on other hardware; None without a proposer.
+    """What the options for proposers ask for, perhaps on other hardware; None without a proposer.
 
     Raises
     ------
@@ -53,7 +50,7 @@ def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
-    """What was chosen, with what the options of :data:`proposer` ask for as fields of ``Settings``.
+    """What was chosen, with what the options for proposers ask for as fields of ``Settings``.
 
     Raises
     ------
@@ -78,12 +75,8 @@ def _only_proposer(choices: options.Choices) -> ProposerName | None:
         raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}", option="draft")
     if named and choices.get("no_speculation"):
         raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
-    stray = next((name for name in _DETAILS if choices[name] is not None), None)
-    if not named and stray is not None:
-        text = stray.replace("_", "-")
-        raise InputError(
-            f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well", option=stray
-        )
+    text = "{} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
+    refuse([] if named else given(choices, _DETAILS), text)
     return named[0] if named else None
 
 

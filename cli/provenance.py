@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from .parameters import Latency, Time
+from .parameters import E2E, TIME, TPOT, TTFT
 
 #: Options that say where an answer goes, not what it is about.
 SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "roofline")
@@ -78,7 +78,7 @@ def _text(parameter: click.Parameter, value: object) -> str:
     """A value as it is typed: times with their unit, lists with commas."""
     if isinstance(value, (list, tuple)):
         return ",".join(map(_number, value))
-    timed = isinstance(parameter.type, (Time, Latency)) and isinstance(value, float)
+    timed = parameter.type in (TIME, TTFT, TPOT, E2E) and isinstance(value, float)
     return f"{_number(value)} s" if timed else _number(value)
 
 

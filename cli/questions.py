@@ -22,7 +22,7 @@ from inference_econ.inputs.options import request_name
 from . import compare, provenance, show
 from .commands import served
 from .help import OPTIONS
-from .parameters import UNCOUNTABLE, Degree, Name, Percentile, Rates
+from .parameters import DEGREE, PERCENTILE, RATES, UNCOUNTABLE, Name
 
 #: Options that say where an answer goes, or that name files of the machine that a command runs on.
 _LEFT_OUT = (
@@ -220,11 +220,11 @@ def _kind(kind: click.ParamType[Any]) -> Any:
         return int
     if isinstance(kind, click.FloatRange):
         return float
-    if isinstance(kind, Degree):
+    if kind is DEGREE:
         return int | Literal["any"]
-    if isinstance(kind, Rates):
+    if kind is RATES:
         return list[float] | float | str
-    return str if isinstance(kind, (Name, Percentile)) else float | str
+    return str if isinstance(kind, Name) or kind is PERCENTILE else float | str
 
 
 def _limits(kind: click.ParamType[Any]) -> Mapping[str, float]:

@@ -5,36 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.errors import InputError
 
-from . import agents, market, options, prices, proposals, show
-from .help import Command, example
-from .parameters import Name
+from . import agents, market, options, prices, show
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.answers.recommend import Recommendation
 
 
-@click.command(
-    cls=Command, epilog=example("inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 --tpot 30")
+@command(
+    "recommend",
+    "subject service trace sessions means carbon rent batching layout proposer competing further most plot yes",
+    "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 --tpot 30",
 )
-@options.subject
-@options.traffic
-@options.trace
-@agents.sessions
-@options.means
-@options.carbon
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@market.competing
-@click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
-@click.option("--choices", "most", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
-@options.picture("Write a picture of cost against latency, the cheapest marked: .svg, .png, .pdf or .html.")
-@options.yes
 @options.output
 def recommend(further: tuple[str, ...], most: int, output: options.Output, **choices: Any) -> None:
     """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.

@@ -15,8 +15,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import provenance, show
-from .help import Command, example
-from .parameters import Place
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
@@ -25,32 +24,12 @@ if TYPE_CHECKING:
 _PROGRAM = "inference-econ"
 
 
-class Report(Place):
-    """A file to write that a browser opens."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path itself, if it can be written and is named like a page."""
-        from inference_econ.report.web import check_name
-
-        check_name(value)
-        return super().convert(value, param, ctx)
-
-
-@click.command(
-    cls=Command,
-    epilog=example(
-        'inference-econ report "frontier llama_3_70b h100_sxm --weights fp8" -o report.html',
-        "inference-econ report answer.json examples/opening_question -o report.html",
-    ),
+@command(
+    "report",
+    "asked output to quiet",
+    'inference-econ report "frontier llama_3_70b h100_sxm --weights fp8" -o report.html',
+    "inference-econ report answer.json examples/opening_question -o report.html",
 )
-@click.argument("asked", nargs=-1, required=True, metavar="ANSWER.json|SCENARIO|FOLDER|'COMMAND ...'...")
-@click.option("-o", "--output", type=Report(), required=True, help="The file to write, ending in .html.")
-@click.option(
-    "--to",
-    type=click.Choice(["vllm", "sglang", "trtllm", "llama_cpp", "mlx"]),
-    help="Engine of the command that starts it; by default one that can.",
-)
-@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> None:
     """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
 

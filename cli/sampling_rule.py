@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, show
-from .help import Command, example
+from .help import command
 
 
-@click.command(
+@command(
     "speculate-check",
-    cls=Command,
-    epilog=example("inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 2000000"),
+    "file vocabulary draft_length rounds seed yes",
+    "inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 2000000",
 )
-@click.argument("file", type=click.Path(), required=False)
-@click.option("--vocabulary", type=click.IntRange(2, 10_000), help="Tokens of random distributions [20].")
-@click.option("--draft-length", type=click.IntRange(1, 64), default=4, show_default=True, help="Proposals per round.")
-@click.option(
-    "--rounds", type=click.IntRange(2, 100_000_000), default=1_000_000, show_default=True, help="Rounds to draw."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random numbers.")
-@options.yes
 @options.output
 def check(
     file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int, output: options.Output

@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from . import options, provenance, show
-from .help import Command, example
-from .parameters import PICTURE, Name
+from .help import command
+from .parameters import PICTURE
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
-
-
-#: What-ifs of all series of a scenario.
-_what_ifs = options.option("changes")
 
 
 def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> Page:
@@ -28,33 +22,33 @@ def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> Page:
         return page(scenario.run(name, changes=changes, progress=progress))
 
 
-@click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))
-@click.argument("name", type=Name("scenarios"))
-@_what_ifs
-@options.picture("Write a picture: .svg, .png or .pdf.", PICTURE)
-@options.yes
+@command(
+    "run",
+    "name changes plot yes",
+    "inference-econ run examples/opening_question -o answer.json",
+)
 @options.output
 def run(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
     show.emit(_page(name, changes, quiet=output.quiet), output, provenance.asked())
 
 
-@click.command(cls=Command, epilog=example("inference-econ table paper/table_4"))
-@click.argument("name", type=Name("scenarios"))
-@_what_ifs
-@options.yes
+@command(
+    "table",
+    "name changes yes",
+    "inference-econ table paper/table_4",
+)
 @options.output
 def table(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Print the table of a scenario, for example paper/table_4."""
     show.emit(_page(name, changes, quiet=output.quiet), output)
 
 
-@click.command(cls=Command, epilog=example("inference-econ figure paper/figure_6 -o figure_6.svg"))
-@click.argument("name", type=Name("scenarios"))
-@_what_ifs
-@click.option("-o", "--output", "path", type=PICTURE, help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
-@options.yes
-@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+@command(
+    "figure",
+    "name changes path yes quiet",
+    "inference-econ figure paper/figure_6 -o figure_6.svg",
+)
 def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
     target = path or PICTURE.convert(f"{Path(name).stem}.svg", None, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import extras
-from .help import Command, example
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.explorer import Application, Limits
@@ -26,10 +26,12 @@ def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Ap
     return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=READY)
 
 
-@click.command(cls=Command, epilog=example("inference-econ serve", "inference-econ serve --port 8000"))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; this machine by default.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True, help="Port to listen at.")
-@click.option("--quiet", is_flag=True, help="Do not print the address.")
+@command(
+    "serve",
+    "host port quiet",
+    "inference-econ serve",
+    "inference-econ serve --port 8000",
+)
 def serve(host: str, port: int, quiet: bool) -> None:
     """Serve a page to explore with the browser of this machine, and a JSON API (/openapi.json), until Ctrl-C.
 

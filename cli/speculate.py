@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, proposals, show
-from .help import Command, example
+from .help import command
 
 
-@click.command(cls=Command, epilog=example("inference-econ speculate llama_3_70b h100_sxm --tp 8 --eagle"))
-@options.subject
-@options.domain
-@proposals.proposer
-@options.degrees
-@options.lengths
-@options.picture("Write a picture of speed-up and draft length: .svg, .png, .pdf or .html.")
-@options.yes
+@command(
+    "speculate",
+    "subject domain proposer degrees lengths plot yes",
+    "inference-econ speculate llama_3_70b h100_sxm --tp 8 --eagle",
+)
 @options.output
 def speculate(output: options.Output, **choices: Any) -> None:
     """TPOT and cost of one deployment with and without speculation, by requests in flight, and where it stops paying.

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from . import extras, options, show
-from .help import Command, example
-from .parameters import COUNT, Name
-
-_FOLDER = click.Path(file_okay=False)
+from .help import command
 
 
-@click.command(
-    cls=Command,
-    epilog=example(
-        "inference-econ sweep studies/catalogue -o catalogue --yes",
-        "inference-econ sweep studies/catalogue -o catalogue --yes --scheduler tcp://10.0.0.1:8786",
-    ),
+@command(
+    "sweep",
+    "study folder jobs scheduler plot yes",
+    "inference-econ sweep studies/catalogue -o catalogue --yes",
+    "inference-econ sweep studies/catalogue -o catalogue --yes --scheduler tcp://10.0.0.1:8786",
 )
-@click.argument("study", type=Name("scenarios"))
-@click.option("-o", "--output", "folder", type=_FOLDER, required=True, help="Folder to write, or to go on with.")
-@click.option("--jobs", type=COUNT, help="Processes of this machine that answer [its cores, if it pays].")
-@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of a Dask scheduler answer: tcp://HOST:PORT.")
-@options.picture("Draw what is the cheapest: .svg, .png, .pdf, or .html to point at.")
-@options.yes
 @options.printed
 def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, output: options.Output) -> None:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
@@ -45,15 +33,11 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
     show.remark(f"wrote {folder}", quiet=output.quiet)
 
 
-@click.command(
-    cls=Command,
-    epilog=example(
-        'inference-econ query "SELECT hardware, min(dollars_per_million_output_tokens) FROM points GROUP BY ALL" FOLDER'
-    ),
+@command(
+    "query",
+    "sql folder yes",
+    'inference-econ query "SELECT hardware, min(dollars_per_million_output_tokens) FROM points GROUP BY ALL" FOLDER',
 )
-@click.argument("sql")
-@click.argument("folder", type=_FOLDER)
-@options.yes
 @options.output
 def query(sql: str, folder: str, output: options.Output) -> None:
     """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.

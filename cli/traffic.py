@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
 from inference_econ.errors import InputError
 
 from . import options, show
-from .help import Command, example
-from .parameters import PLACE
+from .help import command
 
 
-@click.command(
-    cls=Command,
-    epilog=example("inference-econ traffic", "inference-econ traffic azure_code", "inference-econ traffic trace.csv"),
+@command(
+    "traffic",
+    "name target plot form as_json as_csv quiet",
+    "inference-econ traffic",
+    "inference-econ traffic azure_code",
+    "inference-econ traffic trace.csv",
 )
-@click.argument("name", metavar="NAME|FILE", required=False)
-@click.option(
-    "-o", "--output", "target", type=PLACE, help="Write the traffic, or that fitted to a trace: a YAML file to change."
-)
-@options.picture("Draw a trace: requests by minute, lengths, reuse: .svg, .png, .pdf or .html.")
-@options.form("How to print what it is.")
-@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+@options.form
 def traffic(name: str | None, target: str | None, plot: str | None, form: str, quiet: bool) -> None:
     """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.
 

@@ -10,41 +10,21 @@ from click.core import ParameterSource
 
 from inference_econ.errors import InputError
 
-from . import compare, counted, options, proposals, show
-from .help import Command, example
-from .parameters import POSITIVE, Name
+from . import compare, options, show
+from .help import command
+from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Scenario
 
 
-@click.command(
-    cls=Command,
-    epilog=example(
-        "inference-econ uncertainty studies/h100_or_b200 --plot bands.svg",
-        "inference-econ uncertainty llama_3_70b h100_sxm h200_sxm --weights fp8 --speed 40 --vary profile \\",
-        "  --vary 'h100_sxm: price=lognorm(s=0.2, relative)' --vary 'h200_sxm: price=uniform(loc=3, scale=2)'",
-    ),
+@command(
+    "uncertainty",
+    "names vary speed samples seed manner domain workload proposer services plot yes",
+    "inference-econ uncertainty studies/h100_or_b200 --plot bands.svg",
+    "inference-econ uncertainty llama_3_70b h100_sxm h200_sxm --weights fp8 --speed 40 --vary profile \\",
+    "  --vary 'h100_sxm: price=lognorm(s=0.2, relative)' --vary 'h200_sxm: price=uniform(loc=3, scale=2)'",
 )
-@click.argument("names", nargs=-1, required=True, metavar="STUDY | MODEL HARDWARE...")
-@click.option(
-    "--vary",
-    multiple=True,
-    metavar="INPUT=DISTRIBUTION",
-    help="Uncertain input of all chips: price, isl, acceptance, hardware.FIELD, ... =NAME(PARAMETER=VALUE, ...) as in "
-    "scipy.stats, with relative for factors on the present value; 'CHIP: INPUT=...' of one chip; 'profile' for the "
-    "errors of its profile. Repeatable.",
-)
-@click.option("--speed", type=POSITIVE, help="Of a user, that the choice is made for [tokens/s].")
-@click.option("--samples", type=click.IntRange(min=1), help="Points of the design, a power of two [4096 or 256].")
-@click.option("--seed", type=click.IntRange(0), help="Of its scrambling [0].")
-@options.manner
-@options.domain
-@options.workload
-@proposals.proposer
-@counted.choices
-@options.picture()
-@options.yes
 @options.output
 def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) -> None:
     """How sure costs are: bands, the chance that one chip is cheaper than another, and what that hangs on.

@@ -13,9 +13,8 @@ from inference_econ.calibration import validation
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending, check_place
 
-from . import held_run, options, saved_services, show
-from .help import Command, example
-from .parameters import COUNT, PICTURE, PLACE
+from . import held_run, options, provenance, saved_services, show
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.calibration import Servers
@@ -77,35 +76,16 @@ the name of a dataset that is not of servers, rows that replace it.
 
 With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
 """
-_EXAMPLES = example(
+
+
+@command(
+    "validate",
+    "datasets assumptions levels by bound plot report against choice deployment",
     "inference-econ validate serving_points --by hardware,engine -o predictions.csv",
     "inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8",
     "inference-econ validate result.json --against answer.json",
+    help=_HELP,
 )
-
-
-@click.command(cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.argument("datasets", nargs=-1, metavar="[DATASET|FILE]...")
-@click.option(
-    "--assumptions",
-    multiple=True,
-    metavar="NAME|PATH",
-    help="Preset, or model of collectives (nccl_2_23, engines_hopper, ...); give it several times to compare.",
-)
-@click.option(
-    "--levels/--no-levels",
-    default=True,
-    help="With, or without, the levels of measured servers over fitted profiles (docs/evidence/levels.md).",
-)
-@click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
-@click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
-@options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.", PICTURE)
-@click.option("--report", type=PLACE, help="Write the report on all shipped servers (.md), with a picture.")
-@click.option(
-    "--against", type=click.Path(), help="A saved answer that a single result of a load generator is held to."
-)
-@click.option("--choice", type=COUNT, help="With --against: which deployment of the answer.")
-@options.deployment
 @options.output
 def validate(
     datasets: tuple[str, ...],
@@ -139,7 +119,9 @@ def validate(
     from inference_econ.report.validate import ValidationPage
 
     compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
-    command = _command(datasets, assumptions, by, bound=bound, output=output.path, levels=levels)
+    context = click.get_current_context()
+    words = ["inference-econ", "validate", *provenance.typed(context.command, context.params), "--format", "markdown"]
+    command = shlex.join([*words, *(["-o", output.path] if output.path is not None else [])])
     answer = Validated(tuple(compared), others, assumptions, bound)
     show.emit(ValidationPage(answer, keys, command, bool(datasets)), output)
 
@@ -214,21 +196,3 @@ def _picture(report: str) -> Path:
 def _folder(report: str) -> Path:
     """The folder of pages that go with a report."""
     return Path(report).with_suffix("")
-
-
-def _command(
-    datasets: Sequence[str],
-    assumptions: Sequence[str],
-    by: Sequence[str],
-    *,
-    bound: bool,
-    output: str | None,
-    levels: bool,
-) -> str:
-    """What was typed to get the document."""
-    words = ["inference-econ", "validate", *datasets]
-    words += [word for name in assumptions for word in ("--assumptions", name)]
-    words += [word for key in by for word in ("--by", key)] + (["--bound"] if bound else [])
-    words += [] if levels else ["--no-levels"]
-    words += ["--format", "markdown"]
-    return shlex.join([*words, "-o", output] if output is not None else words)

@@ -12,8 +12,8 @@ import click
 from inference_econ.errors import InputError
 
 from . import metrics, options, proposals, saved_services, show
-from .help import Command, example
-from .parameters import COUNT, Name, Time
+from .help import command
+from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.promises import Targets
@@ -26,39 +26,14 @@ _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once
 _ROUNDING = 1e-9
 
 
-@click.command(
-    cls=Command,
-    epilog=example(
-        "inference-econ watch answer.json --metrics http://127.0.0.1:8000/metrics --every 15s",
-        "inference-econ watch llama_3_70b h100_sxm --tp 8 --isl 3000 --osl 400 --once",
-        "inference-econ watch answer.json --metrics first.prom --metrics second.prom --every 1min",
-    ),
+@command(
+    "watch",
+    "answer hardware metrics hosts every lasting once number manner lengths arrival_scv promises rent batching "
+    "layout proposer as_json quiet",
+    "inference-econ watch answer.json --metrics http://127.0.0.1:8000/metrics --every 15s",
+    "inference-econ watch llama_3_70b h100_sxm --tp 8 --isl 3000 --osl 400 --once",
+    "inference-econ watch answer.json --metrics first.prom --metrics second.prom --every 1min",
 )
-@click.argument("answer", metavar="ANSWER.json|MODEL")
-@click.argument("hardware", type=Name("hardware"), required=False)
-@click.option(
-    "--metrics",
-    multiple=True,
-    default=("http://127.0.0.1:8000/metrics",),
-    show_default=True,
-    metavar="URL|FILE",
-    help="Metrics of one server of vLLM or SGLang; several files are scrapes of it that were kept, in their order.",
-)
-@click.option("--host", "hosts", multiple=True, help="Another machine than this one that may be asked for them.")
-@click.option("--every", type=Time(), default="15s", show_default=True, help="Time between scrapes: a window.")
-@click.option("--for", "lasting", type=Time(), help="Stop after so long [until Ctrl-C].")
-@click.option("--once", is_flag=True, help="One window only.")
-@click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
-@options.manner
-@options.lengths
-@options.burstiness
-@options.promises
-@options.rent
-@options.scheduler
-@options.layout
-@proposals.proposer
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each window, in base units.")
-@click.option("--quiet", is_flag=True, help="No heading and no remarks.")
 def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
     """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, options, prices, proposals, show
-from .help import Command, example
-from .parameters import POSITIVE, SPAN
+from .help import command
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Settings
@@ -19,44 +16,14 @@ if TYPE_CHECKING:
 _APART = (*WHAT_IFS, "any_layout")
 
 
-@click.command(
-    cls=Command,
-    name="what-if",
-    epilog=example(
-        "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --plot tornado.svg",
-        "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --speed 30 --input hbm_size --range 0.5,2",
-        "inference-econ what-if deepseek_v3 h200_sxm --speed 20 --speed 40 --speed 60",
-        "inference-econ what-if paper/llama_3_70b paper/h100 --weights int8 --grid paper --context 0",
-    ),
+@command(
+    "what-if",
+    "subject domain mean_lengths decode_only reused latencies batching search proposer speeds inputs span plot yes",
+    "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --plot tornado.svg",
+    "inference-econ what-if llama_3_70b h100_sxm --weights fp8 --speed 30 --input hbm_size --range 0.5,2",
+    "inference-econ what-if deepseek_v3 h200_sxm --speed 20 --speed 40 --speed 60",
+    "inference-econ what-if paper/llama_3_70b paper/h100 --weights int8 --grid paper --context 0",
 )
-@options.subject
-@options.domain
-@options.mean_lengths
-@options.option("decode_only")
-@counted.reused
-@options.latencies
-@options.scheduler
-@options.search
-@proposals.proposer
-@click.option(
-    "--speed",
-    "speeds",
-    multiple=True,
-    type=POSITIVE,
-    help="Tokens/s per user [default: where speed^3 / cost is largest]; repeat it to go along the frontier.",
-)
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME",
-    help="Only this input, with its steps to 1 %: hbm_bandwidth, price, layers, .. or hardware.FIELD; repeatable.",
-)
-@click.option(
-    "--range", "span", type=SPAN, default="0.8,1.25", show_default=True, help="What inputs are multiplied by."
-)
-@options.picture()
-@options.yes
 @options.output
 def what_if(
     speeds: tuple[float, ...],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inference_econ.answers.launching.expected import UNITS
 from inference_econ.answers.launching.plan import Part
 from inference_econ.calibration import Held, Suspect
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page
 from inference_econ.report.service import fleet_label
 from inference_econ.report.table import PART_NAMES, Table
@@ -81,12 +82,7 @@ class AgainstPage(Page):
             "numbers": [held_record(held) for held in self.held],
             "verdict": self.verdict,
             "suspects": [
-                {
-                    "part": suspect.part,
-                    "seconds": suspect.seconds,
-                    "factor": suspect.factor,
-                    "constants": list(suspect.constants),
-                }
+                {**attributes(suspect, "part seconds factor"), "constants": list(suspect.constants)}
                 for suspect in self.suspects
             ],
             "calibrate": self.command,
@@ -101,17 +97,11 @@ _PARTS = ("part", "ms", "times as long", "constants")
 
 def held_record(held: Held) -> dict[str, object]:
     """Return one number of a run beside its prediction as plain data, in base units."""
+    expected = held.expected
     return {
-        "measure": held.expected.measure,
-        "statistic": held.expected.statistic,
-        "predicted": held.expected.value,
-        "low": held.expected.low,
-        "high": held.expected.high,
-        "measured": held.measured,
-        "inside": held.inside,
-        "promised": held.expected.promised,
-        "kept": held.kept,
-    }
+        **attributes(expected, "measure statistic"), "predicted": expected.value, **attributes(expected, "low high"),
+        **attributes(held, "measured inside"), "promised": expected.promised, "kept": held.kept,
+    }  # fmt: skip
 
 
 def _row(held: Held) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances, Setup
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import agents_said
@@ -37,7 +37,7 @@ from inference_econ.report.promises import chances_column
 from inference_econ.report.recommend import RecommendationPage, several_chips, with_practices
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
 from inference_econ.report.start import start_of_sheet
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
 
 #: What all tables say of agents, and which of it a narrow page leaves out.
@@ -64,8 +64,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
             f"{fleet_label(bill.service, bill.replicas)}: ${bill.dollars_per_hour:,.2f} per hour, idle or not.",
             *picked(bill.service, answer.pick),
             *_notes(*(point.use for point in answer.points)),
-            *cannot_start([bill.service.setup]),
-            *caveats.warnings(subjects),
+            *doubts([bill.service.setup], subjects),
         ]
         rows = [_flat(record) for record in answer.records()]
         title = _title("A fleet of agents", [bill.service.setup], use, targets)
@@ -152,8 +151,7 @@ class AgentChoicesPage(RecommendationPage):
             f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
             "keep the SLOs; pools that prefill and decode apart were not.",
             *_notes(*(choice.use for choice in choices)),
-            *cannot_start(setups),
-            *caveats.warnings(subjects),
+            *doubts(setups, subjects),
         ]
         title = _title(self._counted, setups, use, targets)
         rows = [_flat(record) for record in answer.records()]
@@ -362,6 +360,5 @@ def _why(setups: Sequence[Setup], subjects: Sequence[Instances]) -> list[str]:
         "hit: share of prompt tokens found in any memory; a task is a session from its first to its last turn. Prompts "
         "wait for blocks that come from memories behind HBM; writing blocks there takes no time. "
         f"Assumptions: {assumptions_label(setups)}.",
-        *startable_notes(setups),
-        *caveats.remarks(subjects, SEEN),
+        *grounds(setups, subjects, SEEN),
     ]

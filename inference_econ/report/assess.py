@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.assess_service import SteadyService
 from inference_econ.answers.assessment import Assessment
@@ -14,18 +13,16 @@ from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources, source_records
 from inference_econ.engine import Setup, bounds
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import attributes
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
 from inference_econ.report.serving_frontier import service_frontier_title
-from inference_econ.report.startable import cannot_start, with_engines
-from inference_econ.report.table import Table, amount, chips_label, dollars, layout_label, size
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.startable import doubts, with_engines
+from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, frame_of, layout_label, size
 
 
 class AssessmentPage(AnswerPage[Assessment]):
@@ -48,7 +45,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         """Gaps, parts of the step, and findings."""
         return assessment_record(self.answer)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """The measured point and every deployment beside it."""
         return assessment_frame(self.answer)
 
@@ -101,7 +98,7 @@ def assessment_table(assessment: Assessment) -> Table:
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    notes = (*cannot_start([assessment.setup]), *caveats.warnings(assessment.subjects()))
+    notes = tuple(doubts([assessment.setup], assessment.subjects()))
     least = ("engine", "batch", "MFU %")
     table = Table(_title(assessment), columns, tuple(rows), notes, findings(assessment), least)
     return with_engines(table, layouts, [assessment.setup])
@@ -201,8 +198,7 @@ def assessment_record(assessment: Assessment) -> dict[str, object]:
 def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     likely = gap.likely_seconds if fits else None
     return {
-        "verdict": gap.verdict,
-        "speed_factor": gap.speed_factor,
+        **attributes(gap, "verdict speed_factor"),
         "tokens_per_second_lost": gap.speed_lost,
         "cost_factor": gap.cost_factor,
         "dollars_lost": gap.dollars_lost,
@@ -239,10 +235,8 @@ def _point_record(point: Deployment | None, gap: Gap) -> dict[str, object] | Non
     return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
 
 
-def assessment_frame(assessment: Assessment) -> pd.DataFrame:
+def assessment_frame(assessment: Assessment) -> Frame:
     """The measured point and every deployment beside it, one row each, seconds by part included."""
-    import pandas as pd
-
     measured = asdict(assessment.measured)
     measured |= {"unexplained_seconds": assessment.unexplained_seconds}
     rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
@@ -263,7 +257,7 @@ def assessment_frame(assessment: Assessment) -> pd.DataFrame:
         parts = {f"{part}_seconds": seconds for part, seconds in point.parts.items()}
         throughput = point.batch * point.tokens_per_second_per_user
         rows.append({"deployment": name, "throughput": throughput, **row, **point.layout, **parts})
-    return pd.DataFrame(rows)
+    return frame_of(rows)
 
 
 def assessment_chart(assessment: Assessment) -> Plot:

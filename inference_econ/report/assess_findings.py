@@ -8,8 +8,7 @@ from inference_econ.answers.gaps import NEAR, Deployment, Gap, StepPart
 from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import bounds, error_spread
-from inference_econ.report import caveats
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.startable import grounds
 from inference_econ.report.table import PART_NAMES, chips_label, dollars, layout_label, size
 
 #: A smaller share of the measured time is not worth a sentence [1].
@@ -30,7 +29,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
     ]
     sentences += [text for text in (_unexplained(assessment), _lever(assessment)) if text]
     sentences.append(f"Assumptions: {assessment.setup.assumptions.name}. {_tried(assessment)}")
-    return (*sentences, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
+    return (*sentences, *grounds([assessment.setup], assessment.subjects()))
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:

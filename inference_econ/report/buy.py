@@ -17,7 +17,7 @@ from inference_econ.report.fields import Record, view
 from inference_econ.report.fleet import lot_prices
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import service_title
-from inference_econ.report.startable import cannot_start
+from inference_econ.report.startable import doubts
 from inference_econ.report.table import Table, amount, assumptions_label, chance_percent
 from inference_econ.serving import Service
 
@@ -65,8 +65,7 @@ class BuyPage(RowsPage[Purchase]):
                 f"month: of the first {MONTH_HOURS:g} hours of {self.fleet}, idle or not.",
                 *notes,
                 *(f"Left out: {reason}" for reason in answer.left_out),
-                *cannot_start(self.setups()),
-                *caveats.warnings(subjects),
+                *doubts(self.setups(), subjects),
             ),
             why=(
                 "Cheaper from: traffic from which one lot of machines is cheaper; always: however much more comes, "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from inference_econ.inputs import (
     Assumptions,
@@ -59,6 +60,8 @@ def listing(kind: Kind) -> list[dict[str, object]]:
     return [{"name": name, **_summary(_read(kind, name))} for name in catalog.names(kind)]
 
 
+#: Any entry of the catalogue.
+_Entry: TypeAlias = HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec | TrafficSpec
 #: Numbers of a long list that are shown [1].
 _SHOWN = 12
 #: Columns of listings that a narrow terminal does without.
@@ -97,21 +100,15 @@ def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
     return Table(f"{kind} {name}", ("field", "value", "source"), rows)
 
 
-def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec | TrafficSpec:
-    if kind == "hardware":
-        return catalog.hardware(name)
-    if kind == "models":
-        return catalog.model(name)
-    if kind == "scenarios":
-        return catalog.scenario(name)
-    if kind == "engines":
-        return catalog.engine(name)
-    if kind == "traffic":
-        return catalog.traffic(name)
-    return catalog.assumptions(name)
+def _read(kind: Kind, name: str) -> _Entry:
+    readers: Mapping[Kind, Callable[[str], _Entry]] = {
+        "hardware": catalog.hardware, "models": catalog.model, "scenarios": catalog.scenario,
+        "engines": catalog.engine, "traffic": catalog.traffic, "assumptions": catalog.assumptions,
+    }  # fmt: skip
+    return readers[kind](name)
 
 
-def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec | TrafficSpec) -> dict[str, object]:
+def _summary(spec: _Entry) -> dict[str, object]:
     if isinstance(spec, HardwareSpec):
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
 from inference_econ.report.page import AnswerPage, Pieces, listed
-from inference_econ.report.table import Table
+from inference_econ.report.table import Frame, Table, frame_of
 from inference_econ.studies.ledger import BASES, Finding, Ledger
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: From here on numbers are whole [1].
 _WHOLE = 1e4
@@ -53,10 +49,8 @@ class ClaimsPage(AnswerPage[Ledger]):
             "sources": source_records(self.answer.sources),
         }
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """One row per claim; bounds of what was published are apart."""
-        import pandas as pd
-
         rows = [
             {
                 name: value
@@ -65,7 +59,7 @@ class ClaimsPage(AnswerPage[Ledger]):
             }
             for finding in self.answer.findings
         ]
-        return pd.DataFrame(rows)
+        return frame_of(rows)
 
     def markdown(self) -> str:
         """A page of the documents: a section per publication, and why claims do not hold below its table."""

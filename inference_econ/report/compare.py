@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
@@ -33,13 +32,10 @@ from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import is_bound, with_engines, with_notes
-from inference_econ.report.table import Table, amount, chance_percent, dollars, layout_label, size
+from inference_econ.report.table import Frame, Table, amount, chance_percent, dollars, frame_of, layout_label, size
 from inference_econ.search import Metric, Point
 from inference_econ.studies.results import AnyFrontier, Curve, Result
 from inference_econ.studies.speeds import common_speeds
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: That the first is cheaper than the second: with less it is no winner [1].
 _ALIKE = 0.55
@@ -87,7 +83,7 @@ class ComparisonPage(AnswerPage[Result]):
         """Every series with its points."""
         return comparison_record(self.answer, self.speeds, self.costs)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point of every series."""
         return comparison_frame(self.answer)
 
@@ -381,23 +377,19 @@ def _speed_record(front: AnyFrontier, cost: float) -> dict[str, object]:
     return {"dollars": cost, "point": None if point is None else point.record()}
 
 
-def comparison_frame(result: Result) -> pd.DataFrame:
+def comparison_frame(result: Result) -> Frame:
     """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
-    import pandas as pd
-
     points = [_bounded(curve).assign(reason="") for curve in result.curves]
     if not result.missing:
         return stacked(points)
-    missing = pd.DataFrame({"series": list(result.missing), "reason": list(result.missing.values())})
+    missing = frame_of({"series": list(result.missing), "reason": list(result.missing.values())})
     return stacked([*points, missing])
 
 
-def _bounded(curve: Curve) -> pd.DataFrame:
+def _bounded(curve: Curve) -> Frame:
     """Points of a curve, and how far off they may be."""
-    import pandas as pd
-
     assert curve.frontier is not None
-    return pd.DataFrame(bounds.bounded(dict(curve_frame(curve)), curve.frontier.ends()))
+    return frame_of(bounds.bounded(dict(curve_frame(curve)), curve.frontier.ends()))
 
 
 def _listed(names: Sequence[str], last: str) -> str:

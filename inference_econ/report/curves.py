@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import Quantity
-from inference_econ.report import caveats
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
 from inference_econ.report.speed_cost import speed_question
-from inference_econ.report.startable import cannot_start, startable_notes
-from inference_econ.report.table import scale_notes
+from inference_econ.report.startable import doubts, grounds
+from inference_econ.report.table import Frame, frame_of, scale_notes
 from inference_econ.search import Frontier, Metric
 from inference_econ.studies.results import AnyFrontier, Curve
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def curves_title(fronts: Sequence[AnyFrontier]) -> str:
@@ -77,20 +72,18 @@ def curve_columns(curve: Curve) -> dict[str, object]:
     return columns
 
 
-def stacked(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+def stacked(frames: Iterable[Frame]) -> Frame:
     """Rows of several frames as one; what a frame has no column or no value for is missing.
 
     Row by row, since releases of pandas differ in what a column becomes that one frame has no value of.
     """
-    import pandas as pd
-
-    return pd.DataFrame([row for frame in frames for row in frame.to_dict("records")])
+    return frame_of([row for frame in frames for row in frame.to_dict("records")])
 
 
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:
     """What a reader of some series must not miss."""
     setups = [front.setup for front in fronts.values()]
-    return [*cannot_start(setups), *caveats.warnings(_preferred(fronts)), *scale_notes(setups)]
+    return [*doubts(setups, _preferred(fronts)), *scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFrontier]) -> list[str]:
@@ -101,10 +94,12 @@ def assumed(fronts: Mapping[str, AnyFrontier]) -> list[str]:
         for name in dict.fromkeys(named.values())
     ]
     text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
-    started = startable_notes(front.setup for front in fronts.values())
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     predicted: Sequence[Quantity] = SERVED if services else ("tpot",)
-    return [f"Assumptions: {text}.", *started, *caveats.remarks(_preferred(fronts), predicted)]
+    return [
+        f"Assumptions: {text}.",
+        *grounds((front.setup for front in fronts.values()), _preferred(fronts), predicted),
+    ]
 
 
 def _preferred(fronts: Mapping[str, AnyFrontier]) -> list[Instances]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from inference_econ.answers.service_record import SEEN, layout_of
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
@@ -35,11 +34,8 @@ from inference_econ.report.promises import kept_with
 from inference_econ.report.service import spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.start import start_of_fleet
-from inference_econ.report.startable import cannot_start, startable_notes, with_engines
-from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.startable import doubts, grounds, with_engines
+from inference_econ.report.table import Frame, Table, amount, assumptions_label, dollars, layout_label
 
 
 class DisaggregatedPage(AnswerPage[Disaggregation]):
@@ -53,7 +49,7 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         """Every point of both frontiers, and the fleets."""
         return comparison_record(self.answer.comparison, self.answer.fleet, self.answer.together)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point of both frontiers, unrounded."""
         return flat_frame(both_records(self.answer.comparison))
 
@@ -112,14 +108,12 @@ def comparison_table(
         *_fleet_notes(fleet, together, compared.terms.targets),
         *_chain_notes(compared, fleet),
         *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
-        *cannot_start(setups),
-        *caveats.warnings(compared.subjects()),
+        *doubts(setups, compared.subjects()),
     )
     why = (
         transfer_note(compared),
         _assumed(compared),
-        *startable_notes(setups),
-        *caveats.remarks(compared.subjects(), SEEN),
+        *grounds(setups, compared.subjects(), SEEN),
     )
     least = ("engine", "its TTFT ms", "busy %", "P : D", "layout", "prefill", "decode")
     table = Table(_title(compared.pools), columns, lines, notes, why, least)

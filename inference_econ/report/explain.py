@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,11 +23,18 @@ from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import Bar, Block, Pieces, RecordPage
 from inference_econ.report.power import power_basis
 from inference_econ.report.service import milliseconds
-from inference_econ.report.startable import cannot_start, startable_notes, started
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.startable import doubts, startable_notes, started
+from inference_econ.report.table import (
+    PART_NAMES,
+    Frame,
+    Table,
+    amount,
+    dollars,
+    frame_of,
+    layout_label,
+    remarks,
+    warnings,
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class ExplanationPage(RecordPage[Explanation]):
             *([memory_table(self.answer)] if (wanted if self.memory is None else self.memory) else []),
         )
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
         if self.operators and self.memory:
             raise InputError(
@@ -158,8 +164,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
-        *cannot_start([setup]),
-        *caveats.warnings(explanation.subjects()),
+        *doubts([setup], explanation.subjects()),
         *warnings(setup),
     )
 
@@ -321,28 +326,22 @@ def memory_table(explanation: Explanation) -> Table:
     return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
 
 
-def memory_frame(explanation: Explanation) -> pd.DataFrame:
+def memory_frame(explanation: Explanation) -> Frame:
     """What takes the memory of each accelerator, one row each as in the table: bytes, and the share of all."""
-    import pandas as pd
-
     held, total = explanation.held, sum(explanation.held.values())
     names = [name for name in _HELD_NAMES if held.get(name)]
-    return pd.DataFrame({"part": names, "bytes": [held[name] for name in names]}).assign(
+    return frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(
         share=lambda frame: frame["bytes"] / total
     )
 
 
-def operator_frame(explanation: Explanation) -> pd.DataFrame:
+def operator_frame(explanation: Explanation) -> Frame:
     """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
-    import pandas as pd
-
-    return pd.DataFrame(operator_records(explanation))
+    return frame_of(operator_records(explanation))
 
 
-def part_frame(explanation: Explanation) -> pd.DataFrame:
+def part_frame(explanation: Explanation) -> Frame:
     """The parts of a step as in the table, unrounded, and how far off the step may be; of a part nobody knows."""
-    import pandas as pd
-
     (instances,), total = explanation.subjects(), explanation.seconds
     parts = _shown_parts(explanation)
     errors = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
@@ -350,7 +349,7 @@ def part_frame(explanation: Explanation) -> pd.DataFrame:
     rows = [
         (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
     ]
-    return pd.DataFrame(
+    return frame_of(
         [*rows, ("step", 1e3 * total, 100.0, *ends)], columns=["part", "ms", "share %", "ms_low", "ms_high"]
     )
 

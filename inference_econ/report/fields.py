@@ -77,6 +77,11 @@ class Field(NamedTuple):
         return float(first) if form else 1.0
 
 
+def attributes(owner: object, names: str) -> dict[str, Any]:
+    """Return attributes by their names: what a record has as an object has it."""
+    return {name: getattr(owner, name) for name in names.split()}
+
+
 @cache
 def glossary() -> Mapping[str, Field]:
     """Return all fields by name."""

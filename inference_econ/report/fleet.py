@@ -15,7 +15,7 @@ from inference_econ.report.fields import view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import service_title
-from inference_econ.report.startable import cannot_start
+from inference_econ.report.startable import doubts
 from inference_econ.report.table import Table, amount, assumptions_label
 
 #: What an autoscaler looks at, in words.
@@ -49,8 +49,7 @@ class FleetPage(RowsPage[DayOfFleet]):
                 f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: "
                 "the fewest and the most of each in any hour.",
                 *(f"Left out: {reason}" for reason in answer.left_out),
-                *cannot_start(self.setups()),
-                *caveats.warnings(self._subjects()),
+                *doubts(self.setups(), self._subjects()),
             ),
             why=(
                 *lot_prices(answer.lots),

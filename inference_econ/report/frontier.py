@@ -12,7 +12,7 @@ from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Instances, Setup, bounds
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Record, column, field, view
 from inference_econ.report.heading import DECODE_STEPS, context_label, heading, subject_label
@@ -26,14 +26,12 @@ from inference_econ.report.speed_cost import (
     speed_cost_chart,
     speed_question,
 )
-from inference_econ.report.startable import cannot_start, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import PART_NAMES, Table, remarks, warnings
+from inference_econ.report.table import PART_NAMES, Frame, Table, remarks, warnings
 from inference_econ.search import Frontier, Metric, PlanTable, Point
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.report.charts import Steps
 
 #: What a point is, in words.
@@ -69,7 +67,7 @@ class FrontierPage(AnswerPage[Frontier]):
         record = frontier_record(self.answer, self.plans)
         return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point, or every plan."""
         return frontier_frame(self.answer, self.plans)
 
@@ -207,8 +205,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     """What a reader must know to use the numbers."""
     return (
         f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
-        *cannot_start([front.setup]),
-        *caveats.warnings(front.subjects(points)),
+        *doubts([front.setup], front.subjects(points)),
         *warnings(front.setup),
     )
 
@@ -223,7 +220,7 @@ def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
     notes += summary_notes(front)
-    return (*notes, *startable_notes([setup]), *caveats.remarks(front.subjects(points)), *remarks(setup))
+    return (*notes, *grounds([setup], front.subjects(points)), *remarks(setup))
 
 
 def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
@@ -255,7 +252,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
     return record
 
 
-def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> pd.DataFrame:
+def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> Frame:
     """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
     return front.to_frame() if plans is None else plans.to_frame()
 

@@ -15,6 +15,7 @@ from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, catalog
 from inference_econ.report import figures, files, scenario_figure
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page, csv_text
 from inference_econ.report.scenario import cells, result_frame
 from inference_econ.report.table import Table
@@ -57,16 +58,9 @@ class ReproductionPage(Page):
         """Every published cell beside ours."""
         made = self.reproduction
         rows = tuple(
-            (
-                cell.item,
-                cell.row,
-                cell.column,
-                cell.printed,
-                f"{cell.ours:.5g}",
-                "yes" if cell.match else "NO",
-                cell.note,
-            )
+            (*attributes(cell, "item row column printed").values(), f"{cell.ours:.5g}", match, cell.note)
             for cell in made.cells
+            for match in ["yes" if cell.match else "NO"]
         )
         matched = sum(cell.match for cell in made.cells)
         notes = (

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.implied import ImpliedHour, RevealedExponents
 from inference_econ.answers.record import HEAD, facts, flat_frame
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import view
+from inference_econ.report.fields import attributes, view
 from inference_econ.report.heading import lengths_label
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.table import Table, amount, dollars, formats_label, layout_label
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.table import Frame, Table, amount, dollars, formats_label, layout_label
 
 #: What the published study takes (eq. 45) [1].
 _STUDY = 3.0
@@ -57,17 +53,16 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         """The price of an hour, and what it follows from."""
         implied = self.answer
         low, high = self._ends()
-        inputs = ("dollars_per_million_input_tokens", "dollars_per_million_output_tokens", "tokens_per_second")
+        inputs = "dollars_per_million_input_tokens dollars_per_million_output_tokens tokens_per_second"
         return {
             **facts(implied.front.setup, *HEAD),
-            **{name: getattr(implied, name) for name in (*inputs, "price_over_cost")},
-            "dollars_per_accelerator_hour": implied.dollars_per_accelerator_hour,
+            **attributes(implied, f"{inputs} price_over_cost dollars_per_accelerator_hour"),
             "dollars_per_accelerator_hour_low": low,
             "dollars_per_accelerator_hour_high": high,
             "point": implied.point.record(),
         }
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """One row, unrounded."""
         return flat_frame([self.record()])
 
@@ -111,8 +106,7 @@ class AcceptancePage(Page):
 
     def record(self) -> object:
         """The same as plain data."""
-        names = ("speedup", "draft_length", "draft_cost", "acceptance")
-        return {name: getattr(self, name) for name in names}
+        return attributes(self, "speedup draft_length draft_cost acceptance")
 
 
 class ExponentsPage(AnswerPage[RevealedExponents]):

@@ -10,9 +10,15 @@ from inference_econ.engine.memory import weight_bytes
 from inference_econ.inputs import Block, ModelSpec, Precision
 from inference_econ.inputs.huggingface import OUTSIDE, Checkpoint
 from inference_econ.report.caveats import LEFT_OUT
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
+#: What is counted beside parameters.
+_COUNTED = (
+    "active_parameters_without_input_embedding kv_elements_per_token index_elements_per_token "
+    "window_elements_per_token state_elements_per_sequence"
+)
 #: Names of tensors that may be why counts differ [1].
 _NAMED = 6
 
@@ -43,19 +49,10 @@ class ImportedModelPage(Page):
 def model_record(model: ModelSpec) -> dict[str, object]:
     """The summary as plain data; the keys are the names of fields and properties."""
     return {
-        "name": model.name,
-        "huggingface_id": model.huggingface_id,
-        "layers": model.layers,
+        **attributes(model, "name huggingface_id layers"),
         "blocks": [_block(block) for block in model.blocks],
         "parameter_parts": {part: round(count) for part, count in model.parameter_parts().items()},
-        "total_parameters": model.total_parameters,
-        "active_parameters": model.active_parameters,
-        "active_parameters_without_input_embedding": model.active_parameters_without_input_embedding,
-        "kv_elements_per_token": model.kv_elements_per_token,
-        "index_elements_per_token": model.index_elements_per_token,
-        "window_elements_per_token": model.window_elements_per_token,
-        "state_elements_per_sequence": model.state_elements_per_sequence,
-        "mtp_layers": model.mtp_layers,
+        **attributes(model, f"total_parameters active_parameters {_COUNTED} mtp_layers"),
         "unknown": {part.name: part.parameters for part in model.unknown},
         "left_out": list(model.left_out),
         "max_context": model.max_context,
@@ -159,13 +156,8 @@ def model_table(model: ModelSpec) -> Table:
     rows.append(("active per token", f"{model.active_parameters:,}"))
     rows.append(("  without the input embedding", f"{model.active_parameters_without_input_embedding:,}"))
     rows.append(("KV elements per token", f"{model.kv_elements_per_token:,}"))
-    for name, count in (
-        ("index elements per token", model.index_elements_per_token),
-        ("window elements per token", model.window_elements_per_token),
-        ("state elements per sequence", model.state_elements_per_sequence),
-    ):
-        if count:
-            rows.append((name, f"{count:,}"))
+    others = attributes(model, "index_elements_per_token window_elements_per_token state_elements_per_sequence")
+    rows += [(name.replace("_", " "), f"{count:,}") for name, count in others.items() if count]
     rows += [
         (_layers(block.layers), f"{block.attention.summary} + {block.feed_forward.summary}") for block in model.blocks
     ]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.table import Table, amount
+from inference_econ.report.table import Frame, Table, amount, frame_of
 from inference_econ.studies.inference import Inferred, Interval, Served, predictive
 from inference_econ.studies.inference.frontiers import manners
 from inference_econ.studies.inference.posterior import interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Fewer draws that count leave the ends of intervals to chance [1].
 _FEW = 50
@@ -36,12 +33,10 @@ class InferencePage(AnswerPage[Inferred]):
         """The same as plain data."""
         return inferred_record(self.answer)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Models drawn from the priors with their weights, one row each, unrounded."""
-        import pandas as pd
-
         inferred, draws = self.answer, self.answer.draws
-        return pd.DataFrame(
+        return frame_of(
             {
                 "family": [draws.families[index] for index in draws.family],
                 "total_parameters": draws.total,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, nan
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +17,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, subject_label
 from inference_econ.report.page import Pieces, RecordPage
 from inference_econ.report.startable import cannot_start, started
-from inference_econ.report.table import Table, amount, layout_label, remarks, warnings
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.table import Frame, Table, amount, frame_of, joined, layout_label, remarks, warnings
 
 #: What is varied: in a sentence, at the head of an axis, and a value of it.
 _WORDS: Mapping[Axis, tuple[str, str, str]] = {
@@ -40,7 +36,7 @@ class IntensityPage(RecordPage[Intensity]):
         """A line for each operator, and one for the step."""
         return (intensity_table(self.answer),)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """A row for each operator at each value."""
         return intensity_frame(self.answer)
 
@@ -178,12 +174,10 @@ def _why(answer: Intensity) -> tuple[str, ...]:
     )
 
 
-def intensity_frame(answer: Intensity) -> pd.DataFrame:
+def intensity_frame(answer: Intensity) -> Frame:
     """A row for each operator and the step at each value."""
-    import pandas as pd
-
     frames = [
-        pd.DataFrame(
+        frame_of(
             {
                 "operator": sweep.name or STEP,
                 answer.over: answer.values,
@@ -193,7 +187,7 @@ def intensity_frame(answer: Intensity) -> pd.DataFrame:
         )
         for sweep in (*answer.operators, answer.step)
     ]
-    return pd.concat(frames, ignore_index=True)
+    return joined(frames)
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:

@@ -51,9 +51,8 @@ def templates() -> Environment:
     """The templates of the package; a name that is missing is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
-        loader=PackageLoader("inference_econ.report"), undefined=StrictUndefined, keep_trailing_newline=True
-    )
+    loader = PackageLoader("inference_econ.report")
+    return Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
 
 
 @dataclass(frozen=True, slots=True)

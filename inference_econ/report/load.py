@@ -13,7 +13,7 @@ from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup, bounds
 from inference_econ.inputs.percentiles import in_order
-from inference_econ.report import bands, caveats, charts
+from inference_econ.report import bands, charts
 from inference_econ.report.burstiness import arrivals_label, burstiness_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, view
@@ -23,7 +23,7 @@ from inference_econ.report.power import power_columns
 from inference_econ.report.promises import chances_column, chances_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, service_title
 from inference_econ.report.start import start_of_sheet
-from inference_econ.report.startable import cannot_start, startable_notes, with_notes
+from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served
 
@@ -116,15 +116,13 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *_saturation(points),
         *_preempted(points),
         *_found(points),
-        *cannot_start([setup]),
-        *caveats.warnings(subjects),
+        *doubts([setup], subjects),
     ]
     why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
     if promised:
         why.append(f"SLO met: requests with {_promises(targets)}; goodput/s: such requests per second.")
         notes += _assured(targets, points)
-    why += startable_notes([setup])
-    why += caveats.remarks(subjects, SEEN)
+    why += grounds([setup], subjects, SEEN)
     least = (
         *(
             "board_watts",

@@ -1,17 +1,28 @@
-"""A deployment as files that machines read: docker compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo."""
+"""A deployment as files that machines read: docker compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo.
+
+Each file is a template of YAML, in which every value stands as JSON; it is read and written again as people like to
+read it.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from inference_econ.answers.launching.instance import CONFIG, Degrees, Expanded, Instance, Role
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment, Scaling
 from inference_econ.errors import InputError
 from inference_econ.inputs import yaml_text
-from inference_econ.report.launch import SIDE_CHANNEL, command_text, files, remarks, shell_word
+from inference_econ.report.launch import SIDE_CHANNEL, command_text, files, remarks, shell_word, templates
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Record = dict[str, Any]
 #: What Kubernetes calls a chip of a vendor.
@@ -28,8 +39,22 @@ _METRICS = {
     "vllm": ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:request_success_total"),
     "sglang": ("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:num_requests_total"),
 }
-#: Looks of a start-up probe, every ten seconds: an hour to fetch and load the weights, which is an assumption [1].
-_LOOKS = 360
+#: The token for gated weights, from a secret that may be absent.
+_TOKEN: Mapping[str, Any] = {
+    "name": "HF_TOKEN",
+    "valueFrom": {"secretKeyRef": {"name": "hf-token-secret", "key": "HF_TOKEN", "optional": True}},
+}
+
+
+@cache
+def _templates() -> Environment:
+    return templates().overlay(finalize=json.dumps)
+
+
+def _documents(template: str, **values: Any) -> list[Record]:
+    """The documents of a template of YAML."""
+    values |= {"config": CONFIG, "folder": _FOLDER, "token": _TOKEN}
+    return list(yaml.safe_load_all(_templates().get_template(f"{template}.yaml.j2").render(values)))
 
 
 def compose(deployment: Deployment, size: int) -> str:
@@ -46,37 +71,28 @@ def compose(deployment: Deployment, size: int) -> str:
     if instance.service.setup.hardware.vendor != "NVIDIA":
         raise InputError("docker compose reserves NVIDIA devices only; take --as kubernetes", option="as")
     count = min(instance.replicas, size // instance.accelerators)
-    services = {f"engine-{index}": _compose_service(instance, index) for index in range(count)}
-    record: Record = {"services": services}
-    if instance.file:
-        record["configs"] = {"engine": {"content": files(instance)[CONFIG]}}
+    first = [index * instance.accelerators for index in range(count)]
+    devices = [[str(device) for device in range(start, start + instance.accelerators)] for start in first]
+    documents = _documents("compose", **_values(instance), count=count, devices=devices)
     where = [f"{count} of {instance.replicas} instances fit a machine of {size} accelerators"]
-    port = instance.engine.launch.port
-    return _text([record], deployment, f"http://localhost:{port}", 1.0 / instance.replicas, where)
+    address = f"http://localhost:{instance.engine.launch.port}"
+    return _text(documents, deployment, address, 1.0 / instance.replicas, where)
 
 
-def _compose_service(instance: Instance, index: int) -> Record:
-    launch, first = instance.engine.launch, index * instance.accelerators
-    devices = [str(first + device) for device in range(instance.accelerators)]
-    program, words = len(launch.program), _listening(instance, launch.port)
-    service: Record = {
+def _values(instance: Instance, port: int | None = None) -> Record:
+    """What templates say of an instance."""
+    launch = instance.engine.launch
+    return {
+        "name": _name(instance),
         "image": _image(instance),
-        "entrypoint": list(words[:program]),
-        "command": list(words[program:]),
-        "ports": [{"target": launch.port, "published": str(launch.port + index)}],
-        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
-        "volumes": ["~/.cache/huggingface:/root/.cache/huggingface"],
-        "ipc": "host",
-        "healthcheck": {"test": ["CMD-SHELL", f"curl -sf http://localhost:{launch.port}{launch.health}"]},
-        "deploy": {
-            "resources": {
-                "reservations": {"devices": [{"driver": "nvidia", "device_ids": devices, "capabilities": ["gpu"]}]}
-            }
-        },
+        "words": list(_listening(instance, port)),
+        "program": len(launch.program),
+        "files": files(instance),
+        "port": port or launch.port,
+        "health": launch.health,
+        "replicas": instance.replicas,
+        "resources": _resources(instance, instance.accelerators),
     }
-    if instance.file:
-        service["configs"] = [{"source": "engine", "target": f"{_FOLDER}/{CONFIG}"}]
-    return service
 
 
 def kubernetes(deployment: Deployment, size: int) -> str:
@@ -95,13 +111,10 @@ def _kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = ()
     instance = _alone(deployment, "kubernetes")
     if machines(instance, size) > 1:
         raise InputError("a Deployment's pods are on one machine each; take --as leaderworkerset", option="as")
-    name = _name(instance)
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": _pod(instance, list(_listening(instance)), serves=True)}
-    spec = {"replicas": instance.replicas, "selector": {"matchLabels": labels}, "template": template}
-    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(name), "spec": spec}
-    documents = [*_config_map(instance), manifest, _service(instance, labels), *beside]
-    return _text(documents, deployment, f"http://{name}:{instance.engine.launch.port}", where=where)
+    pods = _documents("pod", **_values(instance), serves=True)
+    documents = _documents("kubernetes", **_values(instance), pods=pods, size=None)
+    address = f"http://{_name(instance)}:{instance.engine.launch.port}"
+    return _text([*documents, *beside], deployment, address, where=where)
 
 
 def keda(deployment: Deployment, size: int) -> str:
@@ -123,23 +136,9 @@ def keda(deployment: Deployment, size: int) -> str:
     query = held if scaling.metric == "in_flight" else f"sum(rate({done}{labels}[1m]))"
     # Cheaper instances hold their part: what is left is for these.
     query = f"clamp_min({query} - {scaling.before:.6g}, 0)" if scaling.before else query
-    trigger = {"serverAddress": _PROMETHEUS, "query": query, "threshold": f"{scaling.per_instance:.6g}"}
-    spec: Record = {
-        "scaleTargetRef": {"name": _name(instance)},
-        "minReplicaCount": scaling.least,
-        "maxReplicaCount": scaling.most,
-        "pollingInterval": round(scaling.polling_seconds),
-        "cooldownPeriod": round(scaling.scale_down_seconds),
-        "triggers": [{"type": "prometheus", "metadata": trigger}],
-    }
-    manifest = {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": _metadata(_name(instance)),
-        "spec": spec,
-    }
+    beside = _documents("keda", name=_name(instance), scaling=scaling, prometheus=_PROMETHEUS, query=query)
     where = [f"the autoscaler reads {_PROMETHEUS}: put the address of your Prometheus there"]
-    return _kubernetes(deployment, size, [manifest], where)
+    return _kubernetes(deployment, size, beside, where)
 
 
 def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
@@ -153,22 +152,8 @@ def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
     scaling, instance = _scaling(deployment, "llm-d-autoscaling"), deployment.instances[0]
     if instance.engine.name != "vllm":
         raise InputError(f"llm-d scales vLLM, not {instance.engine.label}; take --to vllm, or --as keda", option="to")
-    name = _name(instance)
-    told = {"managed": "true", "model-id": instance.model, "variant-cost": f"{scaling.dollars_per_hour:.6g}"}
-    labels = {"variant_name": name, "exported_namespace": "default"}
-    metric = {"metric": {"name": "wva_desired_replicas", "selector": {"matchLabels": labels}}}
-    spec: Record = {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-        "minReplicas": max(scaling.least, 1),
-        "maxReplicas": scaling.most,
-        "metrics": [
-            {"type": "External", "external": {**metric, "target": {"type": "AverageValue", "averageValue": "1"}}}
-        ],
-        "behavior": {"scaleDown": {"stabilizationWindowSeconds": round(scaling.scale_down_seconds)}},
-    }
-    metadata = {**_metadata(name), "annotations": {f"llm-d.ai/{key}": value for key, value in told.items()}}
-    manifest = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
-    return _kubernetes(deployment, size, [manifest], ["llm-d decides by its own model of load, between these numbers"])
+    beside = _documents("llm_d_autoscaling", name=_name(instance), model=instance.model, scaling=scaling)
+    return _kubernetes(deployment, size, beside, ["llm-d decides by its own model of load, between these numbers"])
 
 
 def _scaling(deployment: Deployment, form: str) -> Scaling:
@@ -197,58 +182,21 @@ def leader_worker_set(deployment: Deployment, size: int) -> str:
         If an instance does not fit whole machines, or needs a router.
     """
     instance = _alone(deployment, "leaderworkerset")
-    count, name = machines(instance, size), _name(instance)
-    leader, worker = (_group_pod(instance, size, serves=serves) for serves in (True, False))
-    group: Record = {"size": count, "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": worker}
-    group["leaderTemplate"] = leader
-    manifest = {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": _metadata(name),
-        "spec": {"replicas": instance.replicas, "leaderWorkerTemplate": group},
-    }
-    documents = [*_config_map(instance), manifest, _service(instance, {"app": name, "role": "leader"})]
-    return _text(documents, deployment, f"http://{name}:{instance.engine.launch.port}")
+    pods = [pod for serves in (True, False) for pod in _group_pod(instance, size, serves=serves)]
+    documents = _documents("kubernetes", **_values(instance), pods=pods, size=machines(instance, size))
+    return _text(documents, deployment, f"http://{_name(instance)}:{instance.engine.launch.port}")
 
 
-def _group_pod(instance: Instance, size: int, *, serves: bool) -> Record:
+def _group_pod(instance: Instance, size: int, *, serves: bool) -> list[Record]:
     """A pod of a group: the first listens, and the others are told where it is."""
-    name, words = _name(instance), list(_listening(instance))
+    values = _values(instance)
     if machines(instance, size) > 1:
         machine = Machine(Expanded("$LWS_WORKER_INDEX"), Expanded("$LWS_LEADER_ADDRESS"))
         hidden = headless(instance, machine.rank)
-        line = " ".join(map(shell_word, [*words, *told(instance, size, machine)]))
-        words = ["sh", "-c", f"exec {line} {hidden or ''}".rstrip()]
-    labels = {"app": name, "role": "leader" if serves else "worker"}
-    pod = _pod(instance, words, serves=serves, accelerators=min(size, instance.accelerators))
-    return {"metadata": {"labels": labels}, "spec": pod}
-
-
-def _pod(instance: Instance, words: list[str], *, serves: bool, accelerators: int | None = None) -> Record:
-    volumes: list[Record] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
-    if instance.file:
-        volumes.append({"name": "config", "configMap": {"name": f"{_name(instance)}-config"}})
-    return {"containers": [_container(instance, words, serves=serves, accelerators=accelerators)], "volumes": volumes}
-
-
-def _container(instance: Instance, words: list[str], *, serves: bool, accelerators: int | None) -> Record:
-    launch = instance.engine.launch
-    mounts = [{"name": "shm", "mountPath": "/dev/shm"}]
-    mounts += [{"name": "config", "mountPath": _FOLDER}] if instance.file else []
-    container: Record = {
-        "name": "engine",
-        "image": _image(instance),
-        "command": words,
-        "env": [_token()],
-        "resources": _resources(instance, accelerators or instance.accelerators),
-        "volumeMounts": mounts,
-    }
-    if serves:
-        look = {"httpGet": {"path": launch.health, "port": launch.port}, "periodSeconds": 10}
-        container["ports"] = [{"name": "http", "containerPort": launch.port}]
-        container["startupProbe"] = {**look, "failureThreshold": _LOOKS}
-        container["readinessProbe"] = look
-    return container
+        line = " ".join(map(shell_word, [*values["words"], *told(instance, size, machine)]))
+        values["words"] = ["sh", "-c", f"exec {line} {hidden or ''}".rstrip()]
+    resources = _resources(instance, min(size, instance.accelerators))
+    return _documents("pod", **{**values, "resources": resources}, serves=serves)
 
 
 def _image(instance: Instance) -> str:
@@ -266,27 +214,8 @@ def _image(instance: Instance) -> str:
     return engine.image
 
 
-def _token() -> Record:
-    """The token for gated weights, from a secret that may be absent."""
-    secret = {"secretKeyRef": {"name": "hf-token-secret", "key": "HF_TOKEN", "optional": True}}
-    return {"name": "HF_TOKEN", "valueFrom": secret}
-
-
 def _resources(instance: Instance, accelerators: int) -> Record:
     return {"limits": {_RESOURCES[instance.service.setup.hardware.vendor]: str(accelerators)}}
-
-
-def _service(instance: Instance, selector: Mapping[str, str]) -> Record:
-    port = {"name": "http", "port": instance.engine.launch.port, "targetPort": "http"}
-    spec = {"selector": dict(selector), "ports": [port]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(_name(instance)), "spec": spec}
-
-
-def _config_map(instance: Instance) -> list[Record]:
-    if not instance.file:
-        return []
-    metadata = _metadata(f"{_name(instance)}-config")
-    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files(instance)}]
 
 
 def llm_d(deployment: Deployment, size: int) -> str:
@@ -305,43 +234,15 @@ def llm_d(deployment: Deployment, size: int) -> str:
     if any(machines(instance, size) > 1 for instance in deployment.instances):
         raise InputError(f"values for llm-d are written for instances of at most {size} accelerators")
     first = deployment.instances[0]
-    roles = {instance.role: instance for instance in deployment.instances}
-    decoding, reading = roles.get("decode", first), roles.get("prefill")
-    record: Record = {
-        "modelArtifacts": {"name": first.model, "uri": f"hf://{first.model}"},
-        "routing": {"servicePort": _SERVICE_PORT},
-        "multinode": False,
-        "decode": _llm_d_role(decoding, _DECODE_PORT),
-        "prefill": {"create": False} if reading is None else _llm_d_role(reading, _SERVICE_PORT),
+    by_role = {instance.role: instance for instance in deployment.instances}
+    decoding, reading = by_role.get("decode", first), by_role.get("prefill")
+    roles = {"decode": (decoding, _DECODE_PORT), "prefill": (reading, _SERVICE_PORT)}
+    pools = {
+        role: pool and {**_values(pool, port), "role": pool.role, "degrees": Degrees.of(pool.service)}
+        for role, (pool, port) in roles.items()
     }
-    return _text([record], deployment, "http://inference-gateway")
-
-
-def _llm_d_role(instance: Instance, port: int) -> Record:
-    words, program = _listening(instance, port), len(instance.engine.launch.program)
-    degrees = Degrees.of(instance.service)
-    container: Record = {
-        "name": "vllm",
-        "image": _image(instance),
-        "modelCommand": "custom",
-        "command": list(words[:program]),
-        "args": list(words[program:]),
-        "env": [_token(), *(_side_channel() if instance.role != "both" else ())],
-        "ports": [{"containerPort": port, "protocol": "TCP"}],
-        "resources": _resources(instance, instance.accelerators),
-        "mountModelVolume": True,
-    }
-    parallelism = {"tensor": degrees.tp * degrees.pp, "data": degrees.dp, "dataLocal": degrees.dp, "workers": 1}
-    return {"create": True, "replicas": instance.replicas, "parallelism": parallelism, "containers": [container]}
-
-
-def _side_channel() -> list[Record]:
-    """Where the two pools shake hands before caches travel."""
-    host = {"fieldRef": {"fieldPath": "status.podIP"}}
-    return [
-        {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": host},
-        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(SIDE_CHANNEL)},
-    ]
+    values = {"model": first.model, "service_port": _SERVICE_PORT, "side_channel": SIDE_CHANNEL}
+    return _text(_documents("llm_d", pools=pools, **values), deployment, "http://inference-gateway")
 
 
 #: Names of Dynamo's images and modules.
@@ -365,42 +266,27 @@ _KEYS = {
 
 def dynamo(deployment: Deployment, size: int) -> str:
     """A DynamoGraphDeployment: a frontend, and workers of each kind."""
-    name = _name(deployment.instances[0])
-    usual = f"nvcr.io/nvidia/ai-dynamo/{_DYNAMO[deployment.engine.name][0]}:{DYNAMO}"
-    image = deployment.engine.named_image or usual
-    services: Record = {
-        "Frontend": {"componentType": "frontend", "replicas": 1, **_dynamo_pod(image, ["dynamo.frontend"])}
-    }
-    for instance in deployment.instances:
-        services[_WORKERS[instance.role]] = _worker(instance, image, size)
-    manifest = {
-        "apiVersion": "nvidia.com/v1alpha1",
-        "kind": "DynamoGraphDeployment",
-        "metadata": {"name": name},
-        "spec": {"backendFramework": deployment.engine.name, "services": services},
-    }
-    maps = [_dynamo_map(instance) for instance in deployment.instances if instance.engine.name == "trtllm"]
-    where = [f"the image of Dynamo {DYNAMO} may have another version than {deployment.engine.label}"]
-    return _text([*maps, manifest], deployment, f"http://{name}-frontend:8000", where=where)
+    name, engine = _name(deployment.instances[0]), deployment.engine
+    runtime, module = _DYNAMO[engine.name]
+    image = engine.named_image or f"nvcr.io/nvidia/ai-dynamo/{runtime}:{DYNAMO}"
+    workers = [_worker(instance, size) for instance in deployment.instances]
+    documents = _documents("dynamo", name=name, engine=engine.name, image=image, module=module, workers=workers)
+    where = [f"the image of Dynamo {DYNAMO} may have another version than {engine.label}"]
+    return _text(documents, deployment, f"http://{name}-frontend:8000", where=where)
 
 
-def _worker(instance: Instance, image: str, size: int) -> Record:
-    count = machines(instance, size)
-    worker: Record = {
-        "componentType": "worker",
+def _worker(instance: Instance, size: int) -> Record:
+    """What the template says of the workers that an instance is."""
+    return {
+        "name": _WORKERS[instance.role],
+        "role": instance.role,
         "replicas": instance.replicas,
-        "resources": {"limits": {"gpu": str(min(size, instance.accelerators))}},
-        **_dynamo_pod(image, [_DYNAMO[instance.engine.name][1], *_worker_words(instance)]),
+        "accelerators": min(size, instance.accelerators),
+        "machines": machines(instance, size),
+        "words": _worker_words(instance),
+        "map": f"{_name(instance)}-{instance.role}",
+        "file": yaml_text(_dynamo_file(instance)) if instance.engine.name == "trtllm" else "",
     }
-    if instance.role != "both":
-        worker["subComponentType"] = instance.role
-    if count > 1:
-        worker["multinode"] = {"nodeCount": count}
-    if instance.engine.name == "trtllm":
-        pod = worker["extraPodSpec"]
-        pod["volumes"] = [{"name": "config", "configMap": {"name": _map_name(instance)}}]
-        pod["mainContainer"]["volumeMounts"] = [{"name": "config", "mountPath": _FOLDER}]
-    return worker
 
 
 def _worker_words(instance: Instance) -> list[str]:
@@ -414,24 +300,12 @@ def _worker_words(instance: Instance) -> list[str]:
     return words
 
 
-def _dynamo_map(instance: Instance) -> Record:
-    """The whole configuration of an instance of TensorRT-LLM as a file."""
+def _dynamo_file(instance: Instance) -> Record:
+    """The whole configuration of an instance of TensorRT-LLM."""
     keys = {_KEYS[name]: value for name, value in instance.arguments.items() if name in _KEYS}
     share = instance.arguments["--kv_cache_free_gpu_memory_fraction"]
     cache = {**instance.file["kv_cache_config"], "free_gpu_memory_fraction": share}
-    file = {**keys, **instance.file, "kv_cache_config": cache}
-    metadata = {"name": _map_name(instance)}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG: yaml_text(file)}}
-
-
-def _map_name(instance: Instance) -> str:
-    return f"{_name(instance)}-{instance.role}"
-
-
-def _dynamo_pod(image: str, words: Sequence[str]) -> Record:
-    module, *options = words
-    container: Record = {"image": image, "command": ["python3", "-m", module]}
-    return {"extraPodSpec": {"mainContainer": {**container, **({"args": options} if options else {})}}}
+    return {**keys, **instance.file, "kv_cache_config": cache}
 
 
 def _listening(instance: Instance, port: int | None = None) -> tuple[str, ...]:
@@ -460,10 +334,6 @@ def _name(instance: Instance) -> str:
     model = re.sub(r"[^a-z0-9]+", "-", instance.model.rstrip("/").rpartition("/")[2].lower())
     name = f"{instance.engine.name}-{model}"[:50]
     return re.sub(r"[^a-z0-9]+", "-", f"{name} {instance.variant}".lower()).strip("-")
-
-
-def _metadata(name: str) -> Record:
-    return {"name": name, "labels": {"app": name}}
 
 
 def _text(

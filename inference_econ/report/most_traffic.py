@@ -10,14 +10,13 @@ from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
-from inference_econ.report import caveats
 from inference_econ.report.fields import view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import chances_column, planned_notes
 from inference_econ.report.recommend import several_chips, shown_record, with_practices
 from inference_econ.report.service import fleet_name, service_title
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, assumptions_label, per_hour
 
 
@@ -73,15 +72,13 @@ def most_traffic_table(answer: MostTraffic) -> Table:
             f"The most requests for {answer.means.text}, {_within(targets)}.",
             *planned_notes(targets, kept),
             *([together] if "e2e" in targets.given else []),
-            *cannot_start(setups),
-            *caveats.warnings(subjects),
+            *doubts(setups, subjects),
         ),
         why=(
             "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
             f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
             f"Assumptions: {assumptions_label(setups)}.",
-            *startable_notes(setups),
-            *caveats.remarks(subjects, SEEN),
+            *grounds(setups, subjects, SEEN),
         ),
         least=(
             *("output_tokens_per_second", "utilization", "accelerators_rented"),

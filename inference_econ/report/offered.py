@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from inference_econ.report.table import Table
+from inference_econ.report.table import Frame, Table, frame_of
 from inference_econ.studies.results import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def offers_tables(result: Result) -> Sequence[Table]:
@@ -19,9 +15,7 @@ def offers_tables(result: Result) -> Sequence[Table]:
         return ()
     rows = tuple(
         (
-            str(record["provider"]),
-            str(record["model_as_written"]),
-            str(record["date"]),
+            *(str(record[name]) for name in ("provider", "model_as_written", "date")),
             f"{record['tokens_per_second']:.4g}",
             f"{record['dollars_per_million_output_tokens']:g}",
             str(record["series"]),
@@ -57,10 +51,8 @@ def offer_records(result: Result) -> list[dict[str, object]]:
     ]
 
 
-def offers_frame(result: Result) -> pd.DataFrame:
+def offers_frame(result: Result) -> Frame:
     """Offers as rows behind a figure: points of their series, with provider and day."""
-    import pandas as pd
-
     rows = [
         {
             "series": beside.series,
@@ -71,4 +63,4 @@ def offers_frame(result: Result) -> pd.DataFrame:
         }
         for beside in result.offers
     ]
-    return pd.DataFrame(rows)
+    return frame_of(rows)

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from inference_econ.answers.record import Recorded, RecordedRows, without_signed_zeros
 from inference_econ.report import charts
 from inference_econ.report.files import CHARTS, PICTURES
-from inference_econ.report.table import Table
+from inference_econ.report.table import Frame, Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.answers.launching.plan import Start
     from inference_econ.answers.sources import UsedSource
     from inference_econ.engine import Setup
@@ -108,7 +106,7 @@ class Page(ABC):
         record = without_signed_zeros(self.record())
         return record if isinstance(record, dict) else {"rows": record}
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """The answer as rows, for spreadsheets: the first table, unless there is more to say."""
         return self.tables()[0].frame()
 
@@ -248,7 +246,7 @@ class RecordPage(AnswerPage[Owner]):
 class RowsPage(RecordPage[RowsOwner]):
     """Page of an answer whose rows are data, too."""
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """The rows of the answer, unrounded."""
         return self.answer.to_frame()
 
@@ -258,7 +256,7 @@ def listed(lines: Sequence[str]) -> str:
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
 
 
-def csv_text(frame: pd.DataFrame) -> str:
+def csv_text(frame: Frame) -> str:
     """Rows as CSV text, without the sign of a zero; what is missing is empty.
 
     Raises

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inference_econ._shown import Shown
+from inference_econ.report.table import Frame
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.report.page import AnswerPage
     from inference_econ.report.picture import Picture
 
@@ -26,7 +25,7 @@ def page(answer: Shown) -> AnswerPage[Any]:
     return made
 
 
-def frame(answer: Shown) -> pd.DataFrame:
+def frame(answer: Shown) -> Frame:
     """See :meth:`inference_econ._shown.Shown.to_frame`."""
     return page(answer).frame()
 

@@ -15,13 +15,13 @@ from inference_econ.answers.prefix_cache import (
 )
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, subject_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import milliseconds
-from inference_econ.report.startable import cannot_start, startable_notes
+from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, dollars, layout_label
 
 #: Where turns go, in words.
@@ -75,8 +75,7 @@ def offload_table(offloading: Offloading) -> Table:
         f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of cache) before "
         f"{offloading.new_tokens:,.0f} new ones.",
         *_routing(offloading),
-        *cannot_start([service.setup]),
-        *caveats.warnings(offloading.subjects()),
+        *doubts([service.setup], offloading.subjects()),
     ]
     why = [
         "$/M tokens of reading: at most, if its chips wait for it; GB of HBM: what weights and running requests "
@@ -87,8 +86,7 @@ def offload_table(offloading: Offloading) -> Table:
         f"again. Assumptions: {service.setup.assumptions.name}.",
         *([] if offloading.conversation is None else [_conversation(offloading.conversation)]),
         *([] if offloading.traffic is None else [_played(offloading.traffic)]),
-        *startable_notes([service.setup]),
-        *caveats.remarks(offloading.subjects(), ("ttft",)),
+        *grounds([service.setup], offloading.subjects(), ("ttft",)),
     ]
     columns = (
         "tier", "bytes_per_second", "capacity_bytes", "seconds", "dollars_per_million_tokens", "ttft_seconds",

@@ -15,7 +15,7 @@ from inference_econ.answers.recommend import PooledChoice
 from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup
 from inference_econ.inputs import Offer
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
@@ -24,7 +24,7 @@ from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, service_title
 from inference_econ.report.start import start_of_sheet
-from inference_econ.report.startable import cannot_start, startable_notes, with_notes
+from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
 from inference_econ.serving import loaded
@@ -111,15 +111,13 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
         *power_notes(setup, sheet.power_record()),
         *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         *([] if api is None else [break_even(sheet, api)]),
-        *cannot_start([setup]),
-        *caveats.warnings(sheet.subjects()),
+        *doubts([setup], sheet.subjects()),
     ]
     why = [
         f"Assumptions: {setup.assumptions.name}.",
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
-        *startable_notes([setup]),
-        *caveats.remarks(sheet.subjects(), SEEN),
+        *grounds([setup], sheet.subjects(), SEEN),
     ]
     rows, least = [*records, every], ("marginal_dollars_per_million",)
     return view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inference_econ.inputs import Practice, catalog, known_engines, practices
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -53,10 +54,7 @@ def _record(practice: Practice) -> dict[str, object]:
     return {
         "engine": practice.engine,
         "practice": practice.text,
-        "kv": practice.kv,
-        "proposer": practice.proposer,
-        "draft_length": practice.draft_length,
-        "head": practice.head,
+        **attributes(practice, "kv proposer draft_length head"),
         "options": dict(practice.options),
         "layouts": [dict(layout) for layout in practice.layouts],
         "pools": [

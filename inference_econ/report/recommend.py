@@ -19,7 +19,7 @@ from inference_econ.answers.recommend import (
 from inference_econ.answers.service_record import SEEN, layout_of
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.burstiness import promises_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Record, details, view
@@ -29,14 +29,7 @@ from inference_econ.report.power import power_columns
 from inference_econ.report.promises import chances_column, planned_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, service_title
 from inference_econ.report.start import start_of_fleet, start_of_instances
-from inference_econ.report.startable import (
-    cannot_start,
-    startable_notes,
-    started,
-    with_engines,
-    with_notes,
-    with_recipes,
-)
+from inference_econ.report.startable import doubts, grounds, started, with_engines, with_notes, with_recipes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 
 #: Instances that are less busy than that are idle for people [1].
@@ -133,14 +126,12 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
             *_idle(best),
             *_before(choices),
             *planned_notes(targets, kept),
-            *cannot_start(setups),
-            *caveats.warnings(subjects),
+            *doubts(setups, subjects),
         ),
         why=(
             f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
             *_played(choices),
-            *startable_notes(setups),
-            *caveats.remarks(subjects, SEEN),
+            *grounds(setups, subjects, SEEN),
         ),
         least=(
             "board_watts",

@@ -8,13 +8,13 @@ from inference_econ.answers.candidates import practice_of
 from inference_econ.answers.rollout import Rollout, Run
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Instances, Setup
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import fleet_label
-from inference_econ.report.startable import cannot_start, startable_notes, started, with_engines, with_recipes
+from inference_econ.report.startable import doubts, grounds, started, with_engines, with_recipes
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
 
 #: Deployments whose batches are drawn [1].
@@ -40,13 +40,12 @@ class RolloutPage(RowsPage[Rollout]):
             self.answer.records(),
             columns,
             kind="rollout_run",
-            notes=(*self._notes(), *cannot_start(setups), *caveats.warnings(subjects)),
+            notes=(*self._notes(), *doubts(setups, subjects)),
             why=(
                 "Played request by request, prompts shared by their samples as far as blocks of the cache. Layouts are "
                 "those that closed forms say are the quickest, one of each size of instance.",
                 f"Assumptions: {assumptions_label(setups)}.",
-                *startable_notes(setups),
-                *caveats.remarks(subjects, ("tpot",)),
+                *grounds(setups, subjects, ("tpot",)),
             ),
             least=(
                 "generation_seconds",

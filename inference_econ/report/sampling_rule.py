@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 from inference_econ.serving import Estimate
@@ -72,10 +73,7 @@ def check_record(check: Check) -> dict[str, object]:
     ]
     width = check.tokens.half_width
     return {
-        "vocabulary": check.vocabulary,
-        "draft_length": check.draft_length,
-        "rounds": check.rounds,
-        "exact": check.exact,
+        **attributes(check, "vocabulary draft_length rounds exact"),
         "p_value": check.fit.p_value,
         "expected_tokens_per_round": check.expected_tokens,
         "drawn_tokens_per_round": check.tokens.value,

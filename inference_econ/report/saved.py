@@ -14,10 +14,9 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
 from inference_econ.report.files import ending_of, write_text
 from inference_econ.report.page import json_text
+from inference_econ.report.table import Frame, frame_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.report.page import Page
 
 #: Heads of files: of answers that Python saved, with their rows; of those of the command line, with what was asked.
@@ -59,7 +58,7 @@ class SavedAnswer:
         """All that it says."""
         return self.record
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """The numbers behind the answer, as they were.
 
         Raises
@@ -67,11 +66,9 @@ class SavedAnswer:
         InputError
             If the command line wrote the file.
         """
-        import pandas as pd
-
         if self.rows is None:
             raise InputError("an answer of the command line has no frame in its JSON: use to_dict(), or -o answer.csv")
-        return pd.DataFrame(self.rows["data"], columns=self.rows["columns"])
+        return frame_of(self.rows["data"], columns=self.rows["columns"])
 
     def __repr__(self) -> str:
         """What it was, and of which release."""
@@ -99,7 +96,7 @@ def save(page: Page, kind: str, path: str | Path) -> None:
     write_text(path, text)
 
 
-def _head(kind: str, frame: pd.DataFrame) -> dict[str, Any]:
+def _head(kind: str, frame: Frame) -> dict[str, Any]:
     rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
     return {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +18,9 @@ from inference_econ.report.assess_findings import verdict
 from inference_econ.report.curves import assumed, curve_columns, curves_title, setups_of, stacked, warned
 from inference_econ.report.offered import offer_records, offers_frame, offers_tables
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
-from inference_econ.report.table import Table, amount, dollars
+from inference_econ.report.table import Frame, Table, amount, dollars, frame_of
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Of the preference speed^a / cost of the published study (eq. 45) [1].
 _EXPONENT = 3.0
@@ -45,7 +41,7 @@ class ScenarioPage(AnswerPage[Result]):
         """Rows, curves, published cells and sources."""
         return result_record(self.answer)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """The numbers behind the table or the figure."""
         return result_frame(self.answer)
 
@@ -284,7 +280,7 @@ def _lists(columns: Mapping[str, object]) -> dict[str, object]:
     return {name: None if value is None else np.asarray(value).tolist() for name, value in columns.items()}
 
 
-def result_frame(result: Result) -> pd.DataFrame:
+def result_frame(result: Result) -> Frame:
     """The numbers behind the table or the figure of a scenario, with ten digits."""
     if result.assessment is not None:
         return assess.assessment_frame(result.assessment)
@@ -299,7 +295,7 @@ def result_frame(result: Result) -> pd.DataFrame:
     return _ten_digits(_figure_frame(result))
 
 
-def _ten_digits(frame: pd.DataFrame) -> pd.DataFrame:
+def _ten_digits(frame: Frame) -> Frame:
     """Numbers as text: the last digits of a computer's numbers are not those of another."""
     numbers = frame.select_dtypes("float")
     return frame.assign(**{str(name): [_digits(value) for value in numbers[name]] for name in numbers})
@@ -309,13 +305,11 @@ def _digits(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.10g}"
 
 
-def comparison_frame(result: Result) -> pd.DataFrame:
+def comparison_frame(result: Result) -> Frame:
     """Measured and predicted latencies, one row each."""
-    import pandas as pd
-
     comparison = result.comparison
     assert comparison is not None
-    return pd.DataFrame(
+    return frame_of(
         {
             "model": comparison.labels,
             "parameters": comparison.parameters,
@@ -325,26 +319,22 @@ def comparison_frame(result: Result) -> pd.DataFrame:
     )
 
 
-def curve_frame(curve: Curve) -> pd.DataFrame:
+def curve_frame(curve: Curve) -> Frame:
     """All points of a curve, one row each: the data behind a figure."""
-    import pandas as pd
-
-    return pd.DataFrame({"series": curve.label, **curve_columns(curve), **bound(*setups_of([curve]))})
+    return frame_of({"series": curve.label, **curve_columns(curve), **bound(*setups_of([curve]))})
 
 
-def _figure_frame(result: Result) -> pd.DataFrame:
+def _figure_frame(result: Result) -> Frame:
     """Points of the curves of a figure, and after them those of the offers beside them."""
     return stacked((_curves_frame(result.curves), offers_frame(result)))
 
 
-def _curves_frame(curves: Sequence[Curve]) -> pd.DataFrame:
+def _curves_frame(curves: Sequence[Curve]) -> Frame:
     """Points of some curves, and how far off they may be."""
-    import pandas as pd
-
-    return stacked(pd.DataFrame(_bounded(curve, dict(curve_frame(curve)))) for curve in curves)
+    return stacked(frame_of(_bounded(curve, dict(curve_frame(curve)))) for curve in curves)
 
 
-def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
+def _panels_frame(panels: Sequence[Result]) -> Frame:
     """Points of several scenarios, which may have series of the same name."""
     import pandas as pd
 
@@ -352,14 +342,12 @@ def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
     return pd.concat(frames, names=["panel"]).reset_index(level="panel").reset_index(drop=True)
 
 
-def _cells_frame(answers: Sequence[CellTable]) -> pd.DataFrame:
+def _cells_frame(answers: Sequence[CellTable]) -> Frame:
     """Values of several tables, one row each, with what was printed."""
-    import pandas as pd
-
     lines = [
         (table.title, row.label, column, value, row.printed.get(column, ""))
         for table in answers
         for row in table.rows
         for column, value in zip(table.columns, row.values, strict=True)
     ]
-    return pd.DataFrame(lines, columns=["table", "row", "column", "ours", "printed"])
+    return frame_of(lines, columns=["table", "row", "column", "ours", "printed"])

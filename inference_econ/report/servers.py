@@ -21,6 +21,7 @@ from inference_econ.calibration import (
 )
 from inference_econ.engine import formats
 from inference_econ.inputs import catalog, number, percent
+from inference_econ.report.fields import attributes
 from inference_econ.report.table import Table, spreadsheet_cell
 
 #: Rows that are named one by one; of more, the first and the last are.
@@ -97,16 +98,7 @@ def coverage(report: Servers) -> Table:
     rows = []
     for name in names:
         counts = report.coverage(name)
-        numbers = (
-            counts.read,
-            counts.mapped,
-            counts.repeats,
-            counts.speculative,
-            counts.spoilt,
-            counts.plain,
-            counts.predicted,
-            counts.assumed,
-        )
+        numbers = attributes(counts, "read mapped repeats speculative spoilt plain predicted assumed").values()
         share = f"{100 * counts.predicted / counts.plain:.0f}" if counts.plain else "-"
         rows.append((name or "all", *map(str, numbers), share))
     columns = (
@@ -187,17 +179,10 @@ def missing(report: Servers) -> Table:
 def beyond(violations: Sequence[Violation]) -> Table:
     """Measurements that beat the bound, and why."""
     rows = tuple(
-        (
-            violation.row.id,
-            violation.row.dataset,
-            violation.quantity.title,
-            f"{violation.measured:.4g}",
-            f"{violation.bound:.4g}",
-            f"{violation.factor:.2f}",
-            violation.why,
-        )
+        (violation.row.id, violation.row.dataset, violation.quantity.title, f"{violation.measured:.4g}",
+         f"{violation.bound:.4g}", f"{violation.factor:.2f}", violation.why)
         for violation in violations
-    )
+    )  # fmt: skip
     columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
     ids = {violation.row.id for violation in violations}
     reading = f"{len(ids)} rows are faster than the preset ideal lets them be."
@@ -236,15 +221,8 @@ def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
 
 
 def _violation_record(violation: Violation) -> dict[str, object]:
-    return {
-        "id": violation.row.id,
-        "dataset": violation.row.dataset,
-        "quantity": violation.quantity.name,
-        "measured": violation.measured,
-        "bound": violation.bound,
-        "factor": violation.factor,
-        "diagnosis": violation.why,
-    }
+    quantity, numbers = violation.quantity.name, attributes(violation, "measured bound factor")
+    return {**attributes(violation.row, "id dataset"), "quantity": quantity, **numbers, "diagnosis": violation.why}
 
 
 def predictions(reports: Sequence[Servers]) -> Table:

@@ -18,7 +18,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import Setup, key_degrees
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
 from inference_econ.report.fields import field, view
@@ -35,27 +35,12 @@ from inference_econ.report.speed_cost import (
     speed_question,
 )
 from inference_econ.report.start import parts_of_pools
-from inference_econ.report.startable import (
-    cannot_start,
-    saving_note,
-    startable_notes,
-    with_engines,
-    with_notes,
-    with_recipes,
-)
+from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
 from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import (
-    PART_NAMES,
-    Table,
-    assumptions_label,
-    remarks,
-    warnings,
-)
+from inference_econ.report.table import PART_NAMES, Frame, Table, assumptions_label, remarks, warnings
 from inference_econ.search import Metric
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.calibration.alike import MeasuredServer
     from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
@@ -90,7 +75,7 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
         record = service_frontier_record(self.answer)
         return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Every point."""
         return service_frontier_frame(self.answer)
 
@@ -162,15 +147,13 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *cannot_start(front.setups),
-        *caveats.warnings(front.subjects(points)),
+        *doubts(front.setups, front.subjects(points)),
         *warnings(front.setup),
     )
     why = (
         f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",
         *summary_notes(front),
-        *startable_notes(front.setups),
-        *caveats.remarks(front.subjects(points), SERVED),
+        *grounds(front.setups, front.subjects(points), SERVED),
         *remarks(front.setup),
     )
     table = view(
@@ -220,7 +203,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     }
 
 
-def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
+def service_frontier_frame(front: ServiceFrontier) -> Frame:
     """Every point, one row each."""
     return front.to_frame()
 

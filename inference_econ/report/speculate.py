@@ -9,12 +9,12 @@ import numpy as np
 from inference_econ.answers.service_record import SEEN, layout_of
 from inference_econ.answers.speculate import Speculated, speculation_of, speculation_record
 from inference_econ.engine import Setup, Speculation
-from inference_econ.report import caveats, charts
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import RowsPage
-from inference_econ.report.startable import cannot_start, startable_notes, started
+from inference_econ.report.startable import doubts, grounds, started
 from inference_econ.report.table import Table, dollars, layout_label
 
 #: Vocabularies that differ by more are said to [1].
@@ -81,8 +81,7 @@ def _notes(speculated: Speculated) -> list[str]:
     return [
         _verdict(speculated),
         *_vocabularies(speculated),
-        *cannot_start([speculated.plain.setup]),
-        *caveats.warnings(speculated.subjects()),
+        *doubts([speculated.plain.setup], speculated.subjects()),
     ]
 
 
@@ -115,8 +114,7 @@ def _why(speculated: Speculated) -> list[str]:
         f"carries the whole bill. Assumptions: "
         f"{setup.assumptions.name}."
     )
-    notes += startable_notes([speculated.plain.setup])
-    return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
+    return [*notes, *grounds([speculated.plain.setup], speculated.subjects(), SEEN)]
 
 
 def _drafted(speculation: Speculation) -> str:

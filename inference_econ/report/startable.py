@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from inference_econ.engine import Setup
-from inference_econ.inputs import engines_for, known_engines, lacks
+from inference_econ.engine import Instances, Setup
+from inference_econ.inputs import Quantity, engines_for, known_engines, lacks
+from inference_econ.report import caveats
 from inference_econ.report.table import Table
 from inference_econ.search import Saving
 
@@ -82,6 +83,18 @@ def saving_note(saving: Saving | None) -> list[str]:
         f"An unrestricted layout is up to {100 * saving.share:.0f} % cheaper than one that can be started (at "
         f"{saving.tokens_per_second:.3g} tokens/s per user)."
     ]
+
+
+def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
+    """What a reader of a table must not miss: what cannot be started, and where its numbers can be doubted."""
+    return [*cannot_start(setups), *caveats.warnings(subjects)]
+
+
+def grounds(
+    setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
+) -> list[str]:
+    """What the numbers of a table rest on: who can start what is shown, and how far off predictions are."""
+    return [*startable_notes(setups), *caveats.remarks(subjects, quantities)]
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.report import charts
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
-from inference_econ.report.table import Table, dollars
+from inference_econ.report.table import Frame, Table, dollars, frame_of
 from inference_econ.studies.swept import Best, Reason, Swept
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.report.charts.grid import Grid
 
 #: Behind what no measurement stands behind, and what that says.
@@ -51,11 +50,9 @@ class SweepPage(AnswerPage[Swept]):
         """What there is, as plain data."""
         return swept_record(self.answer)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """What is the cheapest, one row for each row and speed."""
-        import pandas as pd
-
-        return pd.DataFrame([_best_record(self.answer, best) for best in _ordered(self.answer)])
+        return frame_of([_best_record(self.answer, best) for best in _ordered(self.answer)])
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """What is the cheapest, by colour."""
@@ -136,7 +133,7 @@ def swept_record(swept: Swept) -> dict[str, object]:
     """A sweep in short as plain data."""
     return {
         "title": swept.title,
-        **{name: getattr(swept, name) for name in ("combinations", "frontiers", "points", "missing")},
+        **attributes(swept, "combinations frontiers points missing"),
         "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
         "where": dict(swept.where),
         "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
@@ -191,7 +188,7 @@ def _details(best: Best) -> dict[str, str]:
 class QueryPage(Page):
     """Rows that a query gives, ready to be shown."""
 
-    rows: pd.DataFrame
+    rows: Frame
 
     def tables(self) -> Sequence[Table]:
         """The rows, as many as anybody reads."""
@@ -212,7 +209,7 @@ class QueryPage(Page):
         plain = (map(_plain, row) for row in self.rows.itertuples(index=False, name=None))
         return {"rows": [dict(zip(names, row, strict=True)) for row in plain]}
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """All rows."""
         return self.rows
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from inference_econ.answers.sources import setup_sources
 from inference_econ.engine import Setup
@@ -15,6 +15,8 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Precision
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Rows for spreadsheets and notebooks.
+Frame: TypeAlias = "pd.DataFrame"
 #: From here on three digits are a whole number [1].
 _WHOLE = 99.95
 #: What each part of a step is called.
@@ -35,6 +37,20 @@ PART_NAMES = {
     "draft": "proposing tokens",
     "prefill": "prompts of others",
 }
+
+
+def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:
+    """Return rows, or columns by name, as a frame; pandas is loaded where there is one."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=columns)
+
+
+def joined(frames: Sequence[Frame]) -> Frame:
+    """Return the rows of some frames, one after the other."""
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +86,9 @@ class Table:
         """All that is said below the table where there is room for it."""
         return (*self.notes, *self.why)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """The table as a DataFrame of text."""
-        import pandas as pd
-
-        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+        return frame_of([list(row) for row in self.rows], list(self.columns))
 
     def markdown(self) -> str:
         """The table in Markdown, without its title and notes."""

@@ -18,15 +18,13 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.curves import assumed, curves_title, warned
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.table import Table, chance_percent, dollars
+from inference_econ.report.table import Frame, Table, chance_percent, dollars
 from inference_econ.report.uncertainty_record import band_frame, gaps, uncertainty_record
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Variable
 from inference_econ.studies.uncertainty.shares import Shares
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.report.charts.bars import Bars
 
 #: A standard error of avoided mistakes that is too large to say that there are none [1].
@@ -56,7 +54,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         """Bands, chances, shares and the worth of knowing."""
         return uncertainty_record(self.answer)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """Bands and chances by series and speed."""
         return band_frame(self.answer)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from inference_econ.answers.sources import source_records, spec_sources
 from inference_econ.inputs import Distribution
+from inference_econ.report.fields import attributes
+from inference_econ.report.table import Frame, frame_of, joined
 from inference_econ.studies.uncertainty.answer import QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.shares import Shares
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+#: What is said of shares of an input in data.
+_SHARES = "first first_half_width total total_half_width"
 #: Names of the quantiles in data.
 _NAMES = ("p10", "median", "p90")
 
@@ -84,10 +85,7 @@ def _share_records(study: Uncertainty, shares: Shares) -> list[dict[str, object]
     return [
         {
             "input": variable.label,
-            "first": float(shares.first[column]),
-            "first_half_width": float(shares.first_half_width[column]),
-            "total": float(shares.total[column]),
-            "total_half_width": float(shares.total_half_width[column]),
+            **{name: float(values[column]) for name, values in attributes(shares, _SHARES).items()},
         }
         for column, variable in enumerate(study.variables)
     ]
@@ -97,12 +95,10 @@ def _nulls(values: Any) -> list[float | None]:
     return [float(value) if math.isfinite(value) else None for value in values]
 
 
-def band_frame(study: Uncertainty) -> pd.DataFrame:
+def band_frame(study: Uncertainty) -> Frame:
     """One row per series and speed."""
-    import pandas as pd
-
     frames = [
-        pd.DataFrame(
+        frame_of(
             {
                 "series": label,
                 "tokens_per_second_per_user": study.speeds,
@@ -117,4 +113,4 @@ def band_frame(study: Uncertainty) -> pd.DataFrame:
         )
         for index, label in enumerate(study.labels)
     ]
-    return pd.concat(frames, ignore_index=True)
+    return joined(frames)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
@@ -13,10 +12,7 @@ from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
 from inference_econ.report import by_engine, costs, servers
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
-from inference_econ.report.table import Table, spreadsheet_cell
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inference_econ.report.table import Frame, Table, spreadsheet_cell
 
 #: Statements that differ by less are counted as met [1].
 _MET = 0.05
@@ -71,7 +67,7 @@ class ValidationPage(AnswerPage[Validated]):
         records += [] if self.answer.beyond is None else [servers.bound_record(self.answer.beyond)]
         return [*records, *(record(report) for report in self.answer.others)]
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """One line per row of servers, or of the other datasets if none of servers is wanted.
 
         Raises

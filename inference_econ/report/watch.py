@@ -15,6 +15,7 @@ from inference_econ.calibration import BenchmarkRun, Held, hold
 from inference_econ.errors import InputError
 from inference_econ.report.against import held_record
 from inference_econ.report.chosen import expected_under_load
+from inference_econ.report.fields import attributes
 from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service
 
@@ -72,18 +73,17 @@ class Watched:
     def record(self) -> dict[str, object]:
         """Return the window as plain data, in base units."""
         run = self.run
+        server = dict.fromkeys(("model", "engine")) if run is None else attributes(run.told, "model engine")
+        means = {} if run is None else attributes(run, "requests_per_second concurrency isl osl cached_share")
+        load = ("request_rate", "in_flight", "isl", "osl", "cached_share")
         return {
             "at": self.at,
-            "model": None if run is None else run.told.model,
-            "engine": None if run is None else run.told.engine,
+            **server,
             "state": self.state,
             "reason": self.reason or None,
             "remarks": list(self.remarks),
-            "request_rate": None if run is None else run.requests_per_second,
-            "in_flight": None if run is None else run.concurrency,
-            "isl": None if run is None else finite_or_none(run.isl),
-            "osl": None if run is None else finite_or_none(run.osl),
-            "cached_share": None if run is None else run.cached_share,
+            **dict.fromkeys(load),
+            **{name: value and finite_or_none(value) for name, value in zip(load, means.values(), strict=False)},
             "numbers": [held_record(held) for held in self.held],
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from inference_econ.answers.record import HEAD, facts, finite_or_none, targets_record
 from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -13,16 +12,14 @@ from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.curves import curves_title
+from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
-from inference_econ.report.table import Table, amount, dollars, layout_label, size, warnings
+from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, size, warnings
 from inference_econ.report.tornado import Tornado, TornadoBar
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
@@ -44,7 +41,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
         """The answer, and what every input does, with all values that were tried."""
         return what_if_record(self.answer)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> Frame:
         """One row per input, value and speed."""
         return what_if_frame(self.answer)
 
@@ -270,9 +267,7 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
         "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],
         "steps": [
             {
-                "kind": step.kind,
-                "low": step.low,
-                "high": step.high,
+                **attributes(step, "kind low high"),
                 **{name: None if at is None else dict(at) for name, at in _layouts(step).items()},
             }
             for step in effect.steps
@@ -285,10 +280,8 @@ def _layouts(step: Step) -> dict[str, Mapping[str, float | str] | None]:
     return {"layout": step.layout, "before": step.before}
 
 
-def what_if_frame(answer: WhatIf) -> pd.DataFrame:
+def what_if_frame(answer: WhatIf) -> Frame:
     """One row per input, value that was tried and speed."""
-    import pandas as pd
-
     rows = [
         {
             "input": effect.input.key,
@@ -303,4 +296,4 @@ def what_if_frame(answer: WhatIf) -> pd.DataFrame:
         for at, speed in enumerate(answer.speeds)
         for place, ratio in enumerate(effect.ratios)
     ]
-    return pd.DataFrame(rows)
+    return frame_of(rows)

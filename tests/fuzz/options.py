@@ -84,7 +84,7 @@ def _values(option: click.Option) -> Sequence[str]:
         return WHOLE
     if isinstance(kind, (click.FloatRange, click.types.FloatParamType)):
         return NUMBERS
-    return TIMES if isinstance(kind, parameters.Time) else WORDS
+    return TIMES if kind is parameters.TIME else WORDS
 
 
 @st.composite

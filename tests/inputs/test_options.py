@@ -29,3 +29,12 @@ def test_commands_have_options_as_the_table_spells_them() -> None:
     spelled = {parameter.name: parameter.opts for command in commands for parameter in command.params}
     for option in OPTIONS.values():
         assert option.spelled in spelled[option.name]
+
+
+def test_names_of_sets_are_no_options() -> None:
+    table = importlib.import_module("inference_econ_cli.decorators")
+    names = {*OPTIONS, *(row["name"] for row in table._ROWS.values())}
+    assert not names & set(table.SETS)
+    owners = {name for name in (key.partition(".")[0] for key in table._ROWS) if name}
+    commands = importlib.import_module("inference_econ_cli.main").app.commands
+    assert owners <= {*table.SETS, *commands, "output", "printed"}

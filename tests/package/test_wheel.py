@@ -78,7 +78,6 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = {f"inference_econ/{name}" for name in ("py.typed", "references.bib")}
-    expected |= {f"inference_econ/report/{name}" for name in ("fields.csv", "records.toml")}
     for folder in ("hardware", "models", "scenarios"):
         found = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.yaml")}
         assert len(found) > 10
@@ -87,11 +86,10 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
     assert len(measured) >= 20
     measured.append(ROOT / "scenarios" / "assumptions" / "priors" / "frontiers.csv")
     expected |= {f"inference_econ/_catalog/{path.relative_to(ROOT).as_posix()}" for path in measured}
-    code = (
-        path for ending in ("py", "pyi", "j2", "css", "js") for path in (ROOT / "inference_econ").rglob(f"*.{ending}")
-    )
+    endings = ("py", "pyi", "j2", "css", "js", "csv", "toml", "yaml", "json")
+    code = (path for ending in endings for path in (ROOT / "inference_econ").rglob(f"*.{ending}"))
     expected |= {path.relative_to(ROOT).as_posix() for path in code}
-    expected |= {f"inference_econ_cli/{path.name}" for path in (ROOT / "cli").glob("*.py")}
+    expected |= {f"inference_econ_cli/{path.name}" for path in (ROOT / "cli").glob("*.[pc]*") if path.is_file()}
     assert files == expected
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import altair as alt
 
 from inference_econ.report.charts import marks, theme
+from inference_econ.report.fields import attributes
 
 #: Size of a tile [pixels].
 _WIDTH, _HEIGHT = 128, 20
@@ -109,10 +110,7 @@ def grid_chart(grid: Grid) -> alt.LayerChart:
 def _row(tile: Tile, named: list[str]) -> marks.Row:
     """A tile as data."""
     return {
-        "row": tile.row,
-        "column": tile.column,
-        "name": tile.name,
-        "amount": tile.amount,
+        **attributes(tile, "row column name amount"),
         "words": f"{tile.name} {tile.amount}",
         "colour": tile.name if tile.name in named else _OTHERS,
         **tile.details,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
 #: Dashes of lines of different colours, so that colour is not all that tells them apart [pixels].
@@ -51,48 +55,11 @@ def config(*, dark: bool = False) -> dict[str, Any]:
         On a dark ground.
     """
     inks = _DARK if dark else _LIGHT
-    return {
-        "background": inks.ground,
-        "font": _FONT,
-        "mark": {"color": inks.ink},
-        "padding": 8,
-        "rule": {"color": inks.ink},
-        "tick": {"color": inks.ink},
-        "range": {"category": list(inks.series)},
-        "view": {"stroke": None},
-        "axis": {
-            "domainColor": inks.faint,
-            "gridColor": inks.grid,
-            "labelColor": inks.ink,
-            "labelFontSize": 12,
-            "tickColor": inks.faint,
-            "titleColor": inks.ink,
-            "titleFontSize": 12,
-            "titleFontWeight": "normal",
-        },
-        "legend": {
-            "columns": 2,
-            "labelColor": inks.ink,
-            "labelFontSize": 12,
-            "labelLimit": 0,
-            "layout": {"bottom": {"anchor": "start", "direction": "vertical"}},
-            "orient": "bottom",
-            "symbolFillColor": inks.faint,
-            "symbolSize": 90,
-            "symbolStrokeWidth": 2,
-        },
-        "title": {
-            "anchor": "start",
-            "color": inks.ink,
-            "fontSize": 15,
-            "offset": 10,
-            "subtitleColor": inks.faint,
-            "subtitleFontSize": 12,
-            "subtitlePadding": 4,
-        },
-        "style": {
-            "part": {"color": inks.series[0]},
-            "whole": {"color": inks.faint},
-        },
-        "text": {"color": inks.ink, "fontSize": 12},
-    }
+    written = {"font": _FONT, "first": inks.series[0], "series": json.dumps(inks.series)}
+    theme: dict[str, Any] = json.loads(_template().substitute(inks._asdict() | written))
+    return theme
+
+
+@cache
+def _template() -> Template:
+    return Template(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
