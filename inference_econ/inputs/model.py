@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Count, Size, SourcedSpec, Spec
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Count, Dtype, Size, SourcedSpec, Spec
 from inference_econ.inputs.layers import Block
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.layers.latent import LatentAttention
