@@ -703,7 +703,10 @@ def test_what_deepseek_v4_1_keeps_of_a_token(tmp_path: Path) -> None:
         ({"kv_source_layer_ids": [8, 14, 20]}, "kv_source_layer_ids must be some of index_source_layer_ids"),
         ({"index_source_layer_ids": [1, 2, 8, 14, 20]}, "these layers with a compress_ratio, and the first of those"),
         ({"compress_ratios": [0, 2]}, "compress_ratios has 2 entries for 40 layers"),
-        ({"engram_num_embeddings": [384006168]}, "engram_num_embeddings and engram_layer_ids must have as many entries"),
+        (
+            {"engram_num_embeddings": [384006168]},
+            "engram_num_embeddings and engram_layer_ids must have as many entries",
+        ),
     ],
 )
 def test_deepseek_v4_1_that_cannot_be(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
