@@ -25,7 +25,7 @@ _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 
 @click.command(
     cls=Command,
-    epilog=example("inference-econ buy llama_3_70b", "inference-econ buy deepseek_v3 h200_sxm b200 --isl 4000"),
+    epilog=example("inference-econ buy llama_3_70b", "inference-econ buy deepseek_v3 h200_sxm b200 --request-rate 5"),
 )
 @click.argument("model", type=Name("models"))
 @click.argument("chips", nargs=-1, type=Name("hardware"), metavar="[HARDWARE]...")
@@ -35,6 +35,7 @@ _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 @options.burstiness
 @options.promises
 @options.options("percentile")
+@options.option("request_rate", help="Requests/s whose bills are told, and marked in the picture.")
 @click.option(
     "--pay",
     multiple=True,
@@ -78,7 +79,8 @@ def buy(
     with show.progress_bar(quiet=output.quiet):
         offers = _competing(choices, requests, named, required=bool(chips))
         scv, api = choices["arrival_scv"], _offers(api_prices, choices["model"])
-        bought = buy(offers, api, targets, ways=ways, arrival_scv=scv)
+        rate = choices["request_rate"]
+        bought = buy(offers, api, targets, ways=ways, arrival_scv=scv, request_rate=rate)
     show.answer(bought, output)
 
 

@@ -128,7 +128,12 @@ def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
         ((FIRM,), (INDEX,), None, None),
         ((FIRM,), (), None, None),
         ((CLOUD, LISTED), (LISTED,), None, "on_demand:hyperscaler"),  # one seller before no doubts
-        ((CLOUD, LISTED, RENT), (LISTED, RENT), None, "reserved:survey:erdil2025"),  # no doubts before what anybody can have
+        (
+            (CLOUD, LISTED, RENT),
+            (LISTED, RENT),
+            None,
+            "reserved:survey:erdil2025",
+        ),  # no doubts before what anybody can have
         ((CLOUD,), (LISTED,), None, "on_demand"),  # sellers differ, which is remarked
         ((CLOUD, LISTED, RENT), (LISTED, RENT), "on_demand", "on_demand:hyperscaler"),
         ((CLOUD, RENT), (LISTED, RENT), "on_demand", "on_demand"),
