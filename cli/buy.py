@@ -22,10 +22,10 @@ _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 
 @command(
     "buy",
-    "model chips manner lengths sessions arrival_scv promises percentile pay api_prices any_speed rent "
+    "model chips manner lengths sessions arrival_scv promises percentile request_rate pay api_prices any_speed rent "
     "batching layout proposer plot yes",
     "inference-econ buy llama_3_70b",
-    "inference-econ buy deepseek_v3 h200_sxm b200 --isl 4000",
+    "inference-econ buy deepseek_v3 h200_sxm b200 --request-rate 5",
 )
 @options.output
 def buy(
@@ -53,7 +53,8 @@ def buy(
     with show.progress_bar(quiet=output.quiet):
         offers = _competing(choices, requests, named, required=bool(chips))
         scv, api = choices["arrival_scv"], _offers(api_prices, choices["model"])
-        bought = buy(offers, api, targets, ways=ways, arrival_scv=scv)
+        rate = choices["request_rate"]
+        bought = buy(offers, api, targets, ways=ways, arrival_scv=scv, request_rate=rate)
     show.answer(bought, output)
 
 

@@ -13,7 +13,7 @@ from inference_econ import _work
 from inference_econ.errors import TooMuchError
 from inference_econ.inputs import options
 
-from . import bounded, places, show
+from . import bounded, places, renamed, show
 from .decorators import of
 from .parameters import FORMAT
 from .start import INTERRUPTED
@@ -49,6 +49,10 @@ class Group(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise StoppedError from error
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, or another that people have for it."""
+        return super().get_command(ctx, renamed.COMMANDS.get(cmd_name, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them."""

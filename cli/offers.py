@@ -19,7 +19,8 @@ def offers(model: str | None, refresh: str | None, date: str | None, output: opt
     """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
 
     Those of --refresh are kept in a file of one's own beside the shipped ones, in place of what was there before;
-    'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one.
+    'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one. What chips
+    cost by the hour is in 'hardware --prices'.
     """
     from inference_econ.report.offers import OffersPage
 

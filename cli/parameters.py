@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import ALIASES, Dtype, catalog, percentiles
+from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, catalog, check_dtype, percentiles
 from inference_econ.inputs.units import parse_quantity
 from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
 
@@ -90,10 +91,12 @@ class Format(click.Choice[str]):
     """A number format, or a name that people have for one."""
 
     def __init__(self) -> None:
-        super().__init__([*get_args(Dtype), *ALIASES])
+        super().__init__([*BYTES_PER_ELEMENT, *ALIASES])
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The format."""
+        """The format, also one in blocks or groups of a size of its own."""
+        with contextlib.suppress(InputError):
+            return check_dtype(value, "number format")
         chosen = super().convert(value, param, ctx)
         return ALIASES.get(chosen, chosen)
 

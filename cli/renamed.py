@@ -1,4 +1,4 @@
-"""Options that are gone, and what to type in their place."""
+"""Options that are gone, what to type in their place, and other names of commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from inference_econ.errors import InputError
 if TYPE_CHECKING:
     import click
 
+#: Commands by other names that people have for them.
+COMMANDS: Mapping[str, str] = {"prices": "offers"}
 _LARGEST = {"--max-accelerators": "it is --max-instance-gpus"}
 _INSTANCES = {
     "--accelerators": "it is --instance-gpus, the size of one instance",

@@ -368,7 +368,7 @@ class Agents(AgentSessions):
         chips = dict.fromkeys(layouts.setup.hardware.name for layouts in both)
         left_out = (f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best)
         return AgentPurchase(
-            lots, ranked, crossovers(lots, ranked), self.requests, wanted, None, tuple(left_out), agents
+            lots, ranked, crossovers(lots, ranked), self.requests, wanted, None, tuple(left_out), agents=agents
         )
 
     def offload(

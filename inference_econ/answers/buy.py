@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual, prices_of
@@ -19,6 +20,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, Requests
 from inference_econ.serving import Services
 
+#: Offers of providers stand beside each other that were seen within so long of the newest.
+_FRESH = timedelta(days=184)
 #: Hours of a month, a twelfth of a year [h].
 MONTH_HOURS = 730.0
 #: Ways to have machines for a month; spot ones are nobody's to plan a month with.
@@ -94,6 +97,8 @@ class Purchase(RecordedRows):
         Whose speed that is, where nobody promised one.
     left_out : tuple of str
         Chips that keep no promises, with the reasons.
+    request_rate : float or None
+        Traffic that is billed beside the crossovers [1/s].
     """
 
     page = "report.buy:BuyPage"
@@ -105,11 +110,19 @@ class Purchase(RecordedRows):
     targets: Targets
     usual: UsualSpeed | None
     left_out: tuple[str, ...] = ()
+    request_rate: float | None = None
+
+    def lots_for(self, lot: Lot, requests_per_second: float) -> int:
+        """As many lots as some traffic needs within the promises [1]."""
+        return max(math.ceil(requests_per_second / lot.requests_per_second - 1e-9), 1)
 
     def fleet_dollars_per_month(self, lot: Lot, requests_per_second: float) -> float:
         """The bill of as many lots as some traffic needs within the promises [USD/month]."""
-        count = max(math.ceil(requests_per_second / lot.requests_per_second - 1e-9), 1)
-        return count * lot.dollars_per_hour * MONTH_HOURS
+        return self.lots_for(lot, requests_per_second) * lot.dollars_per_hour * MONTH_HOURS
+
+    def offer_dollars_per_month(self, offer: str, requests_per_second: float) -> float:
+        """The bill of an offer for some traffic [USD/month]."""
+        return 3600.0 * MONTH_HOURS * requests_per_second * self.offers[offer]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -140,9 +153,19 @@ class Purchase(RecordedRows):
                 "cheaper_from": crossover.first,
                 "always_cheaper_from": crossover.always,
                 "probability": crossover.probability,
+                **({} if self.request_rate is None else {"rate_bill": self._rate_bill(crossover, self.request_rate)}),
             }
             for crossover in self.crossovers
         ]
+
+    def _rate_bill(self, crossover: Crossover, rate: float) -> dict[str, Any]:
+        """What the fleet and the offer cost for some traffic."""
+        return {
+            "request_rate": rate,
+            "accelerators": self.lots_for(crossover.lot, rate) * crossover.lot.accelerators,
+            "dollars_per_month": self.fleet_dollars_per_month(crossover.lot, rate),
+            "offer_dollars_per_month": self.offer_dollars_per_month(crossover.offer, rate),
+        }
 
     def _in_tokens(self, dollars_per_request: float) -> dict[str, float]:
         """Dollars over all tokens of a request."""
@@ -157,6 +180,7 @@ def buy(
     *,
     ways: Collection[Way] = MONTHLY,
     arrival_scv: float = 1.0,
+    request_rate: float | None = None,
 ) -> Purchase:
     """Hold API offers, rented and owned fleets against each other, month by month.
 
@@ -174,6 +198,8 @@ def buy(
         How machines may be paid for, at all hours of the month.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
+    request_rate : float, optional
+        Traffic whose bills are told beside the crossovers [1/s].
 
     Returns
     -------
@@ -204,7 +230,9 @@ def buy(
         targets = usual.targets
     else:
         offered = found(targets)
-    return Purchase(offered, ranked, crossovers(offered, ranked), requests, targets, usual, tuple(left_out))
+    return Purchase(
+        offered, ranked, crossovers(offered, ranked), requests, targets, usual, tuple(left_out), request_rate
+    )
 
 
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
@@ -241,13 +269,15 @@ def crossovers(offered: Sequence[Lot], ranked: Mapping[str, float]) -> tuple[Cro
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
-    """Prices of each provider by kind of token on the last day that is recorded, of several offers the cheapest.
+    """Prices of each provider by kind of token on its last day that is recorded, of several offers the cheapest.
 
-    Prices that hold off-peak only are left out.
+    Prices that hold off-peak only are left out, and so are providers who were last seen half a year before the others.
     """
-    day = max((offer.date for offer in offers), default="")
+    days = {offer.provider: max(other.date for other in offers if other.provider == offer.provider) for offer in offers}
+    newest = max(days.values(), default="")
     prices: dict[str, dict[str, float]] = {}
     for offer in sorted(offers, key=lambda each: each.dollars_per_million_output_tokens):
-        if offer.date == day and offer.hours != "off-peak":
-            prices.setdefault(f"{offer.provider}, {day}", prices_of(offer))
+        fresh = date.fromisoformat(newest) - date.fromisoformat(offer.date) <= _FRESH
+        if offer.date == days[offer.provider] and fresh and offer.hours != "off-peak":
+            prices.setdefault(f"{offer.provider}, {offer.date}", prices_of(offer))
     return prices

@@ -17,6 +17,7 @@ from . import spellings as spellings
 from . import starting as starting
 from . import traces as traces
 from . import units as units
+from ._base import Dtype as Dtype
 from ._base import SourcedSpec as SourcedSpec
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
@@ -88,9 +89,9 @@ from .distributions import UncertainInput as UncertainInput
 from .dtype import ALIASES as ALIASES
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import UNSCALED as UNSCALED
-from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import check_dtype as check_dtype
+from .dtype import family as family
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
 from .elasticity import Elasticity as Elasticity

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from inference_econ.errors import UnitError
 from inference_econ.inputs._spec import Spec as Spec
 from inference_econ.inputs._yaml import Location
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
 from inference_econ.inputs.source import Source
 from inference_econ.inputs.units import EXAMPLES, LEAST, looks_like_quantity, parse_quantity
 
@@ -47,6 +48,22 @@ def _no_slip(share: float) -> float:
     return share
 
 
+def _format(name: str) -> str:
+    """A number format that is known by its name, or by the size of its blocks or groups."""
+    if not is_format(name):
+        *others, last = (repr(known) for known in BYTES_PER_ELEMENT)
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+    return name
+
+
+#: A number format; see :data:`inference_econ.inputs.dtype.SIZED` for those that have a size in their name.
+Dtype = Annotated[
+    str,
+    AfterValidator(_format),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(BYTES_PER_ELEMENT)}, {"type": "string", "pattern": f"^({SIZED.pattern})$"}]}
+    ),
+]
 Bytes = Annotated[float, _quantity("B"), Field(gt=0)]
 #: Bytes of the whole memory of a chip.
 Memory = Annotated[float, _quantity("B", LEAST["memory"]), Field(gt=0)]

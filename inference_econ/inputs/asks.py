@@ -10,9 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import options, percentiles
-from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
+from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
-from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.length import Mix, Tokens, check_lengths
 from inference_econ.inputs.prices import checked, in_words
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
 from inference_econ.inputs import generations
-from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._base import Count, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._described import describe_as
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
-from inference_econ.inputs.dtype import Dtype, EmbeddingFormat
+from inference_econ.inputs.dtype import EmbeddingFormat, family
 from inference_econ.inputs.kernels import DenseKernel, ExpertKernel, ScoresKernel, ScoresKernels
 from inference_econ.inputs.measured_levels import MeasuredLevels
 
@@ -67,7 +67,7 @@ class ChipAssumptions(Spec):
 
     def product(self, dtype: str) -> DenseKernel | None:
         """Kernel of dense products with weights of a format; None if none was measured."""
-        return self.products.get(cast("Dtype", dtype))
+        return self.products.get(family(dtype))
 
 
 class HostAssumptions(Spec):
@@ -248,7 +248,7 @@ class ExpertAssumptions(Spec):
 
     def kernel(self, dtype: str) -> ExpertKernel | None:
         """Kernel of routed experts with weights of a format; None if none was measured."""
-        return self.kernels.get(cast("Dtype", dtype))
+        return self.kernels.get(family(dtype))
 
 
 class AttentionAssumptions(Spec):
@@ -302,7 +302,7 @@ class AttentionAssumptions(Spec):
     def kernel(self, kind: Literal["grouped", "latent"], dtype: str) -> ScoresKernel | None:
         """Kernel of attention over a cache of a kind in a format; None if none was measured."""
         kernels = self.scores.grouped if kind == "grouped" else self.scores.latent
-        return kernels.get(cast("Dtype", dtype))
+        return kernels.get(dtype)
 
 
 class CapacityAssumptions(Spec):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Bytes, Count, SourcedSpec
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Bytes, Count, Dtype, SourcedSpec
 
 
 class EngineLaunch(SourcedSpec):

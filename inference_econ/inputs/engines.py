@@ -11,11 +11,11 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
-from inference_econ.inputs._base import SourcedSpec, _plain
+from inference_econ.inputs._base import Dtype, SourcedSpec, _plain
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.asks import ProposerName
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.dtype import family
 from inference_econ.inputs.engine_support import (
     Admission,
     AttentionGroups,
@@ -93,7 +93,7 @@ class Exchange(Spec):
 
     def dispatched(self, weights: Dtype) -> WireFormat:
         """The format in which tokens travel to experts that are held in ``weights``."""
-        return self.dispatch.get(weights, "bf16")
+        return self.dispatch.get(family(weights), "bf16")
 
 
 class RedundantExperts(Spec):
@@ -148,7 +148,7 @@ class KernelCount(Spec):
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
         """Whether it counts for a row of the operator table on a chip, apart from how ranks share the work."""
-        asked = ((self.formats, dtype), (self.mixers, mixer), (self.generations, generation))
+        asked = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or one in some for some, one in asked)
 
 

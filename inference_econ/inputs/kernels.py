@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Fraction, Spec
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Dtype, Fraction, Spec
 
 Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 

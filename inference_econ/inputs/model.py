@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Count, Size, SourcedSpec, Spec
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Count, Dtype, Size, SourcedSpec, Spec
 from inference_econ.inputs.layers import Block
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.layers.latent import LatentAttention
@@ -101,6 +100,8 @@ class ModelSpec(SourcedSpec):
     """Multi-token-prediction layers published beside the model; no count includes them."""
     residual_streams: Count = 1
     """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
+    residual_fold: bool = True
+    """The copies are folded into one behind the last layer by a mixing of its own; otherwise by one of the layer's."""
     residual_span: Count | None = None
     """Layers whose outputs add up to an entry that all later parts attend to (attention residuals of Kimi-K3); absent
     if residuals are sums."""
@@ -203,7 +204,9 @@ class ModelSpec(SourcedSpec):
             + self.final_norm * vectors * hidden,
         }
         if self.residual_streams > 1:
-            parts["residual_streams"] = _residual_streams(self.residual_streams, self.layers, hidden)
+            parts["residual_streams"] = _residual_streams(
+                self.residual_streams, self.layers, hidden, fold=self.residual_fold
+            )
         if self.residual_span is not None:
             # A norm and a vector of scores before each part of a layer, and behind the last one.
             parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
@@ -212,11 +215,11 @@ class ModelSpec(SourcedSpec):
         return parts
 
 
-def _residual_streams(streams: int, layers: int, hidden: float) -> float:
+def _residual_streams(streams: int, layers: int, hidden: float, *, fold: bool) -> float:
     """Parameters that mix the copies of the residual stream, twice per layer and once at the end.
 
     Each mixing reads all copies and makes two vectors and a matrix over them, with a bias each
-    and three scales; the last one makes a single vector.
+    and three scales; the last one, where there is one, makes a single vector.
     """
     rows, width = streams * (streams + 2), streams * hidden
-    return layers * 2 * (rows * (width + 1) + 3) + streams * (width + 1) + 1
+    return layers * 2 * (rows * (width + 1) + 3) + fold * (streams * (width + 1) + 1)

@@ -149,10 +149,11 @@ def _in_format(text: str, name: str) -> Meaning | None:
     written = "nvfp4" if written == "fp4" else written  # what checkpoints are called whose scales NVIDIA's tools chose
     if written is None and has_other_width(bare):
         return None
-    if written in (None, native) or spellings.alike(written, native):
-        return Meaning(name, _remark("models", text, name))
-    checkpoint = measured_names().checkpoints.get(name, {}).get(written)
     named = "/" in text and is_repository(text)
+    if written in (None, native) or spellings.alike(written, native):
+        # Other weights of the same sizes: what is typed is what is started.
+        return Meaning(text if named else name, _remark("models", text, name), name if named else "")
+    checkpoint = measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
         remark = _remark("models", text, checkpoint)
         return Meaning(text, remark, checkpoint) if named else Meaning(checkpoint, remark)

@@ -34,7 +34,7 @@ class Meaning(NamedTuple):
     """The entry of the catalogue that a text stands for."""
 
     name: str
-    """Name in the catalogue; of a checkpoint of an entry in another format its own."""
+    """Name in the catalogue; of another checkpoint of the sizes of an entry its own."""
     remark: str = ""
     """Meaning that it was taken for, where that is not plain; empty otherwise."""
     base: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.inputs.dtype import BLOCKS, BYTES_PER_ELEMENT, OF_FILES, EmbeddingFormat, check_dtype
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, OF_FILES, EmbeddingFormat, block_width, check_dtype
 from inference_econ.inputs.model import ModelSpec
 
 
@@ -81,7 +81,7 @@ class Precision:
     @property
     def blocks(self) -> tuple[int, int]:
         """Widths that must stay together, of dense matrices and of experts [1]."""
-        return BLOCKS.get(self.weights, 1), BLOCKS.get(self.experts, 1)
+        return block_width(self.weights), block_width(self.experts)
 
     @property
     def of_weights(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -59,8 +59,8 @@ class HourPrice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """How it is asked for: by its kind, and by kind and seller."""
-        return (self.kind, f"{self.kind}:{self.seller}")
+        """How it is asked for: by its kind, by kind and seller, and by the source that it stands in, too."""
+        return (self.kind, f"{self.kind}:{self.seller}", f"{self.kind}:{self.seller}:{self.ref}")
 
     @property
     def label(self) -> str:
@@ -68,7 +68,7 @@ class HourPrice:
         kind = self.kind.replace("_", "-")
         if self.kind == "tco":
             return f"TCO of a {self.seller}"
-        return kind if self.years is None else f"{kind} for {self.years} years"
+        return kind if self.years is None else f"{kind} for {self.years} year{'s' if self.years > 1 else ''}"
 
     @property
     def doubt(self) -> str:
@@ -101,7 +101,7 @@ def best(chip: HardwareSpec) -> HourPrice | None:
 
 
 def of_kind(chip: HardwareSpec, asked: str) -> HourPrice | None:
-    """The best price of a kind, or of a kind and seller (``tco:neocloud``); None if the file lists none."""
+    """The best price of a kind, of a seller (``tco:neocloud``), or in a source; None if the file lists none."""
     return min((price for price in listed(chip) if asked in price.names), key=_rank, default=None)
 
 
@@ -136,7 +136,7 @@ def checked(text: str) -> str:
         If it is neither.
     """
     kind = text.strip().replace("-", "_").lower()
-    if kind in (*KINDS, OWNED, *_CLASSES):
+    if kind in (*KINDS, OWNED, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
         return kind
     match = _PER.fullmatch(text.strip().lower())
     if match is None:
@@ -161,7 +161,8 @@ def compared(chips: Iterable[HardwareSpec], asked: float | str | None = None) ->
     -------
     float, str or None
         A kind and seller (``on_demand:neocloud``) that all files list, without doubts where there is such a class, the
-        first kind and seller first; else a kind that all list; else what was asked.
+        first kind and seller first, and of one source where one has all of them (``on_demand:neocloud:vultr_pricing``);
+        else a kind that all list; else what was asked.
     """
     files = [chip for chip in chips if chip.prices]
     if len(files) < 2 or asked not in (None, *KINDS):
@@ -174,8 +175,16 @@ def compared(chips: Iterable[HardwareSpec], asked: float | str | None = None) ->
         ]
         firm = [name for name in shared if not any(_is_doubtful(chip, name) for chip in files)]
         if shared:
-            return (firm or shared)[0]
+            chosen = (firm or shared)[0]
+            return (_of_one_source(files, chosen) if names is _CLASSES else None) or chosen
     return asked
+
+
+def _of_one_source(chips: Sequence[HardwareSpec], kind: str) -> str | None:
+    """Prices of a kind and seller that stand in one source for all chips without doubts, as early as files have one."""
+    files = [[price.names[-1] for price in listed(chip) if kind in price.names and not price.doubt] for chip in chips]
+    shared = set.intersection(*map(set, files))
+    return min(shared, key=lambda name: (sum(file.index(name) for file in files), name), default=None)
 
 
 def _is_doubtful(chip: HardwareSpec, kind: str) -> bool:

@@ -7,9 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from inference_econ.inputs._base import Count, DollarsPerHour, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.asks import Positive, Probability, ProposerName
-from inference_econ.inputs.dtype import Dtype
 from inference_econ.inputs.length import Tokens
 
 #: Something that a probability is in proportion to.

@@ -11,10 +11,10 @@ from pydantic import Field, model_validator
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import _yaml, catalog, generations, serving_engines
-from inference_econ.inputs._base import Count
+from inference_econ.inputs._base import Count, Dtype
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, Dtype
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.source import Source
 
@@ -107,7 +107,7 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        if generations.usual().family(hardware) not in self.families or weights not in self.weights:
+        if generations.usual().family(hardware) not in self.families or family(weights) not in self.weights:
             return False
         on_chip = not self.chips or any(_is_like(hardware, chip) for chip in self.chips)
         return on_chip and catalog.is_one_of(model, self.models)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from inference_econ.inputs.dtype import family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +147,7 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
         ("weights", precision.of_weights, kernels.weights),
         ("a cache", (precision.kv,), kernels.kv),
     ):
-        absent = [dtype for dtype in formats if dtype not in known]
+        absent = [dtype for dtype in formats if family(dtype) not in known]
         if absent:
             return (
                 f"{engine.label} is not known to have kernels for {kind} in {absent[0]} on {hardware.name}; "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from inference_econ.inputs.dtype import family
+
 #: Endings of a model's name that leave its architecture alone.
 _ENDING = re.compile(
     r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
@@ -73,7 +75,7 @@ def format_in(text: str) -> str | None:
 
 def alike(written: str, native: str) -> bool:
     """Whether both are formats of 4 bits, or both 8-bit floats, which names of checkpoints do not tell apart."""
-    return any(written in kind and native in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
+    return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
 
 
 def without_parentheses(text: str) -> str:

@@ -6,9 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inference_econ.inputs._base import BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
+from inference_econ.inputs._base import BytesPerSecond, Count, Dtype, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.asks import Printed
-from inference_econ.inputs.dtype import Dtype
 
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
 #: Ways to compute latent attention: the variants, and three that only notes on them have.

@@ -45,8 +45,18 @@ class BuyPage(RowsPage[Purchase]):
         speed = (
             [] if answer.usual is None else [f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user."]
         )
-        title = service_title("Buy tokens, rent or own", self.services(), promises=answer.targets)
-        return (self.table(title, answer.records(), columns, *speed, least=("dollars_per_month", "accelerators")),)
+        rate, rows = answer.request_rate, answer.records()
+        asked = "" if rate is None else f" for {rate:g} requests/s"
+        title = service_title(f"Buy tokens, rent or own{asked}", self.services(), promises=answer.targets)
+        if rate is None:
+            return (self.table(title, rows, columns, *speed, least=("dollars_per_month", "accelerators")),)
+        billed = (
+            "hardware", "paid", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
+            "cheaper_from", "always_cheaper_from", "probability",
+        )  # fmt: skip
+        rows = [{**row, **row["rate_bill"]} for row in rows]
+        notes = (*map(str, self.conclusion()), *speed)
+        return (self.table(title, rows, billed, *notes, least=("always_cheaper_from", "probability")),)
 
     def table(
         self, title: str, rows: Sequence[Record], columns: Sequence[str], *notes: str, least: Sequence[str]
@@ -62,7 +72,8 @@ class BuyPage(RowsPage[Purchase]):
             least=least,
             notes=(
                 f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
-                f"month: of the first {MONTH_HOURS:g} hours of {self.fleet}, idle or not.",
+                f"month: of the first {MONTH_HOURS:g} hours of "
+                f"{self.fleet if answer.request_rate is None else 'as many lots as the traffic needs'}, idle or not.",
                 *notes,
                 *(f"Left out: {reason}" for reason in answer.left_out),
                 *doubts(self.setups(), subjects),
@@ -85,6 +96,7 @@ class BuyPage(RowsPage[Purchase]):
         answer = self.answer
         marks = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
         marks += [lot.requests_per_second for lot in answer.lots]
+        marks += [] if answer.request_rate is None else [answer.request_rate]
         low, high = min(marks) / _BEYOND, max(marks) * _BEYOND
         shown = dict.fromkeys(crossover.offer for crossover in answer.crossovers)
         seconds = 3600.0 * MONTH_HOURS
@@ -92,13 +104,17 @@ class BuyPage(RowsPage[Purchase]):
             Series(f"API: {name}", [low, high], [rate * seconds * answer.offers[name] for rate in (low, high)])
             for name in shown
         ]
-        for lot in self._drawn(_LINES - len(series)):
+        for lot in self._drawn(_LINES - len(series) - (answer.request_rate is not None)):
             ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
             further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
             # Just behind each end a further lot begins.
             rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
             bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
             series.append(Series(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
+        if answer.request_rate is not None:
+            bills = [bill for line in series for bill in line.y]
+            rate = answer.request_rate
+            series.append(Series(f"asked: {rate:g} requests/s", [rate, rate], [min(bills), max(bills)]))
         title = f"{self.question()}\n{self.tables()[0].title}"
         return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
 
@@ -115,8 +131,20 @@ class BuyPage(RowsPage[Purchase]):
         return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
 
     def conclusion(self) -> Pieces:
-        """The fleet that pays first."""
-        cheapest = next(iter(self.answer.offers))
+        """The cheapest at the traffic that was asked for; else the fleet that pays first."""
+        cheapest, rate = next(iter(self.answer.offers)), self.answer.request_rate
+        if rate is not None:
+            bills = {f"tokens of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
+            for lot in self.answer.lots:
+                name = (
+                    f"{self.answer.lots_for(lot, rate) * lot.accelerators} x {lot.chip} ({lot.way.replace('_', ' ')})"
+                )
+                bills[name] = self.answer.fleet_dollars_per_month(lot, rate)
+            first, second = sorted(bills, key=bills.__getitem__)[:2]
+            return (
+                f"At {rate:g} requests/s {first} cost the least: ${bills[first]:,.0f} a month, before {second} at "
+                f"${bills[second]:,.0f}.",
+            )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:
             return (f"Never, within these prices: {cheapest} charges less than every fleet costs when it is full.",)

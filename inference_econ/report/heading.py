@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
-from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, practices_in
+from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, practices_in, prices
 from inference_econ.report.table import formats_label
 
 #: Of chips without a profile: kernels as good as the best elsewhere, and no host that is in their way.
@@ -126,13 +126,22 @@ def _priced(setup: Setup) -> str:
 
 
 def _price_class(setups: Iterable[Setup]) -> str:
-    """Of several chips the kind and seller of their prices, where they have one; nothing of a single chip."""
-    priced = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
+    """Of several chips the kind, seller and source of their prices, where they have one; nothing of a single chip.
+
+    A chip whose price is another where it stands alone is named with that.
+    """
+    chips = {setup.hardware.name: setup for setup in setups if setup.price is not None}
+    priced = {name: setup.hour_price for name, setup in chips.items()}
     classes = {(price.label, price.seller) for price in priced.values() if price.seller}
     if len(priced) < 2 or len(classes) != 1 or not all(price.seller for price in priced.values()):
         return ""
     ((label, seller),) = classes
-    return f"prices alike: {label}" if label.startswith("TCO") else f"prices alike: {label}, {seller}"
+    sources = {price.ref for price in priced.values()}
+    alike = f"prices alike: {label}" + ("" if label.startswith("TCO") else f", {seller}")
+    alike += f", of one source ({sources.pop()})" if len(sources) == 1 else ""
+    alone = ((name, prices.best(setup.hardware)) for name, setup in chips.items())
+    others = [f"{name} ${best.dollars:g}" for name, best in alone if best and best.dollars != priced[name].dollars]
+    return alike + (f" (alone: {', '.join(others)})" if others else "")
 
 
 def _named(spec: HardwareSpec | ModelSpec) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Command, record
@@ -25,6 +27,21 @@ def test_typed_prices_stand_for_all_offers(command: Command) -> None:
     assert row["cheaper_from"] <= row["always_cheaper_from"]
 
 
+def test_a_request_rate_is_billed_and_marked(command: Command, tmp_path: Path) -> None:
+    asked = (*ASKED, "--api-prices", "input=0.1,output=0.3", "--ttft", 500, "--request-rate", 40)
+    (row, *_) = record(command, *asked)["crossovers"]
+    bill = row["rate_bill"]
+    # 2,000 input and 500 output tokens, 730 hours.
+    assert bill["offer_dollars_per_month"] == pytest.approx(40 * 3600 * 730 * (2000 * 0.1 + 500 * 0.3) / 1e6)
+    lots = bill["dollars_per_month"] / row["dollars_per_month"]
+    assert lots == pytest.approx(bill["accelerators"] / row["accelerators"]) and lots > 1
+    outcome = command(*asked, "--plot", tmp_path / "buy.svg")
+    text = " ".join(outcome.out.split())
+    assert "Buy tokens, rent or own for 40 requests/s: Llama 3.1 8B" in text and "offer $ a month" in text
+    assert "At 40 requests/s" in text and "cost the least: $" in text
+    assert "asked: 40 requests/s" in (tmp_path / "buy.svg").read_text(encoding="utf-8")
+
+
 def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(command: Command) -> None:
     asked = ("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--api-prices", "input=0.001,output=0.001")
     text = " ".join(command(*asked).out.split())
@@ -42,6 +59,7 @@ def test_a_chip_without_a_purchase_is_not_owned_at_a_given_price(refused: Comman
     [
         (("--api-prices", "input=soon"), "'input=soon' is no price of a kind of token"),
         (("--api-prices", "nobody"), "names no offer of Llama 3.1 8B"),
+        (("--request-rate", 0), "0 is not in the range x>0"),
         (("--any-speed", "--ttft", 500), "--any-speed promises nothing, which contradicts"),
     ],
 )

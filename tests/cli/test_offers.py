@@ -36,7 +36,7 @@ def test_offers_of_a_model_are_listed_cheapest_first(command: Command) -> None:
 
 def test_a_snapshot_counts_from_then_on(command: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
-    wrote = command("offers", "--refresh", "mine.csv", "--date", "2026-11-20")
+    wrote = command("prices", "--refresh", "mine.csv", "--date", "2026-11-20")  # 'offers' by another name
     assert (wrote.code, wrote.out) == (0, "")
     assert f"wrote {offers.own_file()}: 2 offers, 2 of models of the catalogue" in " ".join(wrote.err.split())
     assert _listed(command, "qwen3_32b")[-1]["where"] == "mine.csv, line 2"

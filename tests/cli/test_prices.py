@@ -69,7 +69,7 @@ def test_chips_are_compared_at_prices_of_one_kind_and_seller(command: Command) -
     text = " ".join(command("compare", "llama_3_8b", "--on", "b200", "--on", "gb300_nvl72", *_RATES).out.split())
     assert "at $3.7 per GPU-hour ($29.6 per node of 8), reserved for 3 years, 2026-07 and" in text
     assert "at $5 per GPU-hour ($20 per node of 4), reserved for 3 years, 2026-07; prices alike: reserved" in text
-    assert "prices alike: reserved for 3 years, survey;" in text
+    assert "prices alike: reserved for 3 years, survey, of one source (inferencex_tco) (alone: NVIDIA B200" in text
     assert "doubted" not in text
     assert "different kinds" not in text
 
@@ -85,7 +85,8 @@ def test_chips_without_a_kind_in_common_are_compared_with_a_remark(command: Comm
 @pytest.mark.parametrize(
     ("price", "b200", "mi355x"),
     [
-        ("on_demand", 14.0, 8.6),  # both a hyperscaler's list prices
+        ("on_demand", 3.5, 2.59),  # both of one provider
+        ("on_demand:hyperscaler", 14.0, 8.6),
         ("tco", 2.07, 2.09),
         ("tco:hyperscaler", 1.73, 1.5),
     ],
@@ -100,7 +101,7 @@ def test_a_kind_is_taken_of_sellers_alike(command: Command, price: str, b200: fl
 def test_series_with_chips_of_their_own_are_priced_alike(command: Command) -> None:
     listed = ("--series", "one: model=llama_3_8b, hardware=b200", "--series", "two: model=llama_3_8b, hardware=mi355x")
     series = record(command, "compare", *listed, *_RATES)["series"]
-    assert [each["price"]["usd_per_gpu_hour"] for each in series] == [3.7, 2.9]
+    assert [each["price"]["usd_per_gpu_hour"] for each in series] == [3.5, 2.59]
 
 
 def test_a_kind_is_compared_in_all_chips(command: Command) -> None:

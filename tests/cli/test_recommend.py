@@ -152,7 +152,7 @@ def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
     text = " ".join(command(*asked).out.split())
     assert "NVIDIA H100 SXM5 80GB at $3.2 per GPU-hour ($25.6 per node of 8), on-demand, 2026-08-26" in text
     assert "NVIDIA H200 SXM5 141GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-08-26" in text
-    assert "prices alike: on-demand, neocloud;" in text
+    assert "prices alike: on-demand, neocloud, of one source (hyperstack_pricing) (alone: NVIDIA H100" in text
     assert "doubted" not in text
     own = " ".join(command(*asked, "--price", "H100-SXM=2", "--price", "h200_sxm=2.25").out.split())
     assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in own

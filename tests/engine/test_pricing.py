@@ -39,7 +39,7 @@ def test_a_price_is_a_number_a_kind_of_a_node_or_the_best_of_the_file(
             "reserved",
             "4090 24GB lists no price of the kind reserved; it lists on_demand; reserved is listed by a100_pcie_80, "
             "a100_sxm_80, b200, b300, gb200_nvl72, gb300_nvl72, h100_pcie, h100_sxm, h200_sxm, l40, mi300x, "
-            "mi325x, mi355x, rtx_pro_6000, tpu_v7, vr200_nvl72; or give USD per hour",
+            "mi325x, mi350x, mi355x, rtx_pro_6000, tpu_v7, vr200_nvl72; or give USD per hour",
         ),
         ("m4_max", "spot", "(USD per accelerator and hour), or --price owned, as it lists what one costs to buy"),
         ("trainium2", "spot", "AWS Trainium2 lists no price; give one, for example --price 2.50"),

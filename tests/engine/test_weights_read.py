@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from inference_econ.engine import Operator, Plans, Setup, has_experts, memory
 from inference_econ.inputs import BYTES_PER_ELEMENT, Attention, Block, ModelSpec, Precision, catalog
+from inference_econ.inputs.huggingface import document_of
 
 MODELS = sorted(
     path.relative_to(catalog.folder("models")).with_suffix("").as_posix()
@@ -232,3 +237,19 @@ def test_the_indexer_of_compressed_attention_by_hand() -> None:
     shared = 4096 * (43 * (1024 + 512) + 21 * 2 * 2 * 512 + 20 * 2 * 512)
     assert _total(down, "flop_per_token") == 2 * shared
     assert model.blocks[0].attention.parameters(4096.0).indexer == ()
+
+
+def test_shared_entries_and_picks_of_deepseek_v4_1_by_hand() -> None:
+    """Eight of 40 layers pick, 38 gather, and four pickers look through what one before has left them."""
+    folder = Path(__file__).parents[1] / "fixtures" / "hf_configs"
+    config = json.loads((folder / "siblings.json").read_text(encoding="utf-8"))["deepseek-v4.1-flash"]["config"]
+    model = ModelSpec.from_document(document_of(json.dumps(config), "config.json"))
+    work = replace(_setup(model), context=100_000.0).work(_plan()).operators
+    scanned = 3 * 50_000 + 100_000 + 4 * 2048 * 8
+    scan = [row for row in work if row.name == "index scan"]
+    assert _total(scan, "flop_per_token") == pytest.approx(2 * 32 * 128 * scanned, rel=1e-3)
+    index = [row for row in work if row.name == "indexer"]
+    # Queries of 32 heads out of 1,280, a weight for each, and in four layers a key out of an entry.
+    assert _total(index, "flop_per_token") == 2 * (8 * 32 * (1280 * 128 + 5120) + 4 * 128 * 512)
+    attention = [row for row in work if row.name == "attention"]
+    assert _total(attention, "flop_per_token") == pytest.approx(4 * 64 * 512 * (40 * 128 + 38 * 512), rel=1e-3)

@@ -418,7 +418,7 @@ def test_missing_dtype_is_assumed(tmp_path: Path) -> None:
         (_compressed({"num_bits": 2, "type": "int"}), "2-bit 'int' in groups of None is not understood"),
         (
             {"quant_method": "awq", "bits": 4, "group_size": 64},
-            "4-bit 'int' in groups of 64 is not understood; understood: 128, 32, a scale per row",
+            "zero points for groups of 64 are not understood; a symmetric scheme is",
         ),
         (
             {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False},
@@ -429,12 +429,16 @@ def test_missing_dtype_is_assumed(tmp_path: Path) -> None:
             "dynamic is not understood: modules of one kind would have several formats",
         ),
         (
-            {"quant_method": "fp8", "weight_block_size": [64, 64]},
-            "weight_block_size is [64, 64]; understood: [128, 128], [1, 32]",
+            {"quant_method": "fp8", "weight_block_size": [64]},
+            "weight_block_size is [64]; understood: rows and columns of a block, as [128, 128]",
         ),
         (
-            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 256},
-            "4-bit 'int' in groups of 256 is not understood",
+            {"quant_method": "fp8", "weight_block_size": [32, 32], "scale_fmt": "ue4m3"},
+            "scale_fmt is 'ue4m3'; understood: fp32, ue8m0",
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": "256"},
+            "4-bit 'int' in groups of '256' is not understood",
         ),
         ({"quant_method": "compressed-tensors"}, "config_groups must be a JSON object, got NoneType"),
         ({"quant_method": "fp8", "modules_to_not_convert": "lm_head"}, "must be a list of names of modules"),
@@ -675,6 +679,40 @@ def test_groups_of_experts_of_siblings(name: str, groups: tuple[int | None, int 
     spec = import_config(write(tmp_path, SIBLINGS[name]["config"])).blocks[-1].feed_forward
     assert spec.kind == "experts"
     assert (spec.routing_groups, spec.active_groups) == groups
+
+
+def test_what_deepseek_v4_1_keeps_of_a_token(tmp_path: Path) -> None:
+    """Four layers keep entries of 512 and index keys of 128, three of them for two tokens: 1,600 bytes in 8 bits.
+
+    FastLLM's docs/deepseek_v41.md has 1,650 per token with a scale for each 32 of them.
+    """
+    model = import_config(write(tmp_path, SIBLINGS["deepseek-v4.1-flash"]["config"]))
+    assert (model.kv_elements_per_token, model.index_elements_per_token) == (3 * 256 + 512, 3 * 64 + 128)
+    assert (1280 + 320) * (1 + 1 / 32) == 1650
+    assert model.window_elements_per_token == 40 * 512
+    assert formats(model) == {"weights": "mxfp8_32x32", "expert_weights": "mxfp4", "embedding_weights": "bf16"}
+    tables, projections = model.unknown
+    assert (tables.parameters, tables.looked_up, projections.looked_up) == (196_613_849_600, True, False)
+    picking = [block.attention for block in model.blocks if block.attention.kind == "compressed"]
+    assert [spec.index_candidates for spec in picking if spec.index_heads] == [None, None, 16_384]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"kv_source_layer_ids": [8, 14, 20]}, "kv_source_layer_ids must be some of index_source_layer_ids"),
+        ({"index_source_layer_ids": [1, 2, 8, 14, 20]}, "these layers with a compress_ratio, and the first of those"),
+        ({"compress_ratios": [0, 2]}, "compress_ratios has 2 entries for 40 layers"),
+        (
+            {"engram_num_embeddings": [384006168]},
+            "engram_num_embeddings and engram_layer_ids must have as many entries",
+        ),
+    ],
+)
+def test_deepseek_v4_1_that_cannot_be(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    data = SIBLINGS["deepseek-v4.1-flash"]["config"]
+    with pytest.raises(SpecError, match=problem):
+        import_config(write(tmp_path, {**data, "text_config": {**data["text_config"], **change}}))
 
 
 def test_shipped_kimi_k2_thinking_is_the_published_one(tmp_path: Path) -> None:

@@ -64,10 +64,9 @@ def test_case_and_separators_do_not_count(kind: catalog.Kind, text: str, name: s
         ("hardware", "gb200", "gb200_nvl72", "'gb200' is taken as gb200_nvl72 (NVIDIA GB200 NVL72 186GB)"),
         ("hardware", "mi300", "mi300x", "'mi300' is taken as mi300x"),
         ("models", "llama-3.3-70b", "llama_3_70b", "(Llama 3.1 70B), which stands for models of its shape"),
-        ("models", "meta-llama/Llama-3.3-70B-Instruct", "llama_3_70b", "is taken as llama_3_70b"),
-        ("models", "deepseek-ai/DeepSeek-R1-0528", "deepseek_v3", "is taken as deepseek_v3"),
+        ("models", "Llama-3.3-70B-Instruct", "llama_3_70b", "is taken as llama_3_70b"),
         ("models", "DeepSeek-R1-NVFP4", "deepseek_v3_nvfp4", "is taken as deepseek_v3_nvfp4"),
-        ("models", "openai/gpt-oss-20b-mxfp4", "gpt_oss_20b", "is taken as gpt_oss_20b"),
+        ("models", "gpt-oss-20b-mxfp4", "gpt_oss_20b", "is taken as gpt_oss_20b"),
     ],
 )
 def test_what_is_not_plain_comes_with_a_remark(kind: catalog.Kind, text: str, name: str, remark: str) -> None:
@@ -115,6 +114,9 @@ def test_what_could_be_several_is_refused_with_a_list(kind: catalog.Kind, text: 
         ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "llama_3_70b", "int4", "bf16"),
         ("nvidia/Llama-3.3-70B-Instruct-FP4", "llama_3_70b", "nvfp4", "bf16"),
         ("nvidia/DeepSeek-R1-NVFP4", "deepseek_v3_nvfp4", None, None),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama_3_70b", None, None),
+        ("deepseek-ai/DeepSeek-R1-0528", "deepseek_v3", None, None),
+        ("openai/gpt-oss-20b-mxfp4", "gpt_oss_20b", None, None),
     ],
 )
 def test_a_checkpoint_is_its_model_in_its_format_under_its_id(

@@ -60,8 +60,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
     listed = known_offers()
-    assert len(listed) == 385
-    assert max(offer.date for offer in listed) == "2026-09-10"
+    assert len(listed) == 450
+    assert max(offer.date for offer in listed) == "2026-10-10"
     assert {offer.model for offer in listed} - {""} <= set(catalog.names("models"))
     assert {offer.source for offer in listed} <= set(catalog.references())
 

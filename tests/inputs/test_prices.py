@@ -128,7 +128,12 @@ def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
         ((FIRM,), (INDEX,), None, None),
         ((FIRM,), (), None, None),
         ((CLOUD, LISTED), (LISTED,), None, "on_demand:hyperscaler"),  # one seller before no doubts
-        ((CLOUD, LISTED, RENT), (LISTED, RENT), None, "reserved:survey"),  # no doubts before what anybody can have
+        (
+            (CLOUD, LISTED, RENT),
+            (LISTED, RENT),
+            None,
+            "reserved:survey:erdil2025",
+        ),  # no doubts before what anybody can have
         ((CLOUD,), (LISTED,), None, "on_demand"),  # sellers differ, which is remarked
         ((CLOUD, LISTED, RENT), (LISTED, RENT), "on_demand", "on_demand:hyperscaler"),
         ((CLOUD, RENT), (LISTED, RENT), "on_demand", "on_demand"),
@@ -144,6 +149,15 @@ def test_several_chips_are_compared_at_one_kind_and_seller(
 ) -> None:
     assert prices.compared([_chip(*first), _chip(*second)], asked) == meant
     assert prices.compared([_chip(*second), _chip(*first)], asked) == meant
+
+
+def test_prices_of_one_source_come_before_the_first_of_each_file() -> None:
+    """What two providers ask for two chips differs by the providers, too."""
+    first, second = _chip(CLOUD, {**CLOUD, "ref": "there"}), _chip({**DEAR, "seller": "neocloud", "ref": "there"}, DEAR)
+    assert prices.compared([first, second]) == prices.compared([second, first]) == "on_demand:neocloud:there"
+    assert prices.checked("on-demand:neocloud:there") == "on_demand:neocloud:there"
+    doubted = _chip({**LISTED, "seller": "neocloud", "ref": "there"}, {**CLOUD, "ref": "elsewhere"})
+    assert prices.compared([first, doubted]) == "on_demand:neocloud"
 
 
 def test_a_single_chip_is_asked_for_what_was_asked() -> None:

@@ -23,7 +23,8 @@ def rows(table: OperatorTable, spec: CompressedAttention, summed: float) -> Iter
     if spec.stride is not None:
         entries = table.attended() / spec.stride
         if spec.index_top_k is not None:
-            yield from indexer(table, spec, entries)
+            scanned = entries if spec.index_candidates is None else min(entries, float(spec.index_candidates))
+            yield from indexer(table, spec, scanned)
             entries = min(entries, float(spec.index_top_k))
         attended += entries
     yield scores(

@@ -25,6 +25,7 @@ from inference_econ.inputs import (
     GroupedKernel,
     ModelSpec,
     WireFormat,
+    family,
 )
 
 #: How tokens travel to experts whose weights are narrow floats, by the format of these.
@@ -156,8 +157,8 @@ def _dispatched_width(table: OperatorTable) -> float:
     kind, dtype = table.assumptions.experts.dispatch, table.precision.experts
     if kind == "eight_bit":
         return min(table.activation_width, 1.0)
-    if kind == "weights" and dtype in _WIRE_FORMATS:
-        return min(table.activation_width, WIRE_BYTES_PER_ELEMENT[_WIRE_FORMATS[dtype]])
+    if kind == "weights" and family(dtype) in _WIRE_FORMATS:
+        return min(table.activation_width, WIRE_BYTES_PER_ELEMENT[_WIRE_FORMATS[family(dtype)]])
     return table.activation_width
 
 

@@ -25,9 +25,10 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
     streams = table.model.residual_streams
     if streams > 1:
         # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
-        # what leaves the last layer.
+        # what leaves the last layer, unless a mixing of that layer says so.
         yield _mixing(table, 2.0 * table.model.layers * pace, streams, outputs=streams * (streams + 2))
-        yield _mixing(table, pace, streams, outputs=streams)
+        if table.model.residual_fold:
+            yield _mixing(table, pace, streams, outputs=streams)
 
 
 def _norms(table: OperatorTable, count: int, mixer: str) -> Operator:

@@ -53,6 +53,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "deepseek_v3": _latent.deepseek,
     "deepseek_v32": _latent.deepseek_v32,
     "deepseek_v4": _latent.deepseek_v4,
+    "deepseek_v41_text": _latent.deepseek_v41,
     "deepseek_ref": _latent.deepseek_v4,  # what engines call copies of it whose modules have other names
     "dots1": _mixtures.dots1,
     "ernie4_5": _relatives.ernie4_5,
@@ -132,6 +133,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
 
 #: What the text part is if a configuration of several modalities does not say.
 _TEXT_PART = {
+    "deepseek_v41": "deepseek_v41_text",
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
@@ -354,6 +356,8 @@ def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: 
         "output_bias": architecture.output_bias or None,
         "residual_streams": architecture.residual_streams if architecture.residual_streams > 1 else None,
         "residual_span": architecture.residual_span,
+        "residual_fold": None if architecture.residual_fold else False,
+        "unknown": [part.model_dump(exclude_defaults=True) for part in architecture.beside] or None,
         **_formats_of(architecture, stated),
         "max_context": architecture.max_context,
         "mtp_layers": architecture.mtp_layers or None,
@@ -429,6 +433,8 @@ def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str
             default = " left out: default of the published class" if key in reader.assumed else ""
             sources[field] = _source(f"{file} {part}{key}{default}")
     sources["weights"] = {"ref": "user", "where": stated.where, "kind": stated.kind}
+    if "unknown" in data:
+        sources["unknown"] = _source(f"{file} {part}engram_num_embeddings")
     listed = {key for keys in around.values() for key in keys} | {"torch_dtype", "dtype", "quantization_config"}
     used = [key for key in reader.read if reader.has(key) and key not in listed]
     sources["blocks"] = _source(

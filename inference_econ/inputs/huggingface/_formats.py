@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Dtype
+from inference_econ.inputs.dtype import is_format
 
 _DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8"}
 _MODELOPT: Mapping[str, Dtype] = {
@@ -44,7 +45,7 @@ _GROUPED: Mapping[tuple[str, int, int | None], Dtype] = {
     ("float", 4, 16): "nvfp4",
     ("float", 4, 32): "mxfp4",
 }
-#: By the rows and columns of a block.
+#: Rows and columns of the blocks of formats that have a name of their own.
 _BLOCKED: Mapping[tuple[int, int], Dtype] = {(128, 128): "fp8_block", (1, 32): "mxfp8"}
 
 #: Names that modules of a group have in published checkpoints; a group keeps its format if all of one
@@ -202,7 +203,9 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     excluded = _list(data, "modules_to_not_convert", place) + _list(data, "ignored_layers", place)
     if method in ("fp8", "fbgemm_fp8"):
         blocks = data.get("weight_block_size")
-        dtype: Dtype = "fp8" if blocks is None else _blocked(blocks, f"{place}: weight_block_size")
+        dtype: Dtype = (
+            "fp8" if blocks is None else _blocked(blocks, data.get("scale_fmt"), f"{place}: weight_block_size")
+        )
         return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get("expert_dtype"), dtype, place))
     if method == "mxfp8":
         return _Quantisation("mxfp8", excluded)
@@ -243,16 +246,26 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
             if dtype == "int4_g32" and not symmetric:
                 raise SpecError([f"{place}: zero points for groups of 32 are not understood; a symmetric scheme is"])
             return dtype
+    sized = f"{kind}{bits}_g{group}"
+    if type(group) is int and is_format(sized):
+        if not symmetric:
+            raise SpecError([f"{place}: zero points for groups of {group} are not understood; a symmetric scheme is"])
+        return sized
     sizes = [str(known[2]) if known[2] else "a scale per row" for known in _GROUPED if (kind, bits) == known[:2]]
     hint = f"; understood: {', '.join(sizes)}" if sizes else ""
     raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood{hint}"])
 
 
-def _blocked(blocks: object, place: str) -> Dtype:
-    for known, dtype in _BLOCKED.items():
-        if blocks == list(known):
+def _blocked(blocks: object, scales: object, place: str) -> Dtype:
+    """The format of 8-bit floats in blocks of rows and columns, whose scales have 32 bits unless they are of 8."""
+    if scales not in (None, "float", "fp32", "ue8m0"):
+        raise SpecError([f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0"])
+    if isinstance(blocks, list) and len(blocks) == 2 and all(type(size) is int for size in blocks):
+        sized = "{}_{}x{}".format("mxfp8" if scales == "ue8m0" else "fp8_block", *blocks)
+        dtype = _BLOCKED.get((blocks[0], blocks[1]), sized)
+        if is_format(dtype):
             return dtype
-    raise SpecError([f"{place} is {blocks!r}; understood: {', '.join(str(list(known)) for known in _BLOCKED)}"])
+    raise SpecError([f"{place} is {blocks!r}; understood: rows and columns of a block, as [128, 128]"])
 
 
 def _modelopt(data: Mapping[str, Any], base: Dtype, place: str) -> _Quantisation | None:
@@ -315,7 +328,7 @@ def _cache_format(data: Mapping[str, Any], place: str) -> Dtype | None:
 def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
     kind, bits = scheme.get("type", "int"), scheme.get("num_bits")
     if scheme.get("strategy") == "block" and (kind, bits) == ("float", 8):
-        return _blocked(scheme.get("block_structure"), f"{place}: block_structure")
+        return _blocked(scheme.get("block_structure"), None, f"{place}: block_structure")
     return _grouped(kind, bits, scheme.get("group_size"), scheme.get("symmetric") is not False, place)
 
 

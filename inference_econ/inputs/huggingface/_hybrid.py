@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Dtype
 from inference_econ.inputs.huggingface._experts import gated_shared_experts, sparse_layers
 from inference_econ.inputs.huggingface._layers import (
     Architecture,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from inference_econ.inputs.huggingface._experts import dense_first
-from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads
+from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads, hidden_size
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers.compressed import CompressedAttention
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.layers.latent import LatentAttention
 from inference_econ.inputs.layers.recurrent import RecurrentMixer
+from inference_econ.inputs.model import UnknownPart
 
 _STRIDES = (0, 4, 128)
 _KIND_OF_STRIDE = {
@@ -110,6 +111,76 @@ def deepseek_v4(c: Reader) -> Architecture:
         [Layer(made[stride], mixture) for stride in _strides(c)],
         mtp_layers=c.whole("num_nextn_predict_layers"),
         residual_streams=c.size("hc_mult"),
+    )
+
+
+def deepseek_v41(c: Reader) -> Architecture:
+    """DeepSeek-V4.1: entries that later layers share, indexers that do, and tables of n-grams beside some layers."""
+    c.only("attention_bias", False)
+    c.only("num_key_value_heads", 1)
+    c.skip("compress_rope_theta", "hc_sinkhorn_iters", "gate_temp", "engram_vocab_size", "engram_pad_token_id")
+    c.skip("engram_pad_id", "engram_compressed_vocab_size")
+    c.skip("dspark_block_size", "dspark_noise_token_id", "dspark_target_layer_ids", "dspark_markov_rank")
+    c.skip("dspark_n_routed_experts", "dspark_num_experts_per_tok")
+    c.unused("qk_rope_head_dim")
+    c.only("n_shared_experts", 1)
+    width = c.size("moe_intermediate_size")
+    mixture = experts(c, width, count_keys=("n_routed_experts",), shared=width)
+    streams = c.size("hc_mult")
+    return architecture(
+        c,
+        [Layer(attention, mixture) for attention in _sharing(c)],
+        mtp_layers=c.whole("num_nextn_predict_layers"),
+        residual_streams=streams,
+        residual_fold=False,
+        beside=_engrams(c, streams),
+    )
+
+
+def _sharing(c: Reader) -> list[CompressedAttention]:
+    """Attention of each layer: over a window, and behind it over entries that some layers keep for those after them."""
+    layers, ratios = c.layers(), c.numbers("compress_ratios") or []
+    keepers, pickers = c.numbers("kv_source_layer_ids") or [], c.numbers("index_source_layer_ids") or []
+    _, chooser = c.find("candidate_source_layer_id")
+    if len(ratios) < layers:
+        c.stop(f"compress_ratios has {len(ratios)} entries for {layers} layers")
+    behind = [layer for layer in range(layers) if ratios[layer]]
+    if not set(keepers) <= set(pickers) <= set(behind) or (behind and behind[0] not in keepers):
+        c.stop(
+            "kv_source_layer_ids must be some of index_source_layer_ids, these layers with a compress_ratio, and the "
+            f"first of those in both; got {keepers}, {pickers} and ratios of {ratios}"
+        )
+    candidates = c.size("candidate_topk_blocks") * c.size("candidate_block_size")
+    window, index = _compressed(c, 0), (c.size("index_n_heads"), c.size("index_head_dim"))
+    made = []
+    for layer, stride in enumerate(ratios[:layers]):
+        picks = layer in pickers
+        limited = picks and isinstance(chooser, int) and 0 <= chooser < layer
+        changes = {
+            "stride": stride,
+            "entries": "projected" if layer in keepers else "earlier",
+            "index_heads": index[0] if picks else None,
+            "index_head_dim": index[1] if picks else None,
+            "index_top_k": c.size("index_topk"),
+            "index_candidates": candidates if limited else None,
+        }
+        made.append(window.replace(**changes) if stride else window)
+    return made
+
+
+def _engrams(c: Reader, streams: int) -> tuple[UnknownPart, ...]:
+    """Tables of n-grams, of which a token reads some rows, and what makes keys and a value of these."""
+    rows = c.numbers("engram_num_embeddings") or []
+    if len(rows) != len(c.numbers("engram_layer_ids") or []):
+        c.stop("engram_num_embeddings and engram_layer_ids must have as many entries")
+    if not rows:
+        return ()
+    width, hidden = c.size("engram_head_dim"), hidden_size(c)
+    read = (c.size("engram_max_ngram_size") - 1) * c.size("engram_n_heads") * width
+    projected = len(rows) * ((streams + 1) * hidden * read + 2 * streams * hidden)
+    return (
+        UnknownPart(name="engram tables", parameters=sum(rows) * width, looked_up=True),
+        UnknownPart(name="engram projections", parameters=projected),
     )
 
 

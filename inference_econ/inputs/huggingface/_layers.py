@@ -10,6 +10,7 @@ from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
 from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
+from inference_econ.inputs.model import UnknownPart
 
 QkNorm = Literal["none", "per_head", "full"]
 
@@ -39,6 +40,9 @@ class Architecture:
     output_bias: bool = False
     residual_streams: int = 1
     residual_span: int | None = None
+    residual_fold: bool = True
+    beside: tuple[UnknownPart, ...] = ()
+    """What no layer here has: tables that are looked up, and what reads them."""
 
 
 def hidden_size(c: Reader) -> int:
@@ -62,6 +66,8 @@ def architecture(
     residual_streams: int = 1,
     residual_span: int | None = None,
     max_context: int | None = None,
+    residual_fold: bool = True,
+    beside: tuple[UnknownPart, ...] = (),
 ) -> Architecture:
     """The layers, with what every configuration states around them; ``tied`` is the class's default."""
     return Architecture(
@@ -75,6 +81,8 @@ def architecture(
         output_bias,
         residual_streams,
         residual_span,
+        residual_fold,
+        beside,
     )
 
 

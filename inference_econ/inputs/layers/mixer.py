@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs._base import Spec
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, Dtype
+from inference_econ.inputs._base import Dtype, Spec
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 
 Whole = Annotated[int, Field(ge=0)]
 #: Rows and columns of matrices [1].

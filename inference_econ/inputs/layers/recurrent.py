@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from inference_econ.inputs._base import Count
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs._base import Count, Dtype
 from inference_econ.inputs.layers.mixer import Cache, Mixer, MixerParameters
 from inference_econ.inputs.rounding import heads
 

@@ -262,7 +262,7 @@ def _case(row: Mapping[str, str]) -> Case:
         float(row["parameters"]),
         int(row["experts"]),
         row["chip"],
-        row["weights"],  # type: ignore[arg-type]
+        row["weights"],
         row["proposer"] or None,  # type: ignore[arg-type]
         float(row["acceptance"]),
         int(row["draft_length"]),
