@@ -80,7 +80,7 @@ def _part(saved: SavedAnswer, chosen: ChosenPart, speculation: Speculation | Non
     practice = {"engine": _engine(asked, chosen), "kv": chosen.practice.get("kv") or asked.get("kv")}
     alone = {**asked, **practice, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     services = options.offer(alone, _requests(asked), _chip(saved, chosen.hardware), speculation)
-    return plan.Part(services.service(0), chosen.replicas, chosen.role)
+    return plan.Part(services.service(0), chosen.replicas, chosen.role, chosen.slots)
 
 
 def _engine(asked: options.Choices, chosen: ChosenPart) -> object:

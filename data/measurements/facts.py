@@ -40,8 +40,8 @@ class SourceFacts(Spec):
     within_source: dict[str, dict[str, str]]
     """Source to what a name of hardware means there, as a catalogue name."""
     kv_formats: dict[str, dict[str, str]]
-    """Model to engine and chip to the format of the KV cache in the own runs of a collection which does not record
-    it."""
+    """Model to engine and chip to the format of the KV cache where no row records it: in the own runs of a collection,
+    and in pools without a script of aggregated servers alike."""
     own_runs: Annotated[tuple[OwnRuns, ...], Field(strict=False)]
     """How such runs were launched, by engine, from the oldest version on."""
     eager: Names

@@ -72,7 +72,8 @@ def _serving(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
     )
     if run.decode is not None:
         precision = written_format(written, run.model, run.hardware)
-        return replace(run, kv=inferencex.usual_cache(run.model, run.engine, run.hardware, precision))
+        kv = inferencex.usual_cache(run.model, run.engine, run.hardware, precision)
+        return replace(run, kv=kv or _cache_of(run))
     return replace(run, **_scripted(run, written, nominal, either=either))
 
 
@@ -118,7 +119,7 @@ def _own_settings(row: Measurement) -> dict[str, Any]:
 
     SGLang begins prompts until they are as many tokens as it was told.
     """
-    cache = {"kv": source_facts().kv_formats.get(row.model, {}).get(f"{row.engine} {row.hardware}")}
+    cache = {"kv": _cache_of(row)}
     launched, isl = _own_runs(row.engine, row.engine_version), _lengths(row)[0]
     if launched is None:
         return cache
@@ -129,6 +130,11 @@ def _own_settings(row: Measurement) -> dict[str, Any]:
         whole = math.ceil(limit / isl) * isl
         tokens = float(whole if row.engine == "sglang" else limit + (row.concurrency or 0.0))
     return cache | {"step_tokens": tokens, "prefill_first": launched.prefill_first}
+
+
+def _cache_of(row: Measurement) -> str | None:
+    """The format of the cache that is known of a model, engine and chip beside rows and scripts."""
+    return source_facts().kv_formats.get(row.model, {}).get(f"{row.engine} {row.hardware}")
 
 
 def _own_runs(engine: str, version: str) -> OwnRuns | None:

@@ -159,6 +159,7 @@ def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
         "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
         **_engine(pools, fleet.prefill, fleet.decode),
         "decode_utilization": fleet.decode_utilization,
+        "decode_slots": fleet.slots,
         "accelerators": sum(fleet.accelerators),
         "accelerators_rented": sum(fleet.rented),
         "dollars_per_hour": fleet.dollars_per_hour,

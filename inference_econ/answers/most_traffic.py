@@ -144,7 +144,8 @@ def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: fl
     """
     if candidate.pools is None:
         return None
-    return largest(candidate.pools.pools, means, Terms(targets, arrival_scv, targets.fullest), least=least)
+    terms = Terms(targets, arrival_scv)
+    return largest(candidate.pools.pools, means, replace(terms, fullest=terms.kept.fullest), least=least)
 
 
 def _together(

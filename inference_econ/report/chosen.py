@@ -40,6 +40,8 @@ class ChosenPart:
     practice : mapping
         The engine (``engine``), the format of the cache (``kv``) and who proposes tokens (``speculation``) of a recipe
         that the answer chose; empty where the question says all.
+    slots : int or None
+        Requests under way in each at most [1]; None for as many as its memory holds.
 
     Raises
     ------
@@ -52,11 +54,13 @@ class ChosenPart:
     replicas: int
     role: Role = "both"
     practice: Record = field(default_factory=dict)
+    slots: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no answer has."""
-        if not isinstance(self.replicas, int) or self.replicas < 1:
-            raise ValueError(f"{self.replicas!r} instances")
+        for count, of in ((self.replicas, "instances"), (1 if self.slots is None else self.slots, "slots")):
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"{count!r} {of}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +181,10 @@ def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[Cho
     """
     if "chain" in entry["prefill_layout"]:
         raise InputError("no engine that is known reads prompts in a chain; ask disaggregate without --prefill-chain")
+    decoders = entry["decode_instances"]
     return (
         ChosenPart(chips[0], entry["prefill_layout"], entry["prefill_instances"], "prefill", practice),
-        ChosenPart(chips[1], entry["decode_layout"], entry["decode_instances"], "decode", practice),
+        ChosenPart(chips[1], entry["decode_layout"], decoders, "decode", practice, entry["decode_slots"]),
     )
 
 

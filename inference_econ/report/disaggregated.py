@@ -31,7 +31,7 @@ from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.power import power_notes
 from inference_econ.report.promises import kept_with
-from inference_econ.report.service import spread_label
+from inference_econ.report.service import slots_notes, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import doubts, grounds, with_engines
@@ -292,6 +292,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
         f"{_rule(fleet, together)} {_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
         f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet, targets),
+        *slots_notes(fleet),
         *power_notes(pools.decode.setup, fleet_power(fleet)),
     ]
     if together is not None:

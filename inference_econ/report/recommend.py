@@ -27,7 +27,7 @@ from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.power import power_columns
 from inference_econ.report.promises import chances_column, planned_notes
-from inference_econ.report.service import fleet_label, fleet_name, milliseconds, service_title
+from inference_econ.report.service import fleet_label, fleet_name, milliseconds, service_title, slots_notes
 from inference_econ.report.start import start_of_fleet, start_of_instances
 from inference_econ.report.startable import doubts, grounds, started, with_engines, with_notes, with_recipes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
@@ -131,6 +131,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
         why=(
             f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
             *_played(choices),
+            *(slots_notes(best.fleet) if isinstance(best, PooledChoice) else ()),
             *grounds(setups, subjects, SEEN),
         ),
         least=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.service_record import (
@@ -86,3 +87,14 @@ def service_title(
 def milliseconds(seconds: float) -> str:
     """A time with three digits, whole from a hundred on, without a unit [ms]."""
     return amount(1e3 * seconds)
+
+
+def slots_notes(fleet: Fleet) -> tuple[str, ...]:
+    """That decode instances of pools have fewer requests in flight than their memory holds, and why, in words."""
+    held = int(fleet.pools.decode.services.slots[fleet.decode])
+    if fleet.slots >= held:
+        return ()
+    return (
+        f"For the TPOT SLO a decode instance has at most {fleet.slots:,} requests in flight (--max-num-seqs of vLLM, "
+        f"which launch writes), where its memory holds {held:,}; the wait of others counts in TTFT.",
+    )

@@ -48,7 +48,7 @@ def start_of_fleet(fleet: Fleet, targets: Targets, pick: str) -> Start:
     writing = layout_of(pools.decode.services.service(fleet.decode)), count
     record = fleet_record(fleet, targets)
     expected = expected_under_load(record, targets_record(targets), pools.requests.osl.mean)
-    parts = parts_of_pools(pools, reading, writing, fleet.load.in_flight / count)
+    parts = parts_of_pools(pools, reading, writing, fleet.load.in_flight / count, fleet.slots)
     return Start(parts, _offered(fleet.load, 1), expected, pick)
 
 
@@ -56,7 +56,9 @@ def _offered(load: Loaded, replicas: int) -> OfferedLoad:
     return OfferedLoad(load.requests_per_second * replicas, arrival_scv=load.arrivals.among(1.0 / replicas).scv)
 
 
-def parts_of_pools(pools: Pools, reading: Pool, writing: Pool, in_flight: float) -> list[Part]:
+def parts_of_pools(
+    pools: Pools, reading: Pool, writing: Pool, in_flight: float, slots: int | None = None
+) -> list[Part]:
     """Both pools as services of whole requests, which engines are told of.
 
     Parameters
@@ -67,13 +69,15 @@ def parts_of_pools(pools: Pools, reading: Pool, writing: Pool, in_flight: float)
         Layouts and numbers of instances that prefill and that decode.
     in_flight : float
         Requests under way in an instance that decodes [1]; both pools propose as many tokens as is best with them.
+    slots : int, optional
+        The most of them [1]; by default as many as its memory holds.
     """
     decode, requests, proposing = pools.decode.setup, pools.requests, pools.decode.services.speculation
     if proposing is not None:
         proposing = plan.priced_drafts(_service(decode, requests, writing[0], proposing), in_flight)
     return [
         Part(_service(pools.prefill.setup, requests, reading[0], proposing), reading[1], "prefill"),
-        Part(_service(decode, requests, writing[0], proposing), writing[1], "decode"),
+        Part(_service(decode, requests, writing[0], proposing), writing[1], "decode", slots),
     ]
 
 

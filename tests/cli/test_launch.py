@@ -274,6 +274,27 @@ def test_pools_of_a_saved_answer_are_started_by_their_engine(
     assert f"--to vllm: choice 1 of {path} is served by sglang, and predicted of it; start it --to sglang" in said
 
 
+@pytest.mark.parametrize(
+    ("to", "option"),
+    [("vllm", "--max-num-seqs"), ("sglang", "--max-running-requests"), ("trtllm", "--max_batch_size")],
+)
+def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
+    command: Command, tmp_path: Path, to: str, option: str
+) -> None:
+    """Fewer than memory holds; instances that read prompts are not limited."""
+    path = tmp_path / "answer.json"
+    asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--apart", "--engine", to)
+    promised = ("--request-rate", "100", "--ttft", "3000", "--tpot", "10")
+    assert command("recommend", *asked, *promised, "-o", path).code == 0
+    choices = json.loads(path.read_text())["choices"]
+    number, slots = next(
+        (number, choice["decode_slots"]) for number, choice in enumerate(choices, 1) if choice["speculation"] is None
+    )
+    text = command("launch", path, "--to", to, "--choice", str(number)).out
+    reading, writing = (_started(text, PROGRAMS[to], role) for role in ("prefill", "decode"))
+    assert int(writing[writing.index(option) + 1]) == slots < int(reading[reading.index(option) + 1])
+
+
 def test_the_cache_and_the_drafts_of_a_recipe_are_started(command: Command, tmp_path: Path) -> None:
     """TensorRT-LLM's recipes keep DeepSeek-V3's cache in fp8 and propose by MTP; nobody asked for either."""
     path = tmp_path / "answer.json"

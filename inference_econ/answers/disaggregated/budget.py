@@ -193,8 +193,11 @@ class _Budget:
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> Fleet | None:
         """Under the rate, or the next smaller at which both waits together keep the promise."""
         for _ in range(_ATTEMPTS):
-            fleet = under_load(self.pools, layouts, instances, rate, arrival_scv=self.terms.arrival_scv)
-            if self.terms.targets.broken(fleet.load) is None:
+            terms = self.terms
+            fleet = under_load(
+                self.pools, layouts, instances, rate, arrival_scv=terms.arrival_scv, targets=terms.targets
+            )
+            if terms.targets.broken(fleet.load) is None:
                 return fleet
             rate *= _LESS
         return None
@@ -215,4 +218,6 @@ class _Budget:
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
             low, high = (middle, high) if kept(middle) else (low, middle)
-        return low
+        # With fewer slots it is kept at any load.
+        fewer = decode.slots_within(targets.tpot_seconds)
+        return max(low, self.terms.fullest * float(decode.requests_per_second[fewer - 1])) if fewer else low

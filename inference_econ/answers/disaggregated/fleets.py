@@ -11,7 +11,14 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, prefill_rates, together
+from inference_econ.answers.disaggregated.load import (
+    Decoder,
+    Fleet,
+    decoder,
+    prefill_queue,
+    prefill_rates,
+    together,
+)
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
@@ -140,7 +147,7 @@ class _Search:
 
     def __init__(self, pools: Pools, rate: float, terms: Terms) -> None:
         self.pools, self.rate, self.ratios = pools, rate, terms.ratios
-        self.targets, self.scv, self.fullest = terms.targets, terms.arrival_scv, terms.fullest_reading
+        self.targets, self.scv, self.fullest = terms.kept, terms.arrival_scv, terms.fullest_reading
         self.busy, self.working = per_request(pools, terms.targets)
         self.reading = pools.prefill.dollars_per_second * 3600.0
         self.decoding = pools.decode.dollars_per_second * 3600.0
@@ -207,18 +214,18 @@ class _Search:
     def _fleet(self, reader: int, writer: int, groups: int, count: int) -> Fleet:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         queue, decoding = self.queue(reader, writer, count), self.answers(writer, receiving, groups)
-        return together(self.pools, (reader, writer), (count, groups), queue, decoding)
+        return together(self.pools, (reader, writer), (count, groups), queue, *decoding)
 
     def _queue(self, reader: int, writer: int, count: int) -> queueing.Load:
         return prefill_queue(self.pools, reader, writer, count, self.rate, self.scv)
 
-    def _answers(self, writer: int, receiving: float, count: int) -> Loaded:
-        return self.decoder(writer, receiving).load(self.rate / count, self.scv, count)
+    def _answers(self, writer: int, receiving: float, count: int) -> tuple[Decoder, Loaded]:
+        return self.decoder(writer, receiving).keeping(self.targets, self.rate / count, self.scv, count)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
         """Fewest decode instances that keep the promise about them."""
         promised = replace(self.targets, ttft_seconds=math.inf)
-        return _least(least, _MOST, lambda count: promised.broken(self.answers(writer, receiving, count)) is None)
+        return _least(least, _MOST, lambda count: promised.broken(self.answers(writer, receiving, count)[1]) is None)
 
 
 def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:

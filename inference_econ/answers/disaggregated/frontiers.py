@@ -266,7 +266,7 @@ class _Fleets:
         instances = readers.prefill_instances, readers.decode_instances
         total = rate * readers.decode_instances
         queue = prefill_queue(self.pools, *pair, readers.prefill_instances, total, self.terms.arrival_scv)
-        return together(self.pools, pair, instances, queue, decoding)
+        return together(self.pools, pair, instances, queue, self.decoder(writer, receiving), decoding)
 
     def _answers(self, writer: int, receiving: float, rate: float, count: int) -> Loaded:
         return self.decoder(writer, receiving).load(rate, self.terms.arrival_scv, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting, special
 from inference_econ.serving import (
@@ -46,6 +48,8 @@ class Fleet:
         Of the whole fleet; a request waits for a prefill instance, and then perhaps for a place in a decode batch.
     prefill_utilization, decode_utilization : float
         Requests over what each pool completes [1].
+    slots : int
+        Requests in flight of a decode instance at most, as engines are told [1].
     """
 
     pools: Pools
@@ -56,6 +60,7 @@ class Fleet:
     load: Loaded
     prefill_utilization: float
     decode_utilization: float
+    slots: int
 
     @property
     def accelerators(self) -> tuple[int, int]:
@@ -131,6 +136,43 @@ class Decoder:
     tpot_seconds: Array
     variation: float
 
+    @property
+    def slots(self) -> int:
+        """Requests in flight at most [1]."""
+        return self.requests_per_second.size
+
+    def limited(self, slots: int | None) -> Decoder:
+        """The same with no more requests in flight than are told, where any number is; others wait."""
+        return replace(
+            self, requests_per_second=self.requests_per_second[:slots], tpot_seconds=self.tpot_seconds[:slots]
+        )
+
+    def slots_within(self, tpot_seconds: float) -> int:
+        """The most requests in flight with which each has a token in some time [1]; 0 if none."""
+        longer = self.tpot_seconds > tpot_seconds
+        return int(np.argmax(longer)) if longer.any() else self.slots
+
+    def keeping(
+        self, targets: Targets, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1
+    ) -> tuple[Decoder, Loaded]:
+        """The same with the most slots that keep a promised TPOT under a stream, if any do, and its load.
+
+        Where all slots of its memory break the promise, too many are in flight at times. Those that keep it at any load
+        do, and of a mean some more; percentiles are never kept by a number between these and all.
+        """
+
+        def limited(slots: int) -> tuple[Decoder, Loaded]:
+            fewer = self.limited(slots)
+            return fewer, fewer.load(requests_per_second, arrival_scv, instances)
+
+        def broken(slots: int) -> bool:
+            return targets.seen("tpot", limited(slots)[1]) > targets.tpot_seconds
+
+        least = self.slots_within(targets.tpot_seconds)
+        if not least or least == self.slots or not broken(self.slots):
+            return limited(self.slots)
+        return limited(least + bisect_right(range(least + 1, self.slots), False, key=broken))
+
     def queue(self, requests_per_second: float, arrival_scv: float = 1.0) -> queueing.Load:
         """The instance under a stream of requests."""
         rates = self.requests_per_second
@@ -163,6 +205,7 @@ def under_load(
     requests_per_second: float,
     *,
     arrival_scv: float = 1.0,
+    targets: Targets | None = None,
 ) -> Fleet:
     """A fleet under a steady stream of requests.
 
@@ -176,6 +219,8 @@ def under_load(
         Arrivals at the fleet [1/s].
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals at the fleet [1].
+    targets : Targets, optional
+        Promises, for whose TPOT decode instances have fewer requests in flight than memory holds where they must.
 
     Returns
     -------
@@ -202,8 +247,9 @@ def under_load(
     (reader, writer), (count, groups) = layouts, instances
     queue = prefill_queue(pools, reader, writer, count, requests_per_second, arrival_scv)
     receiving = float(pools.transfer.receiving_seconds[reader, writer])
-    decoding = decoder(pools, writer, receiving).load(requests_per_second / groups, arrival_scv, groups)
-    return together(pools, layouts, instances, queue, decoding)
+    promised = Targets() if targets is None else targets
+    decoding = decoder(pools, writer, receiving).keeping(promised, requests_per_second / groups, arrival_scv, groups)
+    return together(pools, layouts, instances, queue, *decoding)
 
 
 def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> Fleet:
@@ -253,16 +299,21 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     fleet = together(
         pools, layouts, instances,
         queueing.load(share * most, prompts, service_scv=pools.requests.isl.scv),
-        decoding.load(share * most / groups, instances=groups),
+        decoding, decoding.load(share * most / groups, instances=groups),
     )  # fmt: skip
     completed = min(concurrency / cycle(share * most), most)
     return replace(fleet, load=replace(fleet.load, completed_per_second=completed))
 
 
 def together(
-    pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], queue: queueing.Load, decoding: Loaded
+    pools: Pools,
+    layouts: tuple[int, int],
+    instances: tuple[int, int],
+    queue: queueing.Load,
+    decode: Decoder,
+    decoding: Loaded,
 ) -> Fleet:
-    """A fleet from the line before its prefill instances and the load of one that decodes."""
+    """A fleet from the line before its prefill instances, and from one that decodes and its load."""
     count, groups = instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
@@ -287,7 +338,7 @@ def together(
         {"mean": last / tokens},
         arrivals=decoding.arrivals.among(1.0 / groups),
     )
-    return Fleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization)
+    return Fleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:

@@ -33,7 +33,13 @@ class Run:
 
 
 def played(
-    pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: int, decode_steps: Array
+    pools: Pools,
+    layouts: tuple[int, int],
+    instances: tuple[int, int],
+    concurrency: int,
+    decode_steps: Array,
+    *,
+    slots: int | None = None,
 ) -> Run:
     """Play a closed loop: some requests at once, and a new one whenever one ends, until all have come.
 
@@ -47,6 +53,8 @@ def played(
         Requests in the fleet, those that wait included [1].
     decode_steps : ndarray, shape (n,)
         Of each request of the run, one less than its tokens [1].
+    slots : int, optional
+        Requests in flight of a decode instance at most [1]; by default as many as its memory holds.
 
     Returns
     -------
@@ -69,8 +77,8 @@ def played(
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
     if decode_steps.size == 0 or not decode_steps.min() > 0:
         raise InputError("a run has requests, each with at least one decode step")
-    loop = _Loop(_Readers.of(pools, layouts, instances[0]), _Writers.of(pools, layouts, instances[1]), decode_steps)
-    return loop.play(concurrency)
+    writers = _Writers.of(pools, layouts, instances[1], slots)
+    return _Loop(_Readers.of(pools, layouts, instances[0]), writers, decode_steps).play(concurrency)
 
 
 @dataclass(slots=True)
@@ -104,8 +112,9 @@ class _Writers:
     places: int
 
     @classmethod
-    def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Writers:
-        tpot = decoder(pools, layouts[1], float(pools.transfer.receiving_seconds[layouts])).tpot_seconds
+    def of(cls, pools: Pools, layouts: tuple[int, int], count: int, slots: int | None) -> _Writers:
+        full = decoder(pools, layouts[1], float(pools.transfer.receiving_seconds[layouts]))
+        tpot = full.limited(slots).tpot_seconds
         held = np.arange(1.0, count * tpot.size + 1.0)
         return cls(np.interp(held / count, np.arange(1.0, tpot.size + 1.0), tpot).tolist(), held.size)
 

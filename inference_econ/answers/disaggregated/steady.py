@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
@@ -145,26 +145,39 @@ def _instances(wanted: Array, reading: Array, decoding: Array, whole: int) -> tu
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
-        ratios, instances, costs, before, least = _groups(*sizes, whole)
-        at = np.searchsorted(ratios, wanted[row] * (1.0 - 1e-9))
-        enough = at < ratios.size
-        counts[row, enough] = instances[at[enough]]
+        groups = _groups(*sizes, whole)
+        at = np.searchsorted(groups.ratios, wanted[row] * (1.0 - 1e-9))
+        enough = at < groups.ratios.size
+        counts[row, enough] = groups.instances[at[enough]]
         fewer = np.flatnonzero(enough)
-        fewer = fewer[least[at[fewer]] < costs[at[fewer]] / wanted[row, fewer] * (1.0 - 1e-9)]
-        taken = before[at[fewer]]
-        counts[row, fewer] = instances[taken]
-        fed[row, fewer] = ratios[taken] / wanted[row, fewer]
+        fewer = fewer[groups.filled[at[fewer]] < groups.chips[at[fewer]] / wanted[row, fewer] * (1.0 - 1e-9)]
+        taken = groups.before[at[fewer]]
+        counts[row, fewer] = groups.instances[taken]
+        fed[row, fewer] = groups.ratios[taken] / wanted[row, fewer]
     return counts[..., 0], counts[..., 1], fed
 
 
-@cache
-def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDArray[np.intp], Array, Indices, Array]:
-    """Ratios of prefill to decode instances that groups have, ascending, and numbers with at least each, shape (n, 2).
+class _Groups(NamedTuple):
+    """Groups of prefill and decode instances, of each ratio that there is; arrays of shape (n,)."""
 
-    With chips for each decode instance; which smaller ratio costs least where its prefill instances are filled; and its
-    chips over the ratio, of a larger group as much more as it has to save. The chips of a group are whole nodes, or an
-    even part of one, and no more than are deployed together. Of groups that hardly differ in chips for each decode
-    instance the smallest is taken.
+    ratios: Array
+    """Prefill instances for each that decodes, ascending [1]."""
+    instances: Indices
+    """Numbers of both of the group that is taken for a ratio, shape (n, 2) [1]; theirs may be larger."""
+    chips: Array
+    """Of that group, for each instance that decodes [1]."""
+    before: Indices
+    """Which smaller ratio costs least where its prefill instances are filled."""
+    filled: Array
+    """Its chips over the ratio, of a larger group as much more as it has to save [1]."""
+
+
+@cache
+def _groups(reading: float, decoding: float, whole: int) -> _Groups:
+    """The groups of instances of some chips each.
+
+    The chips of a group are whole nodes, or an even part of one, and no more than are deployed together. Of groups that
+    hardly differ in chips for each decode instance the smallest is taken.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
     chips, ratios = numbers @ np.array([reading, decoding]), numbers[:, 0] / numbers[:, 1]
@@ -180,4 +193,4 @@ def _groups(reading: float, decoding: float, whole: int) -> tuple[Array, npt.NDA
     larger = chips[None, :] > chips[:, None]
     filled = np.where(np.tri(chips.size, k=-1), costs / ratios * (1.0 + NOTICED * larger), np.inf)
     before = filled.argmin(axis=1) if filled.size else np.zeros(0, dtype=np.intp)
-    return ratios, numbers[chosen], costs, before, filled.min(axis=1, initial=np.inf)
+    return _Groups(ratios, numbers[chosen], costs, before, filled.min(axis=1, initial=np.inf))

@@ -151,6 +151,13 @@ class Terms:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
     @property
+    def kept(self) -> Targets:
+        """The promises; where there is none of a TTFT, answers wait as little for a place in a batch as prompts do."""
+        if "ttft" in self.targets.given:
+            return self.targets
+        return replace(self.targets, fullest=min(self.targets.fullest, self.fullest_reading))
+
+    @property
     def fullest_reading(self) -> float:
         """Share of what prefill instances complete beyond which no question fills them, so that prompts wait little."""
         return min(self.fullest, FILLED)

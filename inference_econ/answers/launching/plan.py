@@ -32,11 +32,14 @@ class Part:
         How many there are [1].
     role : str
         What they do.
+    slots : int or None
+        Requests under way in each at most [1]; None for as many as its memory holds.
     """
 
     service: Service
     replicas: int
     role: Role = "both"
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +278,11 @@ def instances(runner: Engine, parts: Sequence[Part], served: Weights, longest: i
     """
     made = []
     for part in parts:
-        limits = Limits.of(part.service, runner, part.role, longest)
-        arguments, file = written(runner, part.service, limits, served, part.role)
-        instance = Instance(
-            runner, part.service, served.model, limits, arguments, file, replicas=part.replicas, role=part.role
-        )
+        held = part.service.slots
+        service = replace(part.service, slots=min(held, held if part.slots is None else part.slots))
+        limits = Limits.of(service, runner, part.role, longest)
+        arguments, file = written(runner, service, limits, served, part.role)
+        instance = Instance(runner, service, served.model, limits, arguments, file, part.replicas, part.role)
         instance.check()
         made.append(instance)
     return made

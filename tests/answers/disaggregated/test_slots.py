@@ -1,0 +1,148 @@
+"""Requests in flight of decode instances at most: chosen for a promised TPOT, against a simulation and all others."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from functools import cache
+
+import numpy as np
+import pytest
+
+from inference_econ.answers.disaggregated import budget, fleets, load
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.run import played
+from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.means import Means
+from inference_econ.answers.promises import FILLED, Targets
+from inference_econ.inputs import Requests, catalog
+from inference_econ.report.service import slots_notes
+from tests import asking
+
+PERCENTILES = ("mean", "p50", "p90")
+
+
+@cache
+def pools(memory: float = 1.0) -> Pools:
+    """A small model on chips with so many times the HBM."""
+    chip = catalog.hardware("l40s", changes=[f"hbm_bytes={memory * catalog.hardware('l40s').hbm_bytes}"])
+    requests = Requests.build({"isl": 1000, "osl": 300}, origin="test")
+    return asking.pools("llama_3_8b", chip, requests, assumptions="deployable", max_accelerators=1)
+
+
+@cache
+def decoder(memory: float = 1.0) -> load.Decoder:
+    return load.decoder(pools(memory), 0, 0.0)
+
+
+def simulated(decode: load.Decoder, rate: float, count: int) -> tuple[float, float, float]:
+    """Mean and p90 of the time between tokens, and the mean wait for a place: Poisson arrivals, exponential answers."""
+    chance = np.random.default_rng(3)
+    steps = chance.exponential(pools().requests.decode_steps, count)
+    arrivals = np.cumsum(chance.exponential(1.0 / rate, count)).tolist()
+    now = done = waited = 0.0
+    decoding: list[float] = []
+    waiting: deque[int] = deque()
+    tokens, following = np.zeros(decode.slots), 0
+    while following < count or decoding:
+        tpot = float(decode.tpot_seconds[len(decoding) - 1]) if decoding else 1.0
+        ends = now + (decoding[0] - done) * tpot if decoding else np.inf
+        comes = arrivals[following] if following < count else np.inf
+        time = min(ends, comes)
+        if decoding:
+            made = (time - now) / tpot
+            tokens[len(decoding) - 1] += made * len(decoding)
+            done += made
+        now = time
+        if ends <= comes:
+            heapq.heappop(decoding)
+        else:
+            waiting.append(following)
+            following += 1
+        while waiting and len(decoding) < decode.slots:
+            request = waiting.popleft()
+            waited += now - arrivals[request]
+            heapq.heappush(decoding, done + float(steps[request]))
+    share = np.cumsum(tokens) / tokens.sum()
+    mean = float(tokens @ decode.tpot_seconds / tokens.sum())
+    return mean, float(decode.tpot_seconds[np.searchsorted(share, 0.9)]), waited / count
+
+
+def test_what_is_limited_waits_as_in_a_simulation() -> None:
+    limited = load.Decoder(decoder().requests_per_second, decoder().tpot_seconds, 1.0).limited(12)
+    rate = 0.85 * float(limited.requests_per_second[-1])
+    found, (mean, p90, wait) = limited.load(rate), simulated(limited, rate, 160_000)
+    assert found.tpot_seconds["mean"] == pytest.approx(mean, rel=0.01)
+    assert found.tpot_seconds["p90"] == pytest.approx(p90, rel=0.01)
+    assert found.ttft_seconds["mean"] == pytest.approx(wait, rel=0.1)
+
+
+@pytest.mark.parametrize("percentile", PERCENTILES)
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_the_slots_are_the_most_that_keep_a_promised_tpot(percentile: str, share: float) -> None:
+    full = decoder()
+    rate = share * float(full.requests_per_second[-1])
+    for place in (full.slots // 8, full.slots // 2, full.slots - 2):
+        targets = Targets(tpot_seconds=float(full.tpot_seconds[place]), percentile=percentile)
+        kept, under = full.keeping(targets, rate)
+        keeping = [
+            slots
+            for slots in range(1, full.slots + 1)
+            if targets.seen("tpot", full.limited(slots).load(rate)) <= targets.tpot_seconds
+            and rate < full.requests_per_second[slots - 1]
+        ]
+        if keeping:
+            assert kept.slots == max(keeping)
+            assert targets.broken(under) in (None, "capacity")
+        else:
+            assert targets.broken(under) is not None
+
+
+def test_where_no_number_keeps_the_tpot_all_slots_are_taken() -> None:
+    full, impossible = decoder(), Targets(tpot_seconds=0.5 * float(decoder().tpot_seconds[0]))
+    kept, under = full.keeping(impossible, 0.5)
+    assert kept.slots == full.slots
+    assert impossible.broken(under) == "tpot"
+
+
+@pytest.mark.parametrize("percentile", PERCENTILES)
+@pytest.mark.parametrize("ttft", [2.0, float("inf")])
+def test_more_memory_is_never_dearer(percentile: str, ttft: float) -> None:
+    """More requests have room; that they must not all be in flight costs nothing."""
+    for tpot in (0.04, 0.05, 0.065):
+        targets = Targets(ttft, tpot, percentile)
+        for rate in (2.0, 5.0, 11.0):
+            small, large = (fleets.smallest(pools(memory), rate, Terms(targets)) for memory in (1.0, 3.0))
+            assert small is not None and large is not None
+            assert large.dollars_per_hour <= small.dollars_per_hour * (1.0 + 1e-9)
+            assert targets.broken(large.load) is None
+        means = Means(accelerators=6)
+        less, more = (budget.largest(pools(memory), means, Terms(targets)) for memory in (1.0, 3.0))
+        assert less is not None and more is not None
+        assert more.load.requests_per_second >= less.load.requests_per_second * (1.0 - 1e-6)
+
+
+def test_without_a_promised_ttft_answers_wait_little_for_a_place() -> None:
+    fleet = fleets.smallest(pools(3.0), 40.0, Terms(Targets(tpot_seconds=0.026)))
+    assert fleet is not None
+    assert fleet.slots < decoder(3.0).slots
+    said = f"at most {fleet.slots} requests in flight (--max-num-seqs of vLLM, which launch writes), where its memory "
+    assert f"{said}holds {decoder(3.0).slots}" in slots_notes(fleet)[0]
+    assert fleet.decode_utilization <= FILLED * (1.0 + 1e-9)
+    hurried = fleets.smallest(pools(3.0), 40.0, Terms(Targets(5.0, 0.026)))
+    assert hurried is not None
+    assert hurried.decode_utilization > FILLED
+    idle = fleets.smallest(pools(3.0), 1.0, Terms(Targets(5.0, 0.05)))
+    assert idle is not None
+    assert not slots_notes(idle)
+
+
+def test_a_run_with_fewer_slots_is_quicker_and_waits_for_a_place() -> None:
+    steps = np.full(480, pools().requests.decode_steps)
+    wide, narrow = (played(pools(), (0, 0), (4, 1), 48, steps, slots=slots) for slots in (None, 8))
+    later = slice(96, 384)
+    assert narrow.tpot[later].max() <= float(decoder().tpot_seconds[7]) * (1.0 + 1e-9)
+    assert np.median(wide.tpot[later]) > np.median(narrow.tpot[later])
+    # Who waits does so for as long as the five rounds before it take.
+    answer = float(steps[0]) * float(decoder().tpot_seconds[7])
+    assert np.median(narrow.ttft[later]) == pytest.approx(5.0 * answer, rel=0.2)
