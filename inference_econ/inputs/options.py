@@ -103,7 +103,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
     "Model, chip and price": (
         Option("weights", "format", "Number format of the weights; by default as published."),
         Option("activations", "format", "Of what operators exchange; by default 16-bit."),
-        Option("kv", "format", "Of the KV cache; by default as activations; where engines compete as recipes have it."),
+        Option("kv", "format", "Of the KV cache; by default as recipes of the engine have it, else as activations."),
         Option("price", "price",
             "USD per GPU-hour, 23.60/node of a whole node, or a kind: on_demand, reserved, tco, index, spot (those "
             "that files list), owned; KIND:SELLER of neocloud, hyperscaler; by chip where there are several (repeat). "
