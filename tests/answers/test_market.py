@@ -277,8 +277,8 @@ def test_load_of_what_is_recommended_says_the_same(model: str, chip: str, engine
     assert setup.precision.kv == usual
     offers = ie.market(setup, requests, speculation=None, arrangement="together")
     (choice, *_) = ie.recommend(offers, 10.0, ie.Targets(), play=False).choices
-    degrees = {name: int(layout_of(choice.service)[name]) for name in ("tp", "dp", "pp", "ep")}
-    same = ie.offer(setup, requests, ie.Space(ie.Pins(**degrees)))
+    tp, dp, pp, ep = (int(layout_of(choice.service)[name]) for name in ("tp", "dp", "pp", "ep"))
+    same = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp, dp=dp, pp=pp, ep=ep)))
     (point,) = ie.load(same, [10.0], replicas=choice.replicas, simulate=False).points
     assert point.closed.ttft_seconds["p90"] == pytest.approx(choice.load.ttft_seconds["p90"], rel=1e-9)
     # Another engine, or a word, may have it otherwise.
