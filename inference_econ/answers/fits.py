@@ -13,9 +13,9 @@ from inference_econ.answers.offer import check_setup, offer
 from inference_econ.answers.record import RecordedRows, facts
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup, Space, attention_groups, memory, needed_memory, node
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
-from inference_econ.serving import Service
+from inference_econ.serving import Service, Services
 
 #: Longest request that is looked for where a model has no end of its own [tokens].
 _LONGEST = 1 << 24
@@ -28,7 +28,7 @@ class Fit:
     Attributes
     ----------
     service : Service
-        The layout of its size that has room for most requests.
+        The layout of its size, and the engine where that is open, with room for most requests.
     largest_context : int
         Prompt and answer of the longest request that it can hold, alone [tokens].
     cached_tokens : int
@@ -64,7 +64,7 @@ class Fits(RecordedRows):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        named = ("model", "hardware", "assumptions", "weights", "kv", "isl", "osl", "cached", "shared_prefix")
+        named = ("model", "hardware", "weights", "isl", "osl", "cached", "shared_prefix")
         return {
             **facts(self.setup, *named, requests=self.requests),
             "most_context": self.setup.model.max_context,
@@ -77,6 +77,8 @@ class Fits(RecordedRows):
             {
                 "accelerators": fit.service.accelerators,
                 "layout": layout_of(fit.service),
+                "assumptions": fit.service.setup.assumptions.name,
+                "kv": fit.service.setup.precision.kv,
                 "slots": fit.service.slots,
                 "largest_context": fit.largest_context,
                 "cached_tokens": fit.cached_tokens,
@@ -88,6 +90,8 @@ class Fits(RecordedRows):
 
 def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
     """Whether a model fits a chip, by size of instance: a view of the one check of capacity.
+
+    Where it is open who serves, each size is that of the engine that has room for most requests.
 
     Parameters
     ----------
@@ -121,17 +125,17 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     if tried.max_accelerators is None and not tried.pins.given():
         tried = replace(tried, max_accelerators=node(setup.hardware))
     free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0))
-    layouts = offer(free, requests, tried)
-    held: dict[int, Fit] = {}
-    for index in range(len(layouts)):
-        service = layouts.service(index)
-        best = held.get(service.accelerators)
-        if best is None or service.slots > best.service.slots:
-            held[service.accelerators] = _fit(service)
-    longest = requests.longest
-    kept = [fit for fit in held.values() if fit.largest_context >= longest and fit.service.slots >= concurrency]
+    held: dict[int, Service] = {}
+    for layouts in _offered(free, requests, tried):
+        for index in range(len(layouts)):
+            service = layouts.service(index)
+            other = held.get(service.accelerators)
+            if other is None or service.slots > other.slots:
+                held[service.accelerators] = service
+    longest, fitting = requests.longest, [_fit(service) for service in held.values()]
+    kept = [fit for fit in fitting if fit.largest_context >= longest and fit.service.slots >= concurrency]
     if not kept:
-        best = max(held.values(), key=lambda fit: (fit.largest_context >= longest, fit.service.slots))
+        best = max(fitting, key=lambda fit: (fit.largest_context >= longest, fit.service.slots))
         chips = f"{best.service.accelerators} x {setup.hardware.name}"
         if best.largest_context < longest:
             raise NothingFitsError(
@@ -142,6 +146,20 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
             f"{requests.mean_context:,.0f} tokens on average"
         )
     return Fits(tuple(sorted(kept, key=lambda fit: fit.service.accelerators)), requests)
+
+
+def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
+    """The layouts that hold the model, as each engine runs it where it is open who serves."""
+    runs = [setup.run_by(engine) for engine in setup.engines] if setup.has_recipes else []
+    found, reasons = [], []
+    for run in runs or [setup]:
+        try:
+            found.append(offer(run, requests, space))
+        except (InputError, NothingFitsError) as reason:
+            reasons.append(reason)
+    if not found:
+        raise reasons[0]
+    return found
 
 
 def _fit(service: Service) -> Fit:

@@ -50,6 +50,7 @@ from inference_econ.inputs import (
     lacks,
     math_unit,
     math_units,
+    practices_in,
     profiles,
     serving_adapters,
     split_changes,
@@ -83,7 +84,7 @@ class Open:
     engine : bool
         Any engine may serve, each under its own profile.
     cache : bool
-        The cache may have the format of the engine's recipe.
+        The cache may have the format of an engine's recipe, and has the one that all of them have.
     changes : tuple of str
         What-ifs of assumptions, which hold under every profile.
     assumptions : Assumptions
@@ -216,8 +217,8 @@ class Setup:
         model, hardware : spec, name or path
             What is served, on what.
         weights, activations, kv : str, optional
-            Number formats; by default the published ones, and 16 bits that the chip has a unit for for activations
-            and cache.
+            Number formats; by default the published ones, 16 bits that the chip has a unit for for activations, and
+            for the cache what recipes of the engines say, if all say the same, or else as activations.
         assumptions : Assumptions, name or path, optional
             Opinions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.profiles.assumed`).
@@ -287,6 +288,8 @@ class Setup:
         if opinions.adapters.loras and engines:
             engines, without = serving_adapters(engines, served, chip)
             left_out += without
+        if kv is None and assumptions is None:
+            precision = _with_usual_cache(precision, engines, served, chip)
         if engine_name is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
         version = str(engine or "").partition("@")[2] or None
@@ -305,12 +308,15 @@ class Setup:
     def with_cache(self, kv: str | None) -> Setup:
         """Return the setup with the cache in the format of a recipe, where the question leaves that open.
 
+        A recipe without one (None) has it as activations.
+
         Raises
         ------
         InputError
             If the chip, or an engine, cannot hold the cache so.
         """
-        if kv is None or self.left_open is None or not self.left_open.cache or kv == self.precision.kv:
+        kv = kv or self.precision.activations
+        if self.left_open is None or not self.left_open.cache or kv == self.precision.kv:
             return self
         check_dtype(kv, "kv")
         precision = replace(self.precision, kv=kv)
@@ -320,7 +326,7 @@ class Setup:
         return replace(self, precision=precision)
 
     def run_by(self, engine: ServingEngine) -> Setup:
-        """Return the setup as one engine runs it: under its profile and its rules, in layouts that it can start.
+        """Return the setup as one engine runs it: its profile, rules, cache, and layouts that it can start.
 
         Where any layout is asked for, any layout under its profile.
 
@@ -335,7 +341,11 @@ class Setup:
         opinions = profiles.for_hardware(self.hardware, engine.name, changes=changes)
         opinions = with_engine(_without_exceptions(opinions, changes), engine.facts, self.hardware, _changed(changes))
         able = (engine,) if self.engines else ()
-        setup = replace(self, assumptions=opinions, engines=able).levelled(engine.name, engine.facts.version)
+        precision = self.precision
+        if self.left_open.cache:
+            precision = _with_usual_cache(precision, able, self.model, self.hardware)
+        setup = replace(self, assumptions=opinions, engines=able, precision=precision)
+        setup = setup.levelled(engine.name, engine.facts.version)
         return replace(setup, left_open=replace(self.left_open, engine=False, assumptions=setup.assumptions))
 
     def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
@@ -686,6 +696,16 @@ class Setup:
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
         return names_of_able(self.engines, self.model, self.hardware.generation, plans)
+
+
+def _with_usual_cache(
+    precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
+) -> Precision:
+    """Formats with the cache as the first recipes of all engines have it; unchanged where these differ."""
+    first = (practices_in(engine.name, model, hardware, precision)[0] for engine in engines)
+    formats = {practice.kv or precision.activations for practice in first}
+    usual = replace(precision, kv=formats.pop()) if len(formats) == 1 else precision
+    return precision if any(lacks(engine, model, hardware, usual) for engine in engines) else usual
 
 
 def _changed(changes: Iterable[str]) -> list[str]:

@@ -21,10 +21,14 @@ class FitsPage(RowsPage[Fits]):
         notes = ["Slots: requests at a time, on average as long as these; longest request: alone."]
         if most is not None and any(fit.largest_context >= most for fit in answer.instances):
             notes.append(f"The model was made for {most:,} tokens at most; memory may hold more.")
-        columns = ("accelerators", "layout", "slots", "largest_context", "cached_tokens", "weight_bytes")
-        title = heading("What fits", [answer.setup], [lengths_label(answer.requests)])
-        why = (f"Assumptions: {assumptions_label([answer.setup])}.",)
-        return (view(title, answer.records(), columns, kind="fit", notes=notes, why=why),)
+        setups = self.setups()
+        records = [{**record, "engine": record["layout"].get("engine")} for record in answer.records()]
+        differing = ["engine"] if any(record["engine"] for record in records) else []
+        differing += ["kv"] if len({setup.precision.kv for setup in setups}) > 1 else []
+        columns = ["accelerators", "layout", *differing, "slots", "largest_context", "cached_tokens"]
+        title = heading("What fits", setups, [lengths_label(answer.requests)])
+        why = (f"Assumptions: {assumptions_label(setups)}.",)
+        return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
 
     def question(self) -> str:
         """Whether it fits."""
@@ -40,5 +44,5 @@ class FitsPage(RowsPage[Fits]):
         )
 
     def setups(self) -> Sequence[Setup]:
-        """The only one."""
-        return [self.answer.setup]
+        """That of each size."""
+        return [fit.service.setup for fit in self.answer.instances]

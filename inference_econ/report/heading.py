@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
-from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, practices_in, prices
+from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, prices
 from inference_econ.report.table import formats_label
 
 #: Of chips without a profile: kernels as good as the best elsewhere, and no host that is in their way.
@@ -167,26 +167,12 @@ def unknown_label(model: ModelSpec) -> str:
 
 def formats_title(setup: Setup) -> str:
     """Number formats of weights, activations and cache."""
-    return f"{_weights_title(setup)}, KV {_cache_title(setup)}"
-
-
-def _cache_title(setup: Setup) -> str:
-    """The format of the cache, with that of engines' recipes where these have another one."""
-    if not setup.has_recipes or setup.left_open is None or not setup.left_open.cache:
-        return setup.precision.kv
-    practices = [
-        practice.kv or setup.precision.activations
-        for engine in setup.engines
-        for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision)
-    ]
-    if not practices or setup.precision.kv in practices:
-        return setup.precision.kv
-    return f"{setup.precision.kv} ({' or '.join(dict.fromkeys(practices))} by recipe)"
+    return f"{_weights_title(setup)}, KV {setup.precision.kv}"
 
 
 def _formats(setups: Sequence[Setup]) -> str:
     """What all setups have in common of their formats; caches may differ by recipe."""
-    caches = dict.fromkeys(map(_cache_title, setups))
+    caches = dict.fromkeys(setup.precision.kv for setup in setups)
     weights = dict.fromkeys(_weights_title(setup) for setup in setups)
     if len(weights) > 1:
         return _common((formats_title(setup) for setup in setups), "formats")

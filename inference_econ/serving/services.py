@@ -111,7 +111,7 @@ class Services:
 
     def states_at(self, batches: Array) -> Steady:
         """Steady states of each layout at batches of its own [1], shape (n, k)."""
-        return states_of(self.setup, self.plans, batches, self.requests, self.speculation)
+        return states_of(self.setup, self.plans, batches, self.requests, self.speculation, self.crowding)
 
     def decode_seconds(self, batches: Array) -> Array:
         """A decode step without prefill of each layout at batches of its own [1], shape (n, k) [s]."""
@@ -315,7 +315,7 @@ def services(
     of_running, every = (_batches(most, batches) for most in (running, slots))
 
     def states() -> Steady:
-        return states_of(setup, plans, of_running, requests, speculation)
+        return states_of(setup, plans, of_running, requests, speculation, crowding)
 
     def decoding() -> tuple[Array, Array]:
         return every, _decode_seconds(setup, plans, every, speculation)
@@ -329,9 +329,11 @@ def states_of(
     batches: Array,
     requests: Requests,
     speculation: Speculation | None = None,
+    crowding: Crowding | None = None,
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
-    return Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+    states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
+    return states if crowding is None else states.reading_again(crowding.read_again(batches))
 
 
 def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:

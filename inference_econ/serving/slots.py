@@ -16,9 +16,12 @@ from inference_econ.serving.lengths import levels, quantiles
 
 #: Equally likely requests that stand for all [1].
 _LIKELY = 400
-#: Share of the requests of a group whose contexts grow together where all answers are of one length, squared, and how
-#: much less of them do where lengths vary, for each unit of their squared coefficient of variation: both as played [1].
-_IN_WAVES, _APART = 0.5, 50.0
+#: Share of the requests of a group whose contexts grow together where all answers are of one length, squared, as played
+#: [1].
+_IN_WAVES = 0.5
+#: What is left of it by the squared coefficient of variation of answers: as much of a wave as one generation of answers
+#: keeps, by the characteristic function of a normal length at the frequency of one length, squared [1].
+_APART = (2.0 * math.pi) ** 2
 #: The least deviation that counts, and how many of them are as good as never exceeded [1].
 _LEAST, _FAR = 1e-9, 30.0
 
@@ -92,6 +95,8 @@ class Crowding:
         Share of the requests whose contexts grow together, squared [1].
     free : ndarray, shape (n,)
         What is free on average while somebody waits for memory, over what a request holds on average [1].
+    answer, prompt : float
+        Tokens of an answer, and new ones of a prompt [tokens].
 
     Notes
     -----
@@ -99,6 +104,10 @@ class Crowding:
     by itself, and k of contexts that grow together, as answers of one length do. What is beyond the memory, as of a
     normal distribution, is sent back. Meanwhile the one at the head of the queue finds anything between nothing and its
     own prompt free: half of it on average, those that wait longest counted most (renewal theory: Cox, 1962).
+
+    A token that is written while memory is full pushes another one out, which is read again with its request, unless an
+    answer that ends in the same step leaves the room. Requests that come at any time are in no waves before memory is
+    full, so that nothing is read again where it is not.
     """
 
     slots: Array
@@ -107,6 +116,8 @@ class Crowding:
     deviation: Array
     together: float
     free: Array
+    answer: float
+    prompt: float
 
     @classmethod
     def of(
@@ -126,8 +137,9 @@ class Crowding:
         # No prompt waits for more room than there is.
         heads = np.minimum(prompts / np.mean(prompts) * prompt[..., None], room[..., None])
         free = np.mean(heads**2, axis=-1) / np.mean(heads, axis=-1) / 2.0
-        together = _IN_WAVES / (1.0 + _APART * requests.osl.scv)
-        return cls(slots, groups, room, growth * np.sqrt(variance), together, free)
+        together, answer = _IN_WAVES * math.exp(-_APART * requests.osl.scv), float(requests.osl.mean)
+        deviation = growth * np.sqrt(variance)
+        return cls(slots, groups, room, deviation, together, free, answer, float(requests.new_tokens))
 
     def take(self, indices: Indices) -> Crowding:
         """Of some of the layouts."""
@@ -139,12 +151,21 @@ class Crowding:
     def in_flight(self) -> Array:
         """Requests that are in flight on average where more come than an instance completes, shape (n,) [1]."""
         most = self.slots / self.groups
-        beyond, full = self._beyond(most)
+        beyond, full = self._beyond(most, self.together)
         return np.asarray(np.clip(most - beyond - full * self.free, np.minimum(most, 1.0), most) * self.groups)
 
-    def _beyond(self, number: Array) -> tuple[Array, Array]:
+    def read_again(self, batch: Array) -> Array:
+        """Return tokens of prompts and answers that are read again, over those of prompts, shape (n, k) [1].
+
+        By the number in flight, as many as can be where all slots are asked for.
+        """
+        asking = (batch * (self.slots / self.in_flight / self.groups)[:, None]).T
+        _, full = self._beyond(asking, 0.0)
+        return np.asarray((full / (1.0 + asking / self.answer)).T * self.answer / self.prompt)
+
+    def _beyond(self, number: Array, together: float) -> tuple[Array, Array]:
         """Return the memory that so many requests of a group lack, over the mean [1], and the chance that they do."""
-        deviation = np.maximum(self.deviation * np.sqrt(number + self.together * number**2), _LEAST)
+        deviation = np.maximum(self.deviation * np.sqrt(number + together * number**2), _LEAST)
         away = np.minimum((self.room - number) / deviation, _FAR)
         full = special.normal_shares(-away)
         return deviation * np.exp(-(away**2) / 2.0) / math.sqrt(2.0 * math.pi) - (self.room - number) * full, full

@@ -175,6 +175,21 @@ class Steady:
             prompts=replace(self.prompts, seconds=unread, chip_seconds=unread, mean=reading),
         )
 
+    def reading_again(self, more: Array) -> Steady:
+        """The same numbers in flight where prompts are read more than once: some share of them again, shape (...)."""
+        cycle = self.concurrency / self.requests_per_second
+        longer = 1.0 + self.prefill_share * more
+        rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)
+        fewer = rate / self.requests_per_second
+        return replace(
+            self,
+            tpot_seconds=self.tpot_seconds * longer,
+            requests_per_second=rate,
+            prefill_share=np.minimum(self.prefill_share * fewer * (1.0 + more), 1.0),
+            apart_share=np.minimum(self.apart_share * fewer * (1.0 + more), 1.0),
+            follow_share=self.follow_share * fewer,
+        )
+
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
         """These states, but others of the same batches from the first one on that is possible and completes more.
 

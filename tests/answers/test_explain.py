@@ -192,7 +192,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     table = explain.explain_table(found)
     assert table.title == (
         "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of "
-        "8), on-demand, 2026-05; weights nvfp4, embeddings bf16, activations bf16, KV bf16 (fp8 by recipe); "
+        "8), on-demand, 2026-05; weights nvfp4, embeddings bf16, activations bf16, KV fp8; "
         "context 2000"
     )
     *parts, total = table.rows

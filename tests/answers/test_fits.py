@@ -18,9 +18,10 @@ def _setup(model: str = "llama_3_70b", chip: str = "h100_sxm") -> ie.Setup:
 
 
 def test_slots_are_those_of_a_service() -> None:
-    found = fits(_setup(), REQUESTS)
+    setup = ie.Setup.of("llama_3_70b", "h100_sxm", engine="vllm")
+    found = fits(setup, REQUESTS)
     assert [fit.service.accelerators for fit in found.instances] == [2, 4, 8]
-    offered = ie.offer(_setup(), REQUESTS, ie.Space(max_accelerators=8))
+    offered = ie.offer(setup, REQUESTS, ie.Space(max_accelerators=8))
     for fit in found.instances:
         assert fit.service.slots == max(
             offered.service(index).slots
@@ -65,3 +66,12 @@ def test_a_chip_without_a_price_is_asked_all_the_same() -> None:
 def test_what_does_not_fit_is_said(requests: ie.Requests, concurrency: int, message: str) -> None:
     with pytest.raises(NothingFitsError, match=message):
         fits(_setup(), requests, concurrency=concurrency)
+
+
+def test_each_engine_is_asked_where_none_is_named() -> None:
+    found = fits(_setup(), REQUESTS)
+    for record, fit in zip(found.records(), found.instances, strict=True):
+        engine = record["layout"]["engine"]
+        named = fits(ie.Setup.of("llama_3_70b", "h100_sxm", engine=engine), REQUESTS)
+        assert fit.service.slots in [other.service.slots for other in named.instances]
+    assert {record["layout"]["engine"] for record in found.records()} == {"trtllm", "vllm"}

@@ -11,6 +11,7 @@ import inference_econ as ie
 from inference_econ.answers import market as market_module
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.market import asked, market
+from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import MACHINE, Space
 from inference_econ.errors import InputError, NothingFitsError
@@ -265,3 +266,20 @@ def test_pools_decode_as_layouts_that_are_asked_for_apart(chip: str) -> None:
             np.testing.assert_array_equal(getattr(alike.states, name), getattr(alone.states, name))
         np.testing.assert_array_equal(alike.decoding()[1], alone.decoding()[1])
     assert shared >= 3
+
+
+@pytest.mark.parametrize(("model", "chip"), [("gpt_oss_120b", "b200"), ("qwen3_32b", "h100_sxm")])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_load_of_what_is_recommended_says_the_same(model: str, chip: str, engine: str) -> None:
+    """The cache is that of the recipe in both, without a word."""
+    setup, requests = ie.Setup.of(model, chip, engine=engine), ie.Requests(isl=2000, osl=500)
+    usual = practices(engine, setup.model, setup.hardware)[0].kv or "bf16"
+    assert setup.precision.kv == usual
+    offers = ie.market(setup, requests, speculation=None, arrangement="together")
+    (choice, *_) = ie.recommend(offers, 10.0, ie.Targets(), play=False).choices
+    tp, dp, pp, ep = (int(layout_of(choice.service)[name]) for name in ("tp", "dp", "pp", "ep"))
+    same = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp, dp=dp, pp=pp, ep=ep)))
+    (point,) = ie.load(same, [10.0], replicas=choice.replicas, simulate=False).points
+    assert point.closed.ttft_seconds["p90"] == pytest.approx(choice.load.ttft_seconds["p90"], rel=1e-9)
+    # Another engine, or a word, may have it otherwise.
+    assert ie.Setup.of(model, chip, engine=engine, kv="bf16").precision.kv == "bf16"

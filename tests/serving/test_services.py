@@ -71,7 +71,10 @@ def test_one_of_them() -> None:
         np.testing.assert_array_equal(one.states.tpot_seconds, found.states.tpot_seconds[index])
         again = steady(found.setup, replace(one.plans, batch=one.states.batch), found.requests)
         np.testing.assert_allclose(one.states.ttft_seconds, again.ttft_seconds)
-        np.testing.assert_allclose(one.states.requests_per_second, again.requests_per_second)
+        # Where memory is full, prompts are read again.
+        assert (one.states.requests_per_second <= again.requests_per_second * (1.0 + 1e-9)).all()
+        room = one.states.batch < 0.8 * one.most_in_flight
+        np.testing.assert_allclose(one.states.requests_per_second[room], again.requests_per_second[room])
 
 
 def test_states_in_between() -> None:
