@@ -61,6 +61,9 @@ def parts(saved: SavedAnswer, chosen: Chosen) -> list[Part]:
         return [_part(saved, part, proposing) for part in chosen.parts]
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(mistake(saved, error)) from error
+    except InputError as error:
+        told = str(error).removeprefix(f"{saved.origin}: ")
+        raise InputError(f"{saved.origin}: {told}") from error
 
 
 def asked_speculation(saved: SavedAnswer, part: ChosenPart) -> Speculation | None:

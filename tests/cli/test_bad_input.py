@@ -226,6 +226,15 @@ def _what_if(change: str) -> list[str]:
             ["explain", "mixtral_8x7b", "h100_sxm", "--tp", "8", "--ep", "3"],
             r"the 8 accelerators of a stage, tp x dp, do not split over 3 expert-parallel ranks; nearest: 2 or 4",
         ),
+        # Degrees that are typing errors are refused at once, however many divisors are looked for.
+        (
+            ["explain", "deepseek_v3", "gb200_nvl72", "--tp", "1000000000", "--dp", "999999937", "--ep", "3"],
+            r"the 999999937000000000 accelerators of a stage, tp x dp, do not split over 3 .* ranks; nearest: 2 or 4",
+        ),
+        (
+            ["speculate", "deepseek_v3", "gb200_nvl72", "--mtp", "--tp", "8", "--dp", "1000000000"],
+            r"cannot be laid out with dp=1e\+09: a feed-forward width of 2048 does not split",
+        ),
         # Formats.
         ([*FRONTIER, "--weights", "fp7"], r"'fp7' is not one of 'fp32', 'bf16', 'fp16', 'fp8'"),
         (

@@ -511,6 +511,7 @@ def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> No
         ((), {"choices": []}, "--choice 1: there are 0"),
         (("asked",), {"options": {"model": "llama_3_70b"}}, "not what recommend writes ('arrival_scv' is missing)"),
         (("asked", "options"), {"isl": "long"}, "'long' is no length"),
+        (("choices", 0, "layout"), {"ep": 2**31}, "answer.json: ep must be positive and at most 1e+09"),
     ],
 )
 def test_an_answer_that_somebody_has_changed_is_refused(

@@ -196,8 +196,12 @@ def _bad(number: float) -> bool:
 
 def _words(case: Case) -> Iterator[str]:
     """What a message can name: what was typed, in whole and in parts, numbers as they are written, words of files."""
+    # A configuration is called what its folder is called.
+    yield Path.cwd().name
     for part in case.line:
         yield part or "is empty"
+        # What no terminal can show is told as Python writes it.
+        yield part.encode("unicode_escape", "surrogatepass").decode()
         yield from filter(None, (part.lstrip("-"), *re.split(r"[=,@/:_]", part)))
         with contextlib.suppress(ValueError):
             yield f"{float(part):g}"
@@ -216,6 +220,8 @@ def _no_refusal(case: Case, code: object, out: str, err: str) -> str:
         return "more memory than there is"
     message = " ".join(err[err.index("Error: ") :].split())
     message = message.casefold()
-    if code == 2 and not any(word.casefold() in message for word in (*_words(case), *_OF_ALL)):
+    quoted = filter(str.strip, re.findall(r"'([^']+)'", message))
+    named = any(words in text.casefold() for words in quoted for text in case.files.values())
+    if code == 2 and not named and not any(word.casefold() in message for word in (*_words(case), *_OF_ALL)):
         return "a refusal that names nothing of what was given"
     return ""

@@ -37,7 +37,7 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
         if stage % pins.ep:
             raise InputError(
                 f"ep={pins.ep}: the {stage} accelerators of a stage, tp x dp, do not split over {pins.ep} "
-                f"expert-parallel ranks; nearest: {nearest(int(pins.ep), divisors(stage))}"
+                f"expert-parallel ranks; nearest: {nearest(int(pins.ep), divisors(int(pins.tp), int(pins.dp)))}"
             )
     if pins.dcp is not None and pins.tp is not None:
         _check_context(model, pins.dcp, pins.tp)

@@ -20,9 +20,20 @@ _DEGREES = ("tp", "dp", "pp", "ep")
 _MOST = 1e9
 
 
-def divisors(number: int) -> list[int]:
-    """Whole numbers that divide a number [1]."""
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+def divisors(*factors: int) -> list[int]:
+    """Whole numbers that divide the product of some, each of which may be as large as a degree can be [1].
+
+    Examples
+    --------
+    >>> divisors(12), divisors(4, 3), len(divisors(10**9, 10**9))
+    ([1, 2, 3, 4, 6, 12], [1, 2, 3, 4, 6, 12], 361)
+    """
+    products = {1}
+    for factor in factors:
+        small = [divisor for divisor in range(1, math.isqrt(factor) + 1) if factor % divisor == 0]
+        both = {*small, *(factor // divisor for divisor in small)}
+        products = {product * divisor for product in products for divisor in both}
+    return sorted(products)
 
 
 def nearest(wanted: int, possible: list[int]) -> str:

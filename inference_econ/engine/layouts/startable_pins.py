@@ -91,7 +91,7 @@ def _layouts(subject: Started, degrees: dict[str, Sequence[int]], dcp: float | N
     rows = [
         (tp * dp * pp, tp, pp, ep)
         for tp, dp, pp in itertools.product(*axes)
-        for ep in degrees.get("ep", divisors(tp * dp) if has_experts(subject.model) else (1,))
+        for ep in degrees.get("ep", divisors(tp, dp) if has_experts(subject.model) else (1,))
         if tp * dp % ep == 0 and pp <= subject.model.layers
     ]
     if not rows:
