@@ -60,7 +60,20 @@ class PlayedInstance:
     def play(
         self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
     ) -> Trace:
-        """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s]."""
+        """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s].
+
+        A run that was played before is not played again.
+        """
+        run = (agents, instances, router, rate, quick)
+        if run not in self._traces:
+            self._traces[run] = self._played(*run)
+        return self._traces[run]
+
+    @cached_property
+    def _traces(self) -> dict[tuple[object, ...], Trace]:
+        return {}
+
+    def _played(self, agents: int, instances: int, router: Router, rate: float, quick: int) -> Trace:
         work = self.work
         count = max(int(np.clip(_PER_AGENT * agents, _LEAST, _MOST)) // quick, _FEWEST * agents)
         sessions = Sessions(
@@ -177,26 +190,33 @@ def point_of(
 
 
 def cheapest_fleet(
-    instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router
+    instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
 ) -> AgentChoice | None:
-    """The fewest instances that carry some agents, near enough, played together; None if no number of them does."""
-    limits = targets.predicted(instance.service)
-    carried, binding = instance.carried(limits, guess, agents)
+    """The fewest instances that carry some agents, near enough, played together; None if no number of them does.
+
+    None, too, if these cost more than some dollars [USD/h].
+    """
+    limits, service = targets.predicted(instance.service), instance.service
+    bills = service.setup.dollars_per_hour(np.arange(1.0, 2.0 * agents + 1.0), service.accelerators)
+    most = int(np.searchsorted(bills, dollars, side="right"))
+    if not most:
+        return None
+    carried, binding = (agents, "") if most == 1 else instance.carried(limits, guess, agents)
     if not carried:
         return None
     # Beside one another instances carry more, or fewer, than a short run of one of them said.
-    replicas, too_few, best = math.ceil(agents / carried), 0, None
+    replicas, too_few, best = min(math.ceil(agents / carried), most), 0, None
     while best is None or best.replicas - too_few > max(_NEAR * too_few, 1):
         choice = _together(instance, agents, replicas, router)
         problem = instance.broken(choice.use.trace, limits)
         if problem is None:
             best = choice
-        elif best is None and replicas >= 2 * agents:
+        elif best is None and replicas >= most:
             return None
         else:
             too_few, binding = replicas, problem
         if best is None:
-            replicas += max(round(_NEAR * replicas), 1)
+            replicas = min(replicas + max(round(_NEAR * replicas), 1), most)
         else:
             replicas = (best.replicas + too_few) // 2 if too_few else max(int(best.replicas / _STRIDE), 1)
     return replace(best, binding="instance" if best.replicas == 1 else binding)

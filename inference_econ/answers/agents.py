@@ -117,7 +117,7 @@ class Agents(AgentSessions):
             layouts, self, Targets(), tiers=bool(tiers), most=1
         )
         row, _ = rows[0]
-        instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+        instance = self._instance(layouts, row, tiers)
         full = instance.service.at(instance.service.slots)
         rate_of_full = float(full.requests_per_second)
         most = replicas * float(self.agents(rate_of_full, float(full.concurrency)) + self.resting(rate_of_full))
@@ -186,13 +186,25 @@ class Agents(AgentSessions):
                 "with (--gpus, --budget, --power-budget)",
                 option="agents",
             )
-        wanted = promises(targets or Targets())
-        both = self._played(offers)
+        both, wanted = self._played(offers), promises(targets or Targets())
+        return self._cheapest(both, agents, wanted, router, tiers, most, progress)
+
+    def _cheapest(
+        self, both: Sequence[Services], agents: int, wanted: Targets, router: Router, tiers: Sequence[str], most: int,
+        progress: Progress | None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
+    ) -> AgentRecommendation:  # fmt: skip
+        """See :meth:`recommend`; instances that were played already are given by their offer and layout."""
+        costs: dict[str, list[float]] = {}
 
         def fleet(instance: PlayedInstance, _: int, guess: int) -> AgentChoice | None:
-            return cheapest_fleet(instance, agents, wanted, min(guess, agents), router)
+            chip = costs.setdefault(instance.service.setup.hardware.name, [])
+            # Behind as many of its chip as are wanted it would not be named.
+            dearest = sorted(chip)[most - 1] if len(chip) >= most else math.inf
+            choice = cheapest_fleet(instance, agents, wanted, min(guess, agents), router, dearest)
+            chip += [] if choice is None else [choice.dollars_per_hour]
+            return choice
 
-        choices = self._choices(both, None, wanted, tiers, fleet, progress, agents)
+        choices = self._choices(both, None, wanted, tiers, fleet, progress, agents, played)
         ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
         return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
 
@@ -242,9 +254,11 @@ class Agents(AgentSessions):
     def _choices(
         self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
         fleet: Callable[[PlayedInstance, int, int], AgentChoice | None], progress: Progress | None,
-        agents: int | None = None,
+        agents: int | None = None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
     ) -> list[AgentChoice]:  # fmt: skip
         """The fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
+
+        By closed forms the cheapest for those agents come first.
 
         Raises
         ------
@@ -253,16 +267,24 @@ class Agents(AgentSessions):
         """
         check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
         choices: list[AgentChoice] = []
-        for index, layouts in enumerate(both):
-            room = None if counts is None else counts[index]
-            rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents)
-            for number, (row, guess) in enumerate(rows):
-                if progress is not None:
-                    progress((index + number / len(rows)) / len(both), layouts.setup.hardware.name)
-                instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
-                choice = fleet(instance, 1 if room is None else int(room[row]), guess)
-                if choice is not None:
-                    choices.append(choice)
+        rooms = [None] * len(both) if counts is None else counts
+        rows = [
+            (index, *row)
+            for index, (layouts, room) in enumerate(zip(both, rooms, strict=True))
+            for row in shortlist(
+                layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents
+            )
+        ]  # fmt: skip
+        if agents is not None:
+            rows.sort(key=lambda row: _bill(both[row[0]], row[1], agents / row[2]))
+        for number, (index, row, guess) in enumerate(rows):
+            layouts = both[index]
+            if progress is not None:
+                progress(number / len(rows), layouts.setup.hardware.name)
+            instance = (played or {}).get((index, row)) or self._instance(layouts, row, tiers)
+            choice = fleet(instance, 1 if counts is None else int(counts[index][row]), guess)
+            if choice is not None:
+                choices.append(choice)
         if not choices:
             raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
         return choices
@@ -291,27 +313,18 @@ class Agents(AgentSessions):
         AgentSheet
             The bill.
         """
-        number = agents
+        number, played = agents, dict[tuple[int, int], PlayedInstance]()
+        wanted, both = promises(targets or Targets()), self._played(offers)
         if number is None:
-            wanted = promises(targets or Targets())
-            both = self._played(offers)
-            rows = [
-                (layouts, *row)
-                for layouts in both
-                for row in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1)
-            ]
-            if rows:
-                layouts, row, guess = rows[0]
-                instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
-                number = instance.carried(wanted.predicted(instance.service), guess)[0]
-        deployments = self.recommend(
-            offers, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress
-        )
+            for index, layouts in enumerate(both):
+                for row, guess in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1):
+                    if not played:
+                        instance = played[index, row] = self._instance(layouts, row, tiers)
+                        number = instance.carried(wanted.predicted(instance.service), guess)[0]
+        deployments = self._cheapest(both, number or 1, wanted, router, tiers, 1, progress, played)
         best = deployments[0]
         assert isinstance(best, AgentChoice)
-        bill = PlayedInstance(best.service, self, tuple(map(catalog.tier, tiers))).bill(
-            best.use.trace, best.replicas, best.load
-        )
+        bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
         pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", deployments.layouts)
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)
@@ -399,12 +412,20 @@ class Agents(AgentSessions):
         readings = (replace(reading, hit_rate=hits[reading.tier]) for reading in offloading.readings)
         return replace(offloading, readings=tuple(readings), traffic=self.name)
 
+    def _instance(self, layouts: Services, row: int, tiers: Sequence[str]) -> PlayedInstance:
+        return PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+
     def _played(self, offers: Sequence[Candidate | Services]) -> list[Services]:
         """Instances that read prompts and decode: pools are not played."""
         both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
         for layouts in both:
             self.check(layouts)
         return both
+
+
+def _bill(layouts: Services, row: int, instances: float) -> float:
+    """Of so many instances, or the next whole number [USD/h]."""
+    return float(layouts.setup.dollars_per_hour(math.ceil(instances), layouts.plans.accelerators[row]))
 
 
 def _dollars_per_agent(choice: AgentChoice) -> float:

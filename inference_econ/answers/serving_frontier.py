@@ -394,6 +394,30 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         low = dollars / rate.high if good is None else good[0] / rate.high
         return Likely(dollars, low, None if bad is None else bad[0] / rate.low, instances)
 
+    def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
+        """The least costs of many speeds, each as :meth:`at_speed` has it.
+
+        Parameters
+        ----------
+        tokens_per_second : array_like, shape (...)
+            Of a user [tokens/s].
+
+        Returns
+        -------
+        ndarray, shape (...)
+            [USD per 1e6 output tokens]; infinite where nothing is as fast.
+        """
+        speeds = np.asarray(tokens_per_second, dtype=float)
+        together, apart = np.full(speeds.shape, np.inf), np.full(speeds.shape, np.inf)
+        for candidate in self.candidates:
+            costs = together if candidate.pools is None else apart
+            curves = 1.0 / candidate.seen.tpot_seconds, candidate.kept_dollars(self.promises)
+            np.minimum(costs, pareto.least_at(*curves, speeds), out=costs)
+        best = np.where(apart * (1.0 + NOTICED) < together, apart, together)
+        # What is on the frontier beats what is slower and dearer, by however little.
+        whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
+        return np.asarray(np.minimum(best, whole))
+
     def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
         """The cheapest service with a speed, between batches that were calculated as well.
 

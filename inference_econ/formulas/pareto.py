@@ -208,6 +208,46 @@ def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, in
     return float(both[curve, place]), int(curve), int(place)
 
 
+def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
+    """The least values of some curves at many abscissae or beyond them, as :func:`least_from` has each.
+
+    Parameters
+    ----------
+    x, y : array_like, shape (n, k)
+        As there: for example speed [tokens/s] and cost [USD per 1e6 tokens]; a value that does not count is NaN.
+    at : array_like, shape (...)
+        Abscissae, in the unit of x: for example speeds [tokens/s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        In the unit of y, for example [USD per 1e6 tokens]; infinite where no curve goes so far.
+
+    Examples
+    --------
+    >>> least_at([[1.0, 4.0, 16.0]], [[1.0, 2.0, 8.0]], [0.5, 8.0, 17.0]).round(12)
+    array([ 1.,  4., inf])
+    """
+    places = np.log(np.asarray(at, dtype=float))
+    asked, inverse = np.unique(places, return_inverse=True)
+    points, values = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
+    left, right, low, high = (ends.ravel() for ends in (points[:, :-1], points[:, 1:], values[:, :-1], values[:, 1:]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rise = (high - low) / (right - left)
+    begin = np.searchsorted(asked, np.minimum(left, right), side="left")
+    end = np.searchsorted(asked, np.maximum(left, right), side="right")
+    counts = np.where(np.isfinite(rise), end - begin, 0)
+    line = np.repeat(np.arange(counts.size), counts)
+    place = np.arange(line.size) + np.repeat(begin - np.cumsum(counts) + counts, counts)
+    least = np.full(asked.size, np.inf)
+    np.minimum.at(least, place, low[line] + rise[line] * (asked[place] - left[line]))
+    order = np.argsort(points[np.isfinite(values)])
+    whole, known = (each[np.isfinite(values)][order] for each in (points, values))
+    beyond = np.append(np.minimum.accumulate(known[::-1])[::-1], np.inf)
+    least = np.minimum(least, beyond[np.searchsorted(whole, asked)])
+    return np.asarray(np.exp(least)[inverse].reshape(places.shape))
+
+
 def summarised_cost(
     tokens_per_second: npt.ArrayLike, slow_dollars: float, top_tokens_per_second: float, exponent: float
 ) -> Array:

@@ -415,3 +415,6 @@ def test_a_faster_token_is_never_cheaper() -> None:
     costs = [likely.dollars for speed in speeds if (likely := front.at_speed(float(speed))) is not None]
     assert (np.diff(costs) >= -1e-9).all()
     assert costs[0] == pytest.approx(front.dollars.min())
+    # All of them at once are the same, and nothing is as fast as what is faster than all.
+    assert front.dollars_at(speeds) == pytest.approx(costs, rel=1e-12)
+    assert front.dollars_at([[2.0 * speeds[-1]]]).tolist() == [[np.inf]]

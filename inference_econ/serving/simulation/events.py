@@ -748,9 +748,13 @@ class _Engine:
 
     def _growth(self, group: int, steps: int) -> int:
         """Blocks that decoding requests of a group need beyond those they have after some steps."""
-        beyond, rest = self.beyond_blocks[group], steps % len(self.beyond_blocks[group])
+        beyond = self.beyond_blocks[group]
         size = len(beyond)
-        return self.writing[group] * (steps // size) + sum(beyond[-(self.steps + step) % size] for step in range(rest))
+        whole, rest = divmod(steps, size)
+        # Each step those whose last block is full then: one place before those of the step before.
+        end = -self.steps % size + 1
+        more = sum(beyond[end - rest : end]) if rest <= end else sum(beyond[:end]) + sum(beyond[end - rest :])
+        return self.writing[group] * whole + more
 
     def _steps_that_fit(self, group: int, steps: int) -> int:
         """Of some decode steps, those until memory runs out, at least one."""

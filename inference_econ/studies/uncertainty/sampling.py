@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,27 +20,32 @@ from inference_econ.studies.uncertainty.errors import Errors, errors_of
 
 #: Promises of services, which errors of a profile decide about.
 _PROMISES = ("ttft", "tpot", "e2e")
+#: Speeds whose costs are looked for together [1].
+_AT_ONCE = 30_000
 
 
-class Points(NamedTuple):
-    """A frontier as samples see it, slowest first; empty where nothing fits."""
+class Points:
+    """A frontier as samples see it."""
 
-    speeds: Array
-    """[tokens/s]"""
-    chip_hours: Array
-    """Cost of 1e6 tokens over the price of a chip by the hour [h]."""
+    def __init__(self, front: AnyFrontier) -> None:
+        self.front = front
 
     @property
     def fastest(self) -> float:
-        """The fastest speed, 0 without any point [tokens/s]."""
-        return float(self.speeds[-1]) if self.speeds.size else 0.0
+        """The fastest speed [tokens/s]."""
+        return float(self.front.tokens_per_second[-1])
 
     def cost_at(self, speeds: Array) -> Array:
-        """Chip-hours of the cheapest point at or above some speeds; infinite where none is [h]."""
-        return np.append(self.chip_hours, np.inf)[np.searchsorted(self.speeds, speeds)]
+        """Cost of 1e6 tokens at some speeds [tokens/s] over the price of a chip by the hour; infinite beyond all [h].
 
-
-_NOTHING = Points(np.empty(0), np.empty(0))
+        Of services at the batch that has the speed, of decode steps alone at the cheapest point that is as fast.
+        """
+        front = self.front
+        price, points = front.dollars_per_accelerator_hour, front.tokens_per_second
+        if not isinstance(front, ServiceFrontier):
+            return np.append(front.dollars / price, np.inf)[np.searchsorted(points, speeds)]
+        parts = np.array_split(speeds.ravel(), -(-speeds.size // _AT_ONCE))
+        return np.concatenate([front.dollars_at(part) for part in parts]).reshape(speeds.shape) / price
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class SampledSeries:
 
     def cost_now(self, speeds: Array) -> Array:
         """Cost at some speeds with the present inputs; infinite where none is so fast [USD per 1e6 output tokens]."""
-        return self.present.dollars_per_accelerator_hour * _points(self.present).cost_at(speeds)
+        return self.present.dollars_per_accelerator_hour * Points(self.present).cost_at(speeds)
 
     @property
     def costly(self) -> list[int]:
@@ -182,15 +186,21 @@ class SampledSeries:
         prices, errors = self._prices(front, shares), self._errors(shares)
         if self._promises_are_uncertain:
             kept = [self._kept(front, *times) for times in zip(errors.tpot, errors.ttft, errors.e2e, strict=True)]
-            hours = np.stack([points.cost_at(speeds * tpot) for points, tpot in zip(kept, errors.tpot, strict=True)])
-            fastest = np.array([points.fastest for points in kept])
+            none = np.full(speeds.size, np.inf)
+            hours = np.stack(
+                [
+                    none if points is None else points.cost_at(speeds * tpot)
+                    for points, tpot in zip(kept, errors.tpot, strict=True)
+                ]
+            )
+            fastest = np.array([0.0 if points is None else points.fastest for points in kept])
         else:
-            points = _points(front)
+            points = Points(front)
             hours, fastest = points.cost_at(np.outer(errors.tpot, speeds)), np.full(len(shares), points.fastest)
         return (prices * errors.cost)[:, None] * hours, fastest / errors.tpot
 
-    def _kept(self, front: AnyFrontier, tpot: float, ttft: float, e2e: float) -> Points:
-        """The points that keep the promises if times are so many times as long as predicted."""
+    def _kept(self, front: AnyFrontier, tpot: float, ttft: float, e2e: float) -> Points | None:
+        """The points that keep the promises if times are so many times as long as predicted; None if none does."""
         assert isinstance(front, ServiceFrontier)
         promised = promises_of(with_defaults(self.settings))
         scaled = replace(
@@ -200,9 +210,9 @@ class SampledSeries:
             e2e_seconds=promised.e2e_seconds / e2e,
         )
         try:
-            return _points(service_frontier(front.candidates, scaled))
+            return Points(service_frontier(front.candidates, scaled))
         except NothingFitsError:
-            return _NOTHING
+            return None
 
     def _prices(self, front: AnyFrontier, shares: Array) -> Array:
         """The price of a chip in some samples [USD/h]."""
@@ -221,7 +231,3 @@ class SampledSeries:
             certain = np.ones(len(shares))
             return Errors(certain, certain, certain, certain)
         return errors_of(self.inputs[column].given, self.present)(shares[:, column])
-
-
-def _points(front: AnyFrontier) -> Points:
-    return Points(front.tokens_per_second, front.dollars / front.dollars_per_accelerator_hour)

@@ -97,10 +97,10 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
     isl, price = (float(sure.series[0].values(column, sure.plan.shares[row, column])) for column in (0, 1))
     # Of the practices that the present frontier has, which is what was sampled.
     front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price), sure.series[0].practices)
-    # Samples are read at the points of a frontier: the slowest that is as fast is the cheapest one.
     assert isinstance(front, ServiceFrontier)
-    cost = front.dollars[np.searchsorted(front.tokens_per_second, sure.speed)]
-    assert sure.costs[row, sure.at, 0] == pytest.approx(cost)
+    likely = front.at_speed(sure.speed)
+    assert likely is not None
+    assert sure.costs[row, sure.at, 0] == pytest.approx(likely.dollars)
     assert sure.fastest[row, 0] == pytest.approx(front.tokens_per_second[-1])
 
 
