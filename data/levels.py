@@ -37,7 +37,7 @@ def main(*, judge: bool) -> None:
     FOLDER.mkdir(exist_ok=True)
     for group, data in fitted.files.items():
         source = source_of(data, REFERENCE, ", ".join(SERVERS))
-        keys = ("form", "rows", "spreads", "errors", "subjects")
+        keys = [key for key in ("form", "rows", "spreads", "errors", "shared", "subjects") if key in data]
         path = FOLDER / f"{group.engine}_{group.generation}.yaml"
         path.write_text(yaml_text({**data, "sources": dict.fromkeys(keys, source)}), encoding="utf-8")
         click.echo(f"{path.name}: {data['rows']} rows")

@@ -21,6 +21,7 @@ from inference_econ.inputs import (
     MeasuredWay,
     ModelSpec,
     Precision,
+    SharedLevel,
     Unseen,
     catalog,
 )
@@ -31,18 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """Levels of measured servers of an engine with one model on one chip: factors of every step of a setup.
+    """Levels of measured servers of an engine that a model on a chip has: factors of every step of a setup.
 
     Attributes
     ----------
     engine : str
         Of the measurements.
-    widest : MeasuredLevel
-        Of the version that is asked about, or, where that was not measured, of the model on the chip.
+    widest : MeasuredLevel or None
+        Of the version that is asked about, or, where that was not measured, of the model on the chip; None where the
+        two were not measured.
     versions : tuple of MeasuredVersion
         That were measured of the model on the chip.
     ways : tuple of MeasuredWay
         Ways of serving that were measured of the version; none where it was not.
+    shared : tuple of SharedLevel
+        Levels of all models and chips that this one has, too; that of speculation counts where tokens are proposed.
     weights : str
         Number format that is asked about.
     apart, speculates : bool
@@ -50,9 +54,10 @@ class SetupLevels:
     """
 
     engine: str
-    widest: MeasuredLevel
+    widest: MeasuredLevel | None
     versions: tuple[MeasuredVersion, ...]
     ways: tuple[MeasuredWay, ...]
+    shared: tuple[SharedLevel, ...]
     weights: str
     apart: bool = False
     speculates: bool = False
@@ -66,21 +71,26 @@ class SetupLevels:
         precision: Precision,
         version: str | None,
     ) -> SetupLevels | None:
-        """The levels of a model on a chip under a version of the engine; None where the two were not measured.
+        """The levels of a model on a chip under a version of the engine; None where nothing like it was measured.
 
         Where no version is meant, or it was not recorded, and no measurement lacks it either, the newest that facts are
         known of is taken.
         """
-        subject = None if levels is None else levels.of(model.name, hardware.name)
-        if levels is None or subject is None:
+        if levels is None:
             return None
+        experts, weights = has_experts(model), precision.experts if has_experts(model) else precision.weights
+        shared = tuple(
+            level for level in levels.shared if level.experts is None or (experts and level.experts == weights)
+        )
+        subject = levels.of(model.name, hardware.name)
+        if subject is None:
+            return cls(levels.engine, None, (), (), shared, weights) if shared else None
         measured = next((entry for entry in subject.versions if entry.version == version), None)
         if measured is None and not version:
             newest = catalog.engine(levels.engine).at().version
             measured = next((entry for entry in subject.versions if entry.version == newest), None)
         ways = () if measured is None else measured.ways
-        weights = precision.experts if has_experts(model) else precision.weights
-        return cls(levels.engine, measured or subject, subject.versions, ways, weights)
+        return cls(levels.engine, measured or subject, subject.versions, ways, shared, weights)
 
     @property
     def version(self) -> str | None:
@@ -97,15 +107,36 @@ class SetupLevels:
         deployments = () if self._way is None else self._way.deployments
         return tuple(deployment for deployment in deployments if deployment.weights == self.weights)
 
-    def level(self, layout: str) -> MeasuredLevel:
-        """The nearest to an instance of some layout, as :func:`layout_key` has it."""
+    @property
+    def counted(self) -> tuple[SharedLevel, ...]:
+        """Levels of all models and chips that count for this way of serving."""
+        return tuple(level for level in self.shared if level.experts is not None or self.speculates)
+
+    @property
+    def _beside(self) -> float:
+        return sum(level.decode for level in self.counted)
+
+    def level(self, layout: str) -> MeasuredLevel | None:
+        """The nearest to an instance of some layout, as :func:`layout_key` has it; those of all models beside it."""
+        nearest = self._nearest(layout)
+        if nearest is not None:
+            return nearest.replace(decode=nearest.decode + self._beside) if self.counted else nearest
+        rows = sum(level.rows for level in self.counted)
+        return MeasuredLevel(rows=rows, decode=self._beside, prefill=0.0) if rows else None
+
+    def _nearest(self, layout: str) -> MeasuredLevel | None:
         degrees = key_degrees(layout)
         bare = layout_key(degrees["tp"], degrees["dp"], degrees["pp"])
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
-    def unseen(self, layouts: Sequence[str]) -> Unseen:
-        """Return what the level of the least known of some layouts has not seen; of none, of a new layout."""
-        nearest = [self.level(layout) for layout in layouts]
+    def unseen(self, layouts: Sequence[str]) -> Unseen | None:
+        """Return what the level of the least known of some layouts has not seen; of none, of a new layout.
+
+        None where the model was not measured on the chip: errors of the profile speak for it.
+        """
+        if self.widest is None:
+            return None
+        nearest = [self._nearest(layout) for layout in layouts]
         if nearest and all(isinstance(level, MeasuredDeployment) for level in nearest):
             return "load"
         if self._way is not None:
@@ -114,15 +145,16 @@ class SetupLevels:
 
     def factor(self, plans: Plans, layout: LayoutAssumptions, *, prefill: bool) -> Array | float:
         """Seconds over those that operators say, of steps that decode or read prompts, broadcastable to (...) [1]."""
-        shared = self._way or self.widest
-        factor: Array | float = math.exp(shared.prefill if prefill else shared.decode)
+        widest, beside = self._way or self.widest, 0.0 if prefill else self._beside
+        log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
+        factor: Array | float = math.exp(log + beside)
         if not self._deployments:
             return factor
         groups = attention_groups(plans, layout)
         for level in self._deployments:
             degrees = key_degrees(level.layout)
             same = (plans.attention_ranks == degrees["tp"]) & (plans.pp == degrees["pp"])
-            of_setup = math.exp(level.prefill if prefill else level.decode)
+            of_setup = math.exp(beside + (level.prefill if prefill else level.decode))
             factor = np.where(same & (groups == degrees["dp"]), of_setup, factor)
         return factor
 

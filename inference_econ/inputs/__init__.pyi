@@ -148,6 +148,7 @@ from .measured_levels import MeasuredLevels as MeasuredLevels
 from .measured_levels import MeasuredSubject as MeasuredSubject
 from .measured_levels import MeasuredVersion as MeasuredVersion
 from .measured_levels import MeasuredWay as MeasuredWay
+from .measured_levels import SharedLevel as SharedLevel
 from .measured_levels import Unseen as Unseen
 from .measured_levels import constants_of as constants_of
 from .measured_levels import levels_of as levels_of

@@ -102,6 +102,17 @@ class MeasuredSubject(MeasuredLevel):
     """Versions of the engine that were measured with them."""
 
 
+class SharedLevel(Spec):
+    """By how much steps that decode differ in what no row of the profile had, whatever the model: one of these."""
+
+    rows: Count
+    """Measurements [1]."""
+    decode: Log
+    """Natural logarithm of what steps take over what is predicted [1]."""
+    experts: str | None = Field(default=None, min_length=1)
+    """Number format of experts; None: that tokens are proposed and verified."""
+
+
 class LevelSpreads(Spec):
     """Standard deviations of the logarithms of one quantity, from which levels are pooled [1]."""
 
@@ -113,6 +124,10 @@ class LevelSpreads(Spec):
     """Ways of serving around those."""
     deployment: Spread
     """Deployments around those."""
+    experts: Spread = 0
+    """Formats of experts that the profile was not fitted to, around the profile."""
+    speculation: Spread = 0
+    """Engines that propose tokens, around theirs that do not."""
     row: Spread
     """Rows around their deployment."""
 
@@ -136,6 +151,8 @@ class MeasuredLevels(Spec):
     """Spreads that the levels are pooled with, by quantity."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
     """Of predictions with levels, by what the levels had not seen of a row."""
+    shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
+    """Of all models and chips, beside which those of subjects are."""
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
     """Subjects of the measurements."""
 

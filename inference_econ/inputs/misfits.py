@@ -24,6 +24,8 @@ class Misfit(Spec):
     """Measured over predicted time per output token, the median of the series [1]."""
     rows: Count
     """Measurements of the series [1]."""
+    cached: bool = False
+    """Prompts were probably found in a cache, which no row says: no level is fitted to the series."""
     why: str = Field(min_length=1)
     """Observation in words."""
 

@@ -26,7 +26,7 @@ from inference_econ.inputs import (
 )
 
 if TYPE_CHECKING:
-    from inference_econ.engine import Setup
+    from inference_econ.engine import Setup, SetupLevels
 
 #: What quantities are called when there are several.
 _NAMES: Mapping[Quantity, str] = {
@@ -116,9 +116,8 @@ def _left_out(setups: Iterable[Setup]) -> list[str]:
 
 def _worse(instances: Instances) -> list[str]:
     """By how much measured servers like these are off, without the reason; what is counted, if it is much."""
-    if instances.setup.levels is not None:
-        level = _level(instances)
-        return [measured(instances)] if level is not None and abs(level.decode) >= _BIAS else []
+    if (level := _level(instances)) is not None:
+        return [measured(instances)] if abs(level.decode) >= _BIAS else []
     if (lost := _uncounted(instances.setup)) is not None:
         return [lost]
     return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
@@ -152,17 +151,31 @@ def measured(instances: Instances) -> str:
     if setup.levels is None or level is None:
         return ""
     levels, server = setup.levels, f"with {setup.model.name} on {setup.hardware.name}"
+    beside = _shared(levels.served(speculates=instances.speculates))
+    if levels.widest is None:
+        return f"Measured: {beside}; counted."
     counted = f"{math.exp(level.decode):.3g} x per token and {math.exp(level.prefill):.3g} x for prompts"
     if levels.version is not None:
         engine = f"{levels.engine} {levels.version}".strip()
-        return f"Measured: {level.rows} rows of {engine} {server}, {counted}; counted."
+        return f"Measured: {level.rows} rows of {engine} {server}, {counted}; counted{beside and f', with {beside}'}."
     others = ", ".join(
         f"{version.version or 'no version'} {math.exp(version.decode):.3g} x" for version in levels.versions
     )
     return (
         f"Measured: {level.rows} rows of {levels.engine} in other versions {server} ({others}); {counted} are "
-        "counted of them for this one."
+        f"counted of them for this one{beside and f', with {beside}'}."
     )
+
+
+def _shared(levels: SetupLevels) -> str:
+    """What was measured of an engine with all models."""
+    texts = [
+        f"{level.rows} rows of {levels.engine} with "
+        f"{'proposed tokens' if level.experts is None else f'experts in {level.experts}'} (all models), "
+        f"{math.exp(level.decode):.3g} x per token"
+        for level in levels.counted
+    ]
+    return " and ".join(texts)
 
 
 def _unlike(shown: Sequence[Instances]) -> list[str]:
@@ -247,7 +260,7 @@ def misfits(instances: Instances) -> list[str]:
     """
     setup = instances.setup
     meant = {engine.name for engine in setup.engines}
-    if setup.levels is not None:
+    if _level(instances) is not None and setup.levels is not None:
         series = misfits_of(setup.model.name, setup.hardware.name)
         why = [f"Of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine]
         return [" ".join([measured(instances), *why])]

@@ -140,6 +140,7 @@ def _part_name(explanation: Explanation, name: str) -> str:
     if name != MEASURED or levels is None:
         return PART_NAMES[name]
     level = levels.level(recorded_key(explanation.layout))
+    assert level is not None
     return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 

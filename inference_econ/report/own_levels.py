@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inference_econ.calibration.levels.levels_file import known_entries
-from inference_econ.calibration.levels.observed import QUANTITIES, places_of
+from inference_econ.calibration.levels.levels_file import known_entries, known_shared
+from inference_econ.calibration.levels.observed import QUANTITIES, places_of, shared_of
 from inference_econ.calibration.levels.own import OwnProfile
 from inference_econ.inputs import MeasuredLevels
 from inference_econ.report.page import Page
@@ -49,18 +49,20 @@ class OwnLevelsPage(Page):
 
     def _lines(self) -> list[dict[str, Any]]:
         mine = self.mine
-        entries = known_entries(MeasuredLevels.build(mine.levels, origin="levels"))
+        file = MeasuredLevels.build(mine.levels, origin="levels")
+        entries, shared = known_entries(file), known_shared(mine.group, file)
         parts: dict[Any, list[int]] = {}
         for index, row in enumerate(mine.rows):
             parts.setdefault(places_of(row), []).append(index)
         lines = []
         for (decode, prefill), which in parts.items():
+            beside = sum(shared.get(name, 0.0) for name in shared_of(mine.group, mine.rows[which[0]]))
             line: dict[str, Any] = {
                 "model": decode.subject[0],
                 "hardware": decode.subject[1],
                 "layout": decode.deployment[0],
                 "rows": len(which),
-                "decode": math.exp(entries[tuple(decode)].decode),
+                "decode": math.exp(entries[tuple(decode)].decode + beside),
                 "prefill": math.exp(entries[tuple(prefill)].prefill),
             }
             for when, errors in (("before", mine.before), ("after", mine.after)):

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference_econ.calibration.levels.left_out import error_spreads
-from inference_econ.calibration.levels.levels_file import entries_of, levels_data
+from inference_econ.calibration.levels.levels_file import entries_of, levels_data, shared_data
 from inference_econ.calibration.levels.observed import Group, Observed, observed, refined
 from inference_econ.calibration.levels.pooled import Levels, Spreads, level_of, pooled, spreads_of
 from inference_econ.calibration.measurements import Measurement, Skipped, distinct
 from inference_econ.calibration.rows import is_poor
-from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
+from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog, known_misfits
 
 #: Date of levels that no file says.
-_UNDATED = "1970-01-01"
+UNDATED = "1970-01-01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,13 @@ class Fitted:
 
 
 def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
-    """The rows that levels are fitted to: closed loops, each once, speculating ones too, but no spoilt or poor ones."""
+    """The rows that levels are fitted to: closed loops, each once, speculating ones too, but no spoilt or poor ones.
+
+    None of series whose prompts were probably cached: their time is that of other requests.
+    """
+    cached = {(misfit.engine, misfit.model, misfit.hardware) for misfit in known_misfits() if misfit.cached}
     rows = distinct([row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"])
+    rows = [row for row in rows if (row.engine, row.model, row.hardware) not in cached]
     return [row for row in rows if not row.spoilt and not is_poor(row)]
 
 
@@ -59,19 +64,27 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
     rows = refined(rows, profiles_with(rows, first, spreads), [level_of(first, row) for row in rows])
     spreads = spreads_of(rows)
     levels, errors = pooled(rows, spreads), error_spreads(rows, spreads)
-    files = {
-        group: levels_data(group, entries_of(group, members, levels), spreads, errors.get(group, {}), date=date)
-        for group, members in _by_group(rows).items()
-    }
+    files = {group: file_of(group, rows, levels, spreads, errors.get(group, {}), date=date) for group in _groups(rows)}
     return Fitted(tuple(rows), spreads, files)
+
+
+def file_of(
+    group: Group,
+    rows: Sequence[Observed],
+    levels: Levels,
+    spreads: Spreads,
+    errors: Mapping[Unseen, Mapping[Quantity, Any]] | None = None,
+    *,
+    date: str = UNDATED,
+) -> dict[str, Any]:
+    """The levels of a group that were fitted to some rows, as plain data."""
+    shared, entries = shared_data(group, rows, levels), entries_of(group, rows, levels)
+    return levels_data(group, entries, spreads, errors or {}, date=date, shared=shared)
 
 
 def profiles_with(rows: Sequence[Observed], levels: Levels, spreads: Spreads) -> Callable[[Group], Assumptions]:
     """The profile of each group with levels that were fitted to some rows."""
-    made = {
-        group: _profile_with(levels_data(group, entries_of(group, members, levels), spreads, {}, date=_UNDATED))
-        for group, members in _by_group(rows).items()
-    }
+    made = {group: _profile_with(file_of(group, rows, levels, spreads)) for group in _groups(rows)}
     return lambda group: made.get(group) or as_fitted(group)
 
 
@@ -80,11 +93,8 @@ def _profile_with(data: dict[str, Any]) -> Assumptions:
     return base.model_copy(update={"levels": MeasuredLevels.build(data, origin=data["profile"])})
 
 
-def _by_group(rows: Sequence[Observed]) -> dict[Group, list[Observed]]:
-    groups: dict[Group, list[Observed]] = {}
-    for row in rows:
-        groups.setdefault(row.group, []).append(row)
-    return groups
+def _groups(rows: Sequence[Observed]) -> list[Group]:
+    return list(dict.fromkeys(row.group for row in rows))
 
 
 def as_fitted(group: Group) -> Assumptions:

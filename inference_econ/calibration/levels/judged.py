@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.fitted import profiles_with
-from inference_econ.calibration.levels.levels_file import entries_of, levels_data
+from inference_econ.calibration.levels.fitted import UNDATED, file_of, profiles_with
 from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed
 from inference_econ.calibration.levels.own import own_levels
 from inference_econ.calibration.levels.pooled import Spreads, blocks, folds, pooled
@@ -17,8 +16,6 @@ from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import log_ratios
 from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
 
-#: Date of levels that no file says.
-_UNDATED = "1970-01-01"
 #: Points of a curve that is worth holding all but one of [1].
 _CURVE = 3
 
@@ -55,8 +52,8 @@ def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed]
     """
     under: dict[int, Assumptions] = {}
     for shared, rest in folds(rows, by):
-        assumed = profiles_with(rest, pooled(rest, spreads), spreads)(shared[0].group)
-        under |= {id(row.row): assumed for row in shared}
+        assumed = profiles_with(rest, pooled(rest, spreads), spreads)
+        under |= {id(row.row): assumed(row.group) for row in shared}
     return _errors(rows, under)
 
 
@@ -79,11 +76,11 @@ def by_one_point(rows: Sequence[Observed], spreads: Spreads) -> list[tuple[Serie
     With each curve ln(predicted / measured) of TPOT and TTFT of all but that point, shape (rows, 2) [1].
     """
     curves = [series for series in all_series(rows) if len(series.rows) >= _CURVE]
-    parts = blocks(rows)
+    parts = {row.places[0].subject + row.group: part for part in blocks(rows) for row in part}
     under: dict[int, Assumptions] = {}
     for series in curves:
         group, places = series.point.group, series.point.places
-        rest = [row for row in parts[group, places[0].subject] if row.places != places]
+        rest = [row for row in parts[places[0].subject + group] if row.places != places]
         assumed = _with_point(group, rest, series.point, spreads)
         under |= {id(row.row): assumed for row in series.rest}
     every = [row for series in curves for row in series.rest]
@@ -94,12 +91,11 @@ def by_one_point(rows: Sequence[Observed], spreads: Spreads) -> list[tuple[Serie
 
 def _with_point(group: Group, rest: Sequence[Observed], point: Observed, spreads: Spreads) -> Assumptions:
     base = catalog.as_fitted(group.profile)
-    if rest:
-        levels = levels_data(group, entries_of(group, rest, pooled(rest, spreads)), spreads, {}, date=_UNDATED)
-        file = MeasuredLevels.build(levels, origin=group.profile)
-        data = own_levels(file, group, [point], date=_UNDATED)
+    if any(row.group == group for row in rest):
+        file = MeasuredLevels.build(file_of(group, rest, pooled(rest, spreads), spreads), origin=group.profile)
+        data = own_levels(file, group, [point], date=UNDATED)
     else:
-        data = levels_data(group, entries_of(group, [point], pooled([point], spreads)), spreads, {}, date=_UNDATED)
+        data = file_of(group, [point], pooled([point], spreads), spreads)
     return base.model_copy(update={"levels": MeasuredLevels.build(data, origin=group.profile)})
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed
+from inference_econ.calibration.levels.observed import QUANTITIES, SHARED, Group, Name, Observed
 from inference_econ.calibration.levels.pooled import DEPTHS, Levels, Spreads, known_part
 from inference_econ.inputs import (
     LEVELS_FORM,
@@ -38,9 +39,16 @@ Entries = Mapping[tuple[Any, ...], Entry]
 
 
 def levels_data(
-    group: Group, entries: Entries, spreads: Spreads, errors: Mapping[Unseen, Mapping[Quantity, Any]], *, date: str
+    group: Group,
+    entries: Entries,
+    spreads: Spreads,
+    errors: Mapping[Unseen, Mapping[Quantity, Any]],
+    *,
+    date: str,
+    shared: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The levels of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
+    beside = {"shared": [dict(level) for level in shared]} if shared else {}
     return {
         "form": LEVELS_FORM,
         "profile": group.profile,
@@ -50,6 +58,7 @@ def levels_data(
         "rows": sum(entry.rows for part, entry in entries.items() if len(part) == 1),
         "spreads": _spreads(spreads),
         "errors": {unseen: dict(quantities) for unseen, quantities in errors.items()},
+        **beside,
         "subjects": _nested(entries, ()),
     }
 
@@ -64,13 +73,32 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
     """Levels that were fitted to some rows of a group, with how many rows each rests on."""
     counts: dict[tuple[Any, ...], set[int]] = {}
     for number, row in enumerate(rows):
-        for place in row.places:
+        for place in row.places if row.group == group else ():
             for depth in range(len(DEPTHS)):
                 counts.setdefault(known_part(place, depth), set()).add(number)
     return {
         part: Entry(len(numbers), *(levels.get((group, kind, part), 0.0) for kind in range(2)))
         for part, numbers in counts.items()
     }
+
+
+def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[dict[str, Any]]:
+    """Levels of all models of a group, or of its engine, that were fitted to some rows, as a file says them."""
+    counts = Counter(name for row in rows for name in row.shared)
+    return [
+        {"rows": count, "decode": round(levels[name], 4), **({"experts": name[2][1]} if len(name[2]) > 1 else {})}
+        for name, count in sorted(counts.items(), key=str)
+        if name[0] in (group, Group(group.engine, ""))
+    ]
+
+
+def known_shared(group: Group, file: MeasuredLevels) -> dict[Name, float]:
+    """The same of a file."""
+    return {
+        (Group(group.engine, ""), 0, (SHARED[1],)) if level.experts is None else (group, 0, (SHARED[0], level.experts)):
+        level.decode
+        for level in file.shared
+    }  # fmt: skip
 
 
 def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], Entry]:
@@ -96,7 +124,11 @@ def _entry(level: MeasuredLevel) -> Entry:
 def _spreads(spreads: Spreads) -> dict[str, dict[str, float]]:
     return {
         name: {
-            **{depth: round(float(value), 4) for depth, value in zip(DEPTHS, spreads.effects[kind], strict=True)},
+            **{
+                depth: round(float(value), 4)
+                for depth, value in zip(DEPTHS + SHARED, spreads.effects[kind], strict=True)
+                if depth in DEPTHS or value
+            },
             "row": round(float(spreads.rows[kind]), 4),
         }
         for kind, name in enumerate(QUANTITIES)

@@ -29,6 +29,9 @@ from inference_econ.inputs import (
 
 #: What levels are fitted to, and which of these the level of a kind of step is told by first.
 QUANTITIES: tuple[Quantity, Quantity] = ("tpot", "ttft")
+#: What steps that decode have in common beside where they belong, whatever the model: a format of experts that no row of
+#: their profile had, and proposed tokens, which no profile is fitted to.
+SHARED = ("experts", "speculation")
 #: Logarithm of a level that is tried to see what follows from it [1].
 _TRIED = 0.05
 _NO_SPREAD = LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
@@ -61,6 +64,10 @@ class Place(NamedTuple):
     """Layout of the instance, and format of the weights."""
 
 
+#: A level: its group, the kind of step, and the first entries of a place, or one of :data:`SHARED` with its name.
+Name = tuple[Group, int, tuple[object, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A measured row beside its prediction.
@@ -79,6 +86,8 @@ class Observed:
         ln(measured / predicted) of TPOT and TTFT [1]; NaN where one was not measured.
     slopes : ndarray, shape (2, 2)
         By how much their predicted logarithms follow those of levels of decode and prefill steps [1].
+    shared : tuple of Name
+        Levels of all models that steps that decode have.
     """
 
     row: Measurement
@@ -87,6 +96,7 @@ class Observed:
     places: tuple[Place, Place]
     errors: Array
     slopes: Array
+    shared: tuple[Name, ...] = ()
 
 
 def group_of(row: Measurement) -> Group | None:
@@ -107,6 +117,18 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
         layouts = [_pool(row.decode), _pool(row.prefill)]
     decode, prefill = (Place(subject, version_told(row), way, (layout, weights)) for layout in layouts)
     return decode, prefill
+
+
+def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
+    """What the decode steps of a row have that no row of its profile had: a format of experts, and proposed tokens."""
+    model, calibration = specs(row.model, row.hardware)[0], catalog.as_fitted(group.profile).calibration
+    weights = formats(model, row.weights)
+    names: list[Name] = []
+    if has_experts(model) and calibration is not None and weights not in calibration.weights:
+        names.append((group, 0, (SHARED[0], weights)))
+    if row.speculates:
+        names.append((Group(group.engine, ""), 0, (SHARED[1],)))
+    return tuple(names)
 
 
 def _pool(pool: Pool) -> str:
@@ -140,7 +162,15 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
         [(log_ratios(moved_predictions, QUANTITIES) - ratios) / _TRIED for moved_predictions in moved], axis=-1
     )
     return [
-        Observed(row, prediction, _group(row), places_of(row), -ratios[index], np.nan_to_num(slopes[index]))
+        Observed(
+            row,
+            prediction,
+            _group(row),
+            places_of(row),
+            -ratios[index],
+            np.nan_to_num(slopes[index]),
+            shared_of(_group(row), row),
+        )
         for index, (row, prediction) in enumerate(zip(usable, plain, strict=True))
         if np.isfinite(ratios[index]).any() and not prediction.assumed
     ]

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.levels_file import Entry, entries_of, known_entries, levels_data
+from inference_econ.calibration.levels.levels_file import (
+    Entry,
+    entries_of,
+    known_entries,
+    known_shared,
+    levels_data,
+)
 from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, group_of, observed
 from inference_econ.calibration.levels.pooled import DEPTHS, Spreads, level_of, pooled
 from inference_econ.calibration.measurements import Measurement
@@ -108,14 +114,14 @@ def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], 
     pooled as all are (:mod:`inference_econ.calibration.levels.pooled`).
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
-    before = {
+    before = known_shared(group, shipped) | {
         (group, kind, part): (entry.decode, entry.prefill)[kind]
         for part, entry in shipped_entries.items()
         for kind in range(2)
     }
     beyond = [replace(row, errors=row.errors - row.slopes @ level_of(before, row)) for row in rows]
     fixed = {part for part in shipped_entries if len(part) < len(DEPTHS)}
-    further = pooled(beyond, spreads, fixed=fixed)
+    further = pooled(beyond, spreads, fixed=fixed, beside=False)
     entries = dict(shipped_entries)
     for part, entry in entries_of(group, rows, further).items():
         decode, prefill = (
@@ -128,7 +134,8 @@ def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], 
         unseen: {quantity: spread.model_dump(exclude_none=True, mode="json") for quantity, spread in spreads_of.items()}
         for unseen, spreads_of in shipped.errors.items()
     }
-    return levels_data(group, entries, spreads, errors, date=date)
+    shared = [level.model_dump(exclude_none=True, mode="json") for level in shipped.shared]
+    return levels_data(group, entries, spreads, errors, date=date, shared=shared)
 
 
 def _nearest(known: dict[tuple[Any, ...], Entry], part: tuple[Any, ...]) -> tuple[float, float]:

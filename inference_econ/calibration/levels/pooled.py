@@ -13,11 +13,12 @@ solves Henderson's mixed-model equations,
 
     (X' S^-1 X + T^-1) u = X' S^-1 y,
 
-whose inverse matrix C is the covariance of u given y. Effects of different models on chips share no row, so that each
-block is solved by itself. Variances are those that repeat themselves: t_qa^2 is the mean of u^2 + C over the effects of
-its kind (a step of the EM algorithm, which no likelihood falls in), and s_r^2 that of an ordinary row: the median of
-squared residuals, each over its variance in units of s_r^2, over that of the chi-square distribution, so that a series
-that nothing explains makes no other row uncertain.
+whose inverse matrix C is the covariance of u given y. Beside what it belongs to, a step that decodes has an effect of
+what no row of its profile had, whatever the model: a format of experts under an engine on a generation, and proposed
+tokens under an engine. Blocks that share no effect are solved by themselves. Variances are those that repeat
+themselves: t_qa^2 is the mean of u^2 + C over the effects of its kind (a step of the EM algorithm, which no likelihood
+falls in), and s_r^2 that of an ordinary row: the median of squared residuals, each over its variance in units of s_r^2,
+over that of the chi-square distribution, so that a series that nothing explains makes no other row uncertain.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, Place
+from inference_econ.calibration.levels.observed import QUANTITIES, SHARED, Name, Observed, Place
 from inference_econ.inputs import LevelSpreads, Quantity
 
 #: What a row belongs to, wider groups first.
@@ -39,35 +40,35 @@ _START, _ROUNDS, _LEAST = 0.1, 40, 1e-3
 #: Median of the chi-square distribution with one degree of freedom [1].
 _CHI_SQUARE = 0.4549
 
-#: Logarithms of levels of decode and prefill steps by group and by the first entries of a place [1].
-Levels = Mapping[tuple[Group, int, tuple[object, ...]], float]
+#: Logarithms of levels of decode and prefill steps [1].
+Levels = Mapping[Name, float]
 
 
 class Spreads(NamedTuple):
     """Standard deviations that levels are pooled with [1]."""
 
     effects: Array
-    """Of decode and prefill by depth, shape (2, 4)."""
+    """Of decode and prefill by depth, and of what is shared, shape (2, 6)."""
     rows: Array
     """Of TPOT and TTFT around their levels, shape (2,)."""
 
     @classmethod
     def start(cls) -> Spreads:
         """Where a fit begins."""
-        return cls(np.full((2, len(DEPTHS)), _START), np.full(2, _START))
+        return cls(np.full((2, len(DEPTHS + SHARED)), _START), np.full(2, _START))
 
     @classmethod
     def read(cls, known: Mapping[Quantity, LevelSpreads]) -> Spreads:
         """Those of a file."""
         each = [known[name] for name in QUANTITIES]
         return cls(
-            np.array([[getattr(one, depth) for depth in DEPTHS] for one in each], dtype=float),
+            np.array([[getattr(one, depth) for depth in DEPTHS + SHARED] for one in each], dtype=float),
             np.array([one.row for one in each], dtype=float),
         )
 
 
 class _Block(NamedTuple):
-    """Rows of one model on one chip."""
+    """Rows that share effects."""
 
     design: Array
     """Shape (lines, effects) [1]."""
@@ -77,7 +78,7 @@ class _Block(NamedTuple):
     """TPOT or TTFT of each line, as their places among :data:`QUANTITIES`."""
     kinds: Array
     """Kind of step and depth of each effect, shape (effects, 2)."""
-    names: tuple[tuple[Group, int, tuple[object, ...]], ...]
+    names: tuple[Name, ...]
     """Of the effects."""
 
 
@@ -94,8 +95,13 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
     return tuple(place[: depth + 1])
 
 
-def _block(rows: Sequence[Observed]) -> _Block:
-    index: dict[tuple[Group, int, tuple[object, ...]], int] = {}
+def _depth(part: tuple[object, ...]) -> int:
+    """The place of an effect among the standard deviations."""
+    return len(DEPTHS) + SHARED.index(str(part[0])) if part[0] in SHARED else len(part) - 1
+
+
+def _block(rows: Sequence[Observed], beside: bool = True) -> _Block:
+    index: dict[Name, int] = {}
     lines: list[dict[int, float]] = []
     errors: list[float] = []
     quantity: list[int] = []
@@ -104,6 +110,7 @@ def _block(rows: Sequence[Observed]) -> _Block:
             [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in range(len(DEPTHS))]
             for kind, place in enumerate(row.places)
         ]
+        effects[0] += [index.setdefault(name, len(index)) for name in (row.shared if beside else ())]
         for which, error in enumerate(row.errors.tolist()):
             if np.isfinite(error):
                 slopes = row.slopes[which].tolist()
@@ -113,7 +120,7 @@ def _block(rows: Sequence[Observed]) -> _Block:
     design = np.zeros((len(lines), len(index)))
     for line, values in enumerate(lines):
         design[line, list(values)] = list(values.values())
-    kinds = np.array([(kind, len(part) - 1) for _, kind, part in index])
+    kinds = np.array([(kind, _depth(part)) for _, kind, part in index])
     return _Block(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
 
 
@@ -127,19 +134,23 @@ def _solved(block: _Block, spreads: Spreads, fixed: Collection[tuple[object, ...
     return _Solved(covariance @ (weighted.T @ block.errors), covariance)
 
 
-def blocks(rows: Iterable[Observed]) -> dict[tuple[Group, tuple[str, str]], list[Observed]]:
-    """Rows by what shares effects: group, and model on chip."""
-    parts: dict[tuple[Group, tuple[str, str]], list[Observed]] = {}
+def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
+    """Rows that share effects: of a model on a chip, and of all that have a format of experts, or proposals, alike."""
+    parts: list[tuple[set[object], list[Observed]]] = []
     for row in rows:
-        parts.setdefault((row.group, row.places[0].subject), []).append(row)
-    return parts
+        names = {(row.group, row.places[0].subject), *row.shared}
+        joined = [part for part in parts if part[0] & names]
+        parts = [part for part in parts if not part[0] & names]
+        members = [member for _, others in joined for member in others]
+        parts.append((names.union(*(others for others, _ in joined)), [*members, row]))
+    return [members for _, members in parts]
 
 
 def folds(
     rows: Sequence[Observed], by: Callable[[Observed], object]
 ) -> Iterator[tuple[list[Observed], list[Observed]]]:
     """Rows that share something, and those whose levels are fitted without them: all others of their block."""
-    for part in blocks(rows).values():
+    for part in blocks(rows):
         names = [by(row) for row in part]
         for name in dict.fromkeys(names):
             shared, rest = (
@@ -151,7 +162,7 @@ def folds(
 
 def spreads_of(rows: Sequence[Observed]) -> Spreads:
     """The standard deviations that some rows show."""
-    parts = [_block(block) for block in blocks(rows).values()]
+    parts = [_block(block) for block in blocks(rows)]
     spreads = Spreads.start()
     for _ in range(_ROUNDS):
         solved = [_solved(part, spreads) for part in parts]
@@ -160,7 +171,7 @@ def spreads_of(rows: Sequence[Observed]) -> Spreads:
         left = np.concatenate([_left(part, solution, spreads) for part, solution in zip(parts, solved, strict=True)])
         quantity = np.concatenate([part.quantity for part in parts])
         effects = [
-            [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS))]
+            [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS + SHARED))]
             for kind in range(2)
         ]
         of_rows = [_ordinary(left[quantity == which]) for which in range(2)]
@@ -185,9 +196,9 @@ def _left(block: _Block, solved: _Solved, spreads: Spreads) -> Array:
 
 
 def pooled(
-    rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = ()
-) -> dict[tuple[Group, int, tuple[object, ...]], float]:
-    """The level of everything that some rows belong to, all that is wider included [1].
+    rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = (), beside: bool = True
+) -> dict[Name, float]:
+    """The level of everything that some rows belong to, all that is wider included, and of what they share [1].
 
     Parameters
     ----------
@@ -197,20 +208,24 @@ def pooled(
         What levels are pooled with.
     fixed : collection of tuple
         First entries of places whose own effects are known to be 0.
+    beside : bool
+        Whether what models share has effects.
     """
-    levels: dict[tuple[Group, int, tuple[object, ...]], float] = {}
-    for part in blocks(rows).values():
-        block = _block(part)
+    levels: dict[Name, float] = {}
+    for part in blocks(rows):
+        block = _block(part, beside)
         effects = dict(zip(block.names, _solved(block, spreads, fixed).effects.tolist(), strict=True))
         for group, kind, name in effects:
-            levels[group, kind, name] = sum(effects[group, kind, name[: depth + 1]] for depth in range(len(name)))
+            wider = [name] if name[0] in SHARED else [name[: depth + 1] for depth in range(len(name))]
+            levels[group, kind, name] = sum(effects[group, kind, part] for part in wider)
     return levels
 
 
 def level_of(levels: Levels, row: Observed) -> Array:
-    """The levels of decode and prefill steps of a row, from the narrowest thing that it shares [1]; 0 if nothing."""
+    """The levels of decode and prefill steps of a row: of the narrowest thing that it is, and of what it shares [1]."""
     sums = []
     for kind, place in enumerate(row.places):
         parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
         sums.append(next((levels[row.group, kind, part] for part in parts if (row.group, kind, part) in levels), 0.0))
+    sums[0] += sum(levels.get(name, 0.0) for name in row.shared)
     return np.array(sums)
