@@ -144,3 +144,11 @@ def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(to
     server = Server(lambda *_: 1e-5, lambda new, _: 1e-7 * new, 512, "chunked", 8192, cache=Cache(tokens // 16, 16))
     trace = simulate(server, Sessions(drawn, 320, 200, 8000, sessions_per_second=4.0 / 6), warm_up=0.3)
     assert trace.hit_rates["HBM"] == pytest.approx(found.cached / found.prompt, abs=0.03)
+
+
+def test_agents_of_agentperf_have_its_published_lengths() -> None:
+    """Of the methodology of AA-AgentPerf: prompts of 5,000 to 131,000 tokens, 27,000 on average; answers p50 150, p95 2,000."""
+    means = Agents.of("agentperf").means
+    assert np.mean(means.prompts) == pytest.approx(27_000, rel=0.03) and means.side_by_side == 1.0
+    assert 5_000 < means.prompts.min() and np.max(means.prompts + means.answers) <= 131_072
+    assert np.quantile(means.answers, (0.5, 0.95)) == pytest.approx((150, 2000), rel=0.05)

@@ -324,3 +324,16 @@ def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:
     known, same, other = (practices("trtllm", model, chip) for chip in (shipped, copy, smaller))
     assert same == known
     assert other != known
+
+
+def test_the_rack_of_a_recipe_takes_the_place_of_its_family() -> None:
+    """DeepSeek-V4-Pro by SGLang: racks decode in groups of up to 40 chips, machines of up to 8; all keep caches in fp8."""
+    pro = catalog.model("deepseek_v4_pro")
+    widest = {
+        chip: max(pools.decode.ep for one in practices("sglang", pro, catalog.hardware(chip)) for pools in one.pools)
+        for chip in ("b300", "gb300_nvl72")
+    }
+    assert widest == {"b300": 8, "gb300_nvl72": 40}
+    for engine, chip in (("vllm", "h200_sxm"), ("sglang", "mi355x"), ("trtllm", "b300")):
+        known = practices(engine, pro, catalog.hardware(chip))
+        assert {one.kv for one in known} == {"fp8"} and known[-1].proposer == "mtp", engine
