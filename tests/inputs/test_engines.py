@@ -126,7 +126,7 @@ def test_formats_of_tokens_on_their_way(
     name: str, version: str | None, phase: str, weights: str, wide: bool, sent: str
 ) -> None:
     exchange = catalog.engine(name).at(version).exchange(phase, wide=wide)  # type: ignore[arg-type]
-    assert exchange.dispatched(weights) == sent  # type: ignore[arg-type]
+    assert exchange.dispatched(weights) == sent
 
 
 @pytest.mark.parametrize(
