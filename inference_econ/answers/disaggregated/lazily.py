@@ -69,7 +69,7 @@ def _look(
         if true is not None:
             rates[at], known[at] = rate, True
             seconds[at], dollars[at] = true
-            heavier = np.flatnonzero(~known[at:]) + at
+            heavier = np.flatnonzero(np.logical_not(known[at:])) + at
             seconds[heavier] = np.maximum(seconds[heavier], _RISING * true[0])
         return true is not None
 
