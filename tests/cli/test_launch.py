@@ -527,6 +527,21 @@ def test_an_answer_that_somebody_has_changed_is_refused(
     assert not (tmp_path / "launch.sh").exists()
 
 
+def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    assert command("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500", "-o", path).code == 0
+    record = json.loads(path.read_text())
+    for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):
+        record["choices"][0]["decode_slots"] = slots
+        path.write_text(json.dumps(record))
+        message = " ".join(refused("launch", path, "--to", "sglang").err.split())
+        assert f"not what recommend writes ({said})" in message
+    del record["choices"][0]["decode_slots"]
+    path.write_text(json.dumps(record))
+    message = " ".join(refused("launch", path, "--to", "sglang").err.split())
+    assert "not what recommend writes ('decode_slots' is missing)" in message
+
+
 def test_an_answer_without_an_option_is_refused(refused: Command, answer: Path) -> None:
     record = json.loads(answer.read_text())
     del record["asked"]["options"]["hardware"]
