@@ -120,7 +120,8 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
             "Preset; by default the profile of an engine on the hardware's generation, where no engine is meant that "
             "of all servers, for chips unlike those that were measured 'deployable'; 'paper' with '--grid paper'."),
         Option("changes", "what_ifs",
-            "What-if: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.", typed="set"),
+            "What-if: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE; 2x is twice what is there.",
+            typed="set"),
         Option("loras", "count",
             "LoRA adapters that have room beside the model, each request with one: memory, and slower steps [none].",
             what_if="assumptions.adapters.loras"),

@@ -13,7 +13,7 @@ from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
 from inference_econ.report import by_engine, costs, servers
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
-from inference_econ.report.table import Table, spreadsheet_cell
+from inference_econ.report.table import Table, digits, spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,7 +257,7 @@ def _listed(report: Report) -> Table:
         assert point.measured is not None and point.predicted is not None
         difference = point.predicted / point.measured - 1.0
         met += abs(difference) <= _MET
-        stated, ours = (f"{_digits(value)} {point.unit}" for value in (point.measured, point.predicted))
+        stated, ours = (f"{digits(value)} {point.unit}" for value in (point.measured, point.predicted))
         names = (point.assumptions,) if several else ()
         rows.append((point.id, *names, point.series, stated, ours, f"{100 * difference:+z.2f}", point.note))
     names = ("assumptions",) if several else ()
@@ -334,8 +334,3 @@ def _columns(points: Iterable[ComparedPoint]) -> tuple[str, ...]:
 def _values(report: Report, point: ComparedPoint, columns: Sequence[str]) -> tuple[object, ...]:
     """The cells of a point; None where its kind has no such column."""
     return tuple(report.dataset if name == "dataset" else getattr(point, name, None) for name in columns)
-
-
-def _digits(value: float) -> str:
-    """Four digits, and all before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
