@@ -14,7 +14,10 @@ from .places import check_apart
 )
 @options.output
 def reproduce(folder: str, output: options.Output) -> None:
-    """Make every table and figure of "Inference economics of language models", and compare cell by cell."""
+    """Make every table and figure of "Inference economics of language models", and compare cell by cell.
+
+    One table or figure, under other assumptions: 'table paper/table_4 --set KEY=VALUE', 'run paper/figure_1 --set ..'.
+    """
     from inference_econ.report.gallery import ReproductionPage, places, reproduce
 
     if output.path is not None:

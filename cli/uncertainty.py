@@ -35,6 +35,12 @@ def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) 
 
     own = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
     vary = choices.pop("vary")
+    if len(names) > 1 and not vary:
+        raise InputError(
+            "say what is uncertain: --vary profile (how far predictions are off), or for example --vary "
+            "'price=uniform(loc=2, scale=2)', 'h100_sxm: price=lognorm(s=0.2, relative)'; repeat it for each input",
+            option="vary",
+        )
     scenario = _study(names[0], own, vary, choices) if len(names) == 1 else _asked(names, own, vary, choices)
     with show.progress_bar(quiet=output.quiet) as progress:
         study = answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]

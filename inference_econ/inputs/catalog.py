@@ -566,6 +566,10 @@ def _graft_levels(document: Document, name: str) -> None:
         )
 
 
+#: So many times what is there.
+_TIMES = re.compile(r"(\d+(?:\.\d+)?)x")
+
+
 def _apply(document: Document, change: str, word: str) -> None:
     from inference_econ.inputs import _yaml, variants
     from inference_econ.inputs.model_keys import SHORT_KEYS
@@ -576,7 +580,9 @@ def _apply(document: Document, change: str, word: str) -> None:
         raise InputError(f"{origin}: write --set {word}.FIELD=VALUE")
     if path == "extends":
         raise InputError(f"{origin}: extends cannot be set; name the {_preset(word)}")
-    value = parsed_value(text, origin)
+    factor = _TIMES.fullmatch(text)
+    multiplied = variants.times(document, path, float(factor[1]), origin) if factor else None
+    value = parsed_value(text, origin) if multiplied is None else multiplied
     if word == "model" and path in SHORT_KEYS:
         variants.apply_short_key(document, path, value, origin)
         return

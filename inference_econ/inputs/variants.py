@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from inference_econ.errors import SpecError
+from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import _yaml, model_keys
 from inference_econ.inputs._base import covering_keys
 
@@ -17,6 +18,8 @@ _OWN = ("description", "huggingface_id", "checkpoints")
 #: Of a variant itself, and no property of it.
 _NOT_CHANGED = ("extends", "name", "description", "sources")
 
+#: At the beginning of a quantity.
+_NUMBER = re.compile(r"\d+(\.\d+)?(e[-+]?\d+)?")
 #: Formats of parts of a model, which checkpoints in one format do not have.
 _FORMATS = ("attention_weights", "attention_output_weights", "expert_weights", "shared_expert_weights")
 
@@ -78,6 +81,29 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
         drop_below(sources, key)
     if _yaml.value_at(document, location) is None:
         sources.pop(key, None)  # nothing is left that would need one
+
+
+def times(document: Document, key: str, factor: float, origin: str) -> Value:
+    """What a field holds times a factor: a number, a quantity, or all of a mapping; None if it holds nothing.
+
+    Raises
+    ------
+    InputError
+        If it holds no number.
+    """
+
+    def multiplied(value: Value) -> Value:
+        if isinstance(value, dict):
+            return {name: multiplied(part) for name, part in value.items()}
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return int(value * factor) if isinstance(value, int) and (value * factor).is_integer() else value * factor
+        quantity = _NUMBER.match(value) if isinstance(value, str) else None
+        if quantity is None:
+            raise InputError(f"{origin}: {key} is {value!r}, no number; write the value that it should have")
+        return f"{float(quantity[0]) * factor!r}{str(value)[quantity.end() :]}"
+
+    held = _yaml.value_at(document, tuple(key.split(".")))
+    return None if held is None else multiplied(held)
 
 
 def drop_below(sources: dict[str, Value], key: str) -> None:

@@ -11,7 +11,7 @@ from inference_econ.calibration import Held, Suspect
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page
 from inference_econ.report.service import fleet_label
-from inference_econ.report.table import PART_NAMES, Table
+from inference_econ.report.table import PART_NAMES, Table, digits
 
 #: What a yes or no is called.
 _KEPT = {True: "kept", False: "BROKEN", None: ""}
@@ -108,13 +108,13 @@ def _row(held: Held) -> tuple[str, ...]:
     expected = held.expected
     _, unit, factor = UNITS[expected.measure]
     ends = (expected.low, expected.high)
-    between = "" if None in ends else " to ".join(f"{factor * float(end or 0.0):.4g}" for end in ends)
-    promised = "" if expected.promised is None else f"{_KEPT[held.kept]} ({factor * expected.promised:.4g})"
+    between = "" if None in ends else " to ".join(digits(factor * float(end or 0.0)) for end in ends)
+    promised = "" if expected.promised is None else f"{_KEPT[held.kept]} ({digits(factor * expected.promised)})"
     return (
         f"{expected.name} {unit}".strip(),
-        f"{factor * expected.value:.4g}",
+        digits(factor * expected.value),
         between,
-        f"{factor * held.measured:.4g}",
+        digits(factor * held.measured),
         f"{held.measured / expected.value:.2f}",
         {True: "yes", False: "no", None: ""}[held.inside],
         promised,

@@ -82,7 +82,7 @@ def most_traffic_table(answer: MostTraffic) -> Table:
         ),
         least=(
             *("output_tokens_per_second", "utilization", "accelerators_rented"),
-            *("dollars_per_million_output_tokens", "binding"),
+            *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
         ),
     )
     return with_practices(table, answer)

@@ -272,6 +272,17 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:#.3g}"
 
 
+def digits(value: float) -> str:
+    """Write four digits, and all before the point.
+
+    Examples
+    --------
+    >>> digits(11923.4), digits(45.678)
+    ('11,923', '45.68')
+    """
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def spreadsheet_cell(value: object) -> str:
     """Write a value for spreadsheets: nothing if it is missing, numbers with ten digits."""
     if value is None:

@@ -12,7 +12,7 @@ from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
 from inference_econ.report import by_engine, costs, servers
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
-from inference_econ.report.table import Frame, Table, spreadsheet_cell
+from inference_econ.report.table import Frame, Table, digits, spreadsheet_cell
 
 #: Statements that differ by less are counted as met [1].
 _MET = 0.05
@@ -253,7 +253,7 @@ def _listed(report: Report) -> Table:
         assert point.measured is not None and point.predicted is not None
         difference = point.predicted / point.measured - 1.0
         met += abs(difference) <= _MET
-        stated, ours = (f"{_digits(value)} {point.unit}" for value in (point.measured, point.predicted))
+        stated, ours = (f"{digits(value)} {point.unit}" for value in (point.measured, point.predicted))
         names = (point.assumptions,) if several else ()
         rows.append((point.id, *names, point.series, stated, ours, f"{100 * difference:+z.2f}", point.note))
     names = ("assumptions",) if several else ()
@@ -330,8 +330,3 @@ def _columns(points: Iterable[ComparedPoint]) -> tuple[str, ...]:
 def _values(report: Report, point: ComparedPoint, columns: Sequence[str]) -> tuple[object, ...]:
     """The cells of a point; None where its kind has no such column."""
     return tuple(report.dataset if name == "dataset" else getattr(point, name, None) for name in columns)
-
-
-def _digits(value: float) -> str:
-    """Four digits, and all before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -63,7 +63,7 @@ def test_a_study_is_run_with_other_samples(command: Command, tmp_path: Path) -> 
         (("--vary", "b200: price=norm(loc=2)"), "'b200' is none of what is compared: h100_sxm, h200_sxm"),
         (("--vary", "speed=uniform(loc=2)"), "'speed' is no number of a question; allowed: context, isl"),
         (("--vary", "watts=uniform(loc=2)"), "'watts' is no number of a question; allowed: context, isl"),
-        ((), "nothing is uncertain; add inputs"),
+        ((), "say what is uncertain: --vary profile (how far predictions are off), or for example"),
     ],
 )
 def test_what_cannot_be_varied_is_refused(command: Command, words: tuple[str, ...], message: str) -> None:

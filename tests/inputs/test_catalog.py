@@ -95,6 +95,15 @@ def test_a_wrong_kind_of_file_is_refused() -> None:
 # What-ifs, --set on the command line.
 
 
+def test_a_what_if_may_be_so_many_times_what_is_there() -> None:
+    chip, alone = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=2x"]), catalog.hardware("h100_sxm")
+    assert chip.hbm_bytes_per_second == 2 * alone.hbm_bytes_per_second
+    faster = catalog.hardware("h100_sxm", changes=["dense_flops_per_second=1.5x"])
+    for unit, peak in alone.dense_flops_per_second.items():
+        assert faster.dense_flops_per_second[unit] == pytest.approx(1.5 * peak)
+    assert catalog.model("llama_3_8b", changes=["hidden_size=2x"]).hidden_size == 2 * 4096
+
+
 def test_changes_override_fields_and_name_their_source() -> None:
     chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s", "watts = 1 kW"])
     assert (chip.hbm_bytes_per_second, chip.watts) == (6.7e12, 1000.0)
@@ -134,6 +143,8 @@ def test_the_last_of_two_changes_counts() -> None:
         ("hbm_bytes=1e999", "hbm_bytes: '1e999' is not finite"),
         ("hbm_bytes=", "hbm_bytes: None is not a quantity"),
         ("hbm_byte=1", "--set hardware.hbm_byte=1: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
+        ("hbm_byte=2x", "--set hardware.hbm_byte=2x: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
+        ("name=2x", "--set hardware.name=2x: name is 'H100 (constants of the study)', no number; write the value"),
         ("a.b.c=1", "unknown key 'a'; allowed: "),
         ("name.first=1", "--set hardware.name.first=1: 'name' is no mapping or list, so it has no 'first'"),
         ("prices.4.date=x", "the list has 1 entry, counted from 0; got '4'"),
