@@ -24,6 +24,8 @@ _TYPES: Mapping[str, str] = {
 #: Parts of a type between bars that no bracket encloses.
 _ALTERNATIVES = re.compile(r"(?:\([^)]*\)|[^|()])+")
 _ENTRY = re.compile(r"(?P<name>[\w-]+)(?P<ends>~?)(?P<optional>\??)(:(?P<type>\S+))?")
+#: What stands between the name and the unit of a heading.
+_STATISTIC = r"(mean|median|p[\d.]+)"
 #: What is written to show how, in the unit that is written.
 _EXAMPLE = 12.345
 _NAMED = "RECORD.FIELD: what a name says in one kind of record, or in the answer to one question."
@@ -227,9 +229,14 @@ class FieldsPage(Page):
 
 
 def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
-    """Return the columns whose headings differ in a part, as that one does."""
-    patterns = ((re.escape(field.heading).replace(r"\{\}", ".+"), field) for field in fields if field.tables_alone)
-    return [field for pattern, field in patterns if ".+" in pattern and re.fullmatch(pattern, heading)]
+    """Return the fields whose headings hold a percentile or differ in a part, as that one does."""
+    forms = [(field, field.heading.partition("{}")) for field in fields if "{}" in field.heading]
+    return [
+        field
+        for field, (before, _, after) in forms
+        for inside, unit in [(".+", "") if field.tables_alone else (_STATISTIC, "?")]
+        if re.fullmatch(f"{re.escape(before)}{inside}({re.escape(after)}){unit}", heading)
+    ]
 
 
 def _names(field: Field) -> set[str]:

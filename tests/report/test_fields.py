@@ -101,6 +101,8 @@ def test_columns_that_tables_alone_have_are_called_by_their_headings() -> None:
     # What differs from table to table stands for any.
     (row,) = FieldsPage("$ at 0.5").tables()[0].rows
     assert row[:4] == ("-", "text", "USD/1e6", "$ at ..")
+    for heading in ("TTFT p50 ms", "TTFT p99.9", "TTFT mean ms"):
+        assert FieldsPage(heading).tables()[0].rows[0][0] in ("ttft_seconds", "-"), heading
 
 
 @pytest.mark.long
