@@ -55,6 +55,12 @@ def _said(page: Page) -> str:
     return "\n".join([*lines, ""])
 
 
+def commands() -> list[str]:
+    """The commands of all pages."""
+    lines = COMMANDS.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def ask(command: str) -> Any:
     """What a command would show, or its message."""
     words = shlex.split(command)
@@ -78,11 +84,10 @@ def write(folder: Path, only: list[str]) -> None:
     """Ask all commands, and write what they show."""
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
-    lines = [line for line in COMMANDS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     with tempfile.TemporaryDirectory() as place:
         shutil.copytree(FILES, place, dirs_exist_ok=True)
         os.chdir(place)
-        for command in lines:
+        for command in commands():
             if only and not any(word in command for word in only):
                 continue
             sys.stderr.write(f"{command}\n")

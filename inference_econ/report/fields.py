@@ -2,7 +2,8 @@
 
 ``fields.csv`` is the glossary, by the names that JSON has. A record of an answer holds numbers in base units under
 these names; a table is a view of records. Where a name says something else in one kind of record, the row is that of
-``RECORD.NAME``.
+``RECORD.NAME``. Columns that tables alone have are called by their headings there: ``column.HEADING``, ``{}`` where
+headings differ.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ GIGABYTES = (
 )
 #: Of predictions: where a name ends so, it is an end of what 80 % of measured values lie between.
 ENDS: Mapping[str, str] = {"_low": "Lower", "_high": "Upper"}
+#: Kind of the columns that tables alone have.
+_COLUMN = "column."
 
 
 class Field(NamedTuple):
@@ -69,6 +72,11 @@ class Field(NamedTuple):
     def head(self, percentile: str = "") -> str:
         """Write the heading, of a percentile if there is one."""
         return " ".join(self.heading.format(percentile).split())
+
+    @property
+    def tables_alone(self) -> bool:
+        """Whether it is a column that no record has."""
+        return self.name.startswith(_COLUMN)
 
     @property
     def factor(self) -> float:

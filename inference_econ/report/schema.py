@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -24,6 +24,8 @@ _TYPES: Mapping[str, str] = {
 #: Parts of a type between bars that no bracket encloses.
 _ALTERNATIVES = re.compile(r"(?:\([^)]*\)|[^|()])+")
 _ENTRY = re.compile(r"(?P<name>[\w-]+)(?P<ends>~?)(?P<optional>\??)(:(?P<type>\S+))?")
+#: What stands between the name and the unit of a heading.
+_STATISTIC = r"(mean|median|p[\d.]+)"
 #: What is written to show how, in the unit that is written.
 _EXAMPLE = 12.345
 _NAMED = "RECORD.FIELD: what a name says in one kind of record, or in the answer to one question."
@@ -40,7 +42,7 @@ in base units, 1 where there is none. A field with a `~` has two more beside it,
 measured values lie between them, and they are null where nobody knows. Types are those of JSON or names of records;
 `[]` are lists, `{{}}` values by name, and `?` may be null. `inference-econ fields recommend --format json` writes the
 JSON schema of an answer, and so does the OpenAPI document of `inference-econ serve`. The catalogue, `validate` and
-`sweep` have data of their own.
+`sweep` have data of their own; headings of columns that tables alone have come last, `..` where they differ.
 
 {textwrap.fill(GIGABYTES, 120)}
 """
@@ -172,7 +174,7 @@ class FieldsPage(Page):
         """Refuse names that mean nothing."""
         if self.name is None or self.name in _kinds() or self._fields():
             return
-        names = {*_kinds(), *(name.rpartition(".")[-1] for name in glossary())}
+        names = {*_kinds(), *(_in_records(field) for field in glossary().values())}
         near = get_close_matches(self.name, sorted(names), n=4)
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
         raise UnknownNameError(
@@ -185,16 +187,23 @@ class FieldsPage(Page):
             rows = [(_with_marks(entry), entry.type, entry.field) for entry in entries(self.name)]
             title, notes = f"What {self.name} holds", (_MARKS,)
         else:
-            rows = [(field.name, field.type, field) for field in self._fields()]
+            rows = [("-" if field.tables_alone else field.name, field.type, field) for field in self._fields()]
             title, notes = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers", (_NAMED,)
         cells = [(name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows]
         sizes = (GIGABYTES,) if any("GB" in headed for *_, headed, _ in cells) else ()
         columns, least = ("field", "type", "unit", "in tables", "meaning"), ("in tables", "type")
-        if self.name is None or self.name in _kinds():
+        if self.name is None:
+            alone = [(headed, unit, meaning) for name, _, unit, headed, meaning in cells if name == "-"]
+            held = [row for row in cells if row[0] != "-"]
+            return (
+                Table(f"{len(held)} fields of answers", columns, tuple(held), (*notes, *sizes), least=least),
+                Table(f"{len(alone)} columns that tables alone have", ("heading", "unit", "meaning"), tuple(alone)),
+            )
+        if self.name in _kinds():
             return (Table(title, columns, tuple(cells), (*notes, *sizes), least=least),)
-        held = tuple((*row, _records_of(field)) for row, (_, _, field) in zip(cells, rows, strict=True))
+        places = tuple((*row, _records_of(field)) for row, (_, _, field) in zip(cells, rows, strict=True))
         order = ("type", "in tables")
-        return (Table(title, (*columns, "in records"), held, (*notes, *sizes), least=order),)
+        return (Table(title, (*columns, "in records"), places, (*notes, *sizes), least=order),)
 
     def record(self) -> object:
         """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""
@@ -213,14 +222,32 @@ class FieldsPage(Page):
 
     def _fields(self) -> list[Field]:
         """Return all fields, or those of a name or of the heading of a column, with its unit or without."""
-        fields = glossary().values()
-        return list(fields) if self.name is None else [field for field in fields if self.name in _names(field)]
+        fields = list(glossary().values())
+        if self.name is None:
+            return fields
+        return [field for field in fields if self.name in _names(field)] or _patterns(fields, self.name)
+
+
+def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
+    """Return the fields whose headings hold a percentile or differ in a part, as that one does."""
+    forms = [(field, field.heading.partition("{}")) for field in fields if "{}" in field.heading]
+    return [
+        field
+        for field, (before, _, after) in forms
+        for inside, unit in [(".+", "") if field.tables_alone else (_STATISTIC, "?")]
+        if re.fullmatch(f"{re.escape(before)}{inside}({re.escape(after)}){unit}", heading)
+    ]
 
 
 def _names(field: Field) -> set[str]:
     """What a field is asked for by: its name in records, and its headings, with their units or without."""
     headings = {field.head(), field.head("p90")}
-    return {field.name.rpartition(".")[-1], *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
+    return {_in_records(field), *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
+
+
+def _in_records(field: Field) -> str:
+    """The name of a field in records; the heading of a column that tables alone have."""
+    return field.name.partition(".")[2] or field.name
 
 
 def _records_of(field: Field) -> str:
@@ -230,7 +257,7 @@ def _records_of(field: Field) -> str:
 
 def _headed(field: Field) -> str:
     """Write the heading of a field, and of a number how one is written under it."""
-    heading = field.head("p90")
+    heading = field.heading.replace("{}", "..") if field.tables_alone else field.head("p90")
     if not heading or field.type.strip("?") != "number":
         return heading
     value = _EXAMPLE / field.factor

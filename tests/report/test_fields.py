@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import warnings
 from pathlib import Path
 
 import pytest
 
+from benchmarks import pages
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.report.fields import GIGABYTES, Field, column, details, field, glossary, view
 from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
+from inference_econ.report.table import Table
 
 SHOWN = [known for known in glossary().values() if known.heading]
 LAYOUT = {"tp": 4.0, "dp": 1.0, "pp": 2.0, "stage": 4.0, "cut": "1d"}
@@ -84,7 +88,39 @@ def test_a_kind_of_record_may_say_something_else() -> None:
 def test_no_field_is_without_a_record_that_has_it() -> None:
     kinds = (*questions(), *definitions())
     used = {entry.field.name for kind in kinds for entry in entries(kind)}
-    assert set(glossary()) - used == set()
+    assert {known.name for known in glossary().values() if not known.tables_alone} - used == set()
+
+
+def test_columns_that_tables_alone_have_are_called_by_their_headings() -> None:
+    alone = [known for known in glossary().values() if known.tables_alone]
+    assert len(alone) > 180
+    assert [known.name for known in alone] == [f"column.{known.heading}" for known in alone]
+    fields, columns = FieldsPage().tables()
+    assert (len(fields.rows), len(columns.rows)) == (len(glossary()) - len(alone), len(alone))
+    assert [row[3] for row in FieldsPage("P(SLO)").tables()[0].rows] == ["P(SLO) %"]
+    # What differs from table to table stands for any.
+    (row,) = FieldsPage("$ at 0.5").tables()[0].rows
+    assert row[:4] == ("-", "text", "USD/1e6", "$ at ..")
+    for heading in ("TTFT p50 ms", "TTFT p99.9", "TTFT mean ms"):
+        assert FieldsPage(heading).tables()[0].rows[0][0] in ("ttft_seconds", "-"), heading
+
+
+@pytest.mark.long
+def test_every_heading_of_every_page_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(pages.FILES, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    unknown: dict[str, str] = {}
+    for command in pages.commands():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            taken = pages.ask(command)
+        shown = [] if isinstance(taken, str) or taken.page is None else taken.page.blocks()
+        for heading in {heading for block in shown if isinstance(block, Table) for heading in block.columns if heading}:
+            try:
+                FieldsPage(heading)
+            except UnknownNameError:
+                unknown[heading] = command
+    assert unknown == {}
 
 
 def test_types_of_the_glossary_are_schemas() -> None:
@@ -117,7 +153,8 @@ def test_names_that_mean_nothing_are_refused() -> None:
 
 
 def test_sizes_are_decimal_and_said_to_be_so() -> None:
-    sizes = [field for field in glossary().values() if "GB" in field.heading.split()]
+    shown = (field for field in glossary().values() if not field.tables_alone)
+    sizes = [field for field in shown if "GB" in field.heading.split()]
     assert sizes and all(field.unit == "B" and field.writing.startswith("1e-9 ") for field in sizes)
     assert GIGABYTES in FieldsPage("weight_bytes").tables()[0].notes
     assert GIGABYTES not in FieldsPage("layout").tables()[0].notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import Any
 
 import altair as alt
@@ -27,9 +27,11 @@ DOLLARS = "dollars"
 _NUMBER = ",.6~r"
 #: The first digit of a tick of a logarithmic axis.
 FIRST_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
-#: From this ratio of ends on, a logarithmic axis spans a decade [1].
-_DECADE = 8.0
-#: From this ratio on it has no room for more labels than those of powers of ten [1].
+#: Fewest labels of a logarithmic axis [1].
+_FEWEST = 3
+#: Room between labels beside each other [pixels].
+_APART = 6
+#: From this ratio of ends on a logarithmic axis has no room for more labels than those of powers of ten [1].
 _DECADES = 2000.0
 #: Dashes of vertical lines [pixels].
 _RULE = [2, 3]
@@ -108,6 +110,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
         labelExpr=_label(chart, name) if logarithmic else alt.Undefined,
         format=_NUMBER,
         labelOverlap="greedy",
+        labelSeparation=_APART if name == "x" else alt.Undefined,
         tickCount=8,
         style=DOLLARS if name in chart.dollars else alt.Undefined,
         tickMinStep=1 if _whole(chart, name) else alt.Undefined,
@@ -126,11 +129,28 @@ def _whole(chart: Plot, name: str) -> bool:
 
 
 def _label(chart: Plot, name: str) -> str:
-    """What a tick of a logarithmic axis is labelled with: only 1, 2 and 5 where it spans a decade, only 1 over many."""
-    values = _values(chart, name)
-    text, ratio = f"format(datum.value, '{_NUMBER}')", max(values) / min(values)
-    digits = [1] if ratio > _DECADES else [1, 2, 5]
-    return text if ratio < _DECADE else f"indexof({digits}, {FIRST_DIGIT}) < 0 ? '' : {text}"
+    """What a tick of a logarithmic axis is labelled with, where bands end as well as lines."""
+    banded = (line.band for line in chart.lines if line.band is not None)
+    edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
+    ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
+    values = [*_values(chart, name), *ends]
+    text, digits = f"format(datum.value, '{_NUMBER}')", first_digits(min(values), max(values))
+    return f"indexof({digits}, {FIRST_DIGIT}) < 0 ? '' : {text}" if digits else text
+
+
+def first_digits(low: float, high: float) -> list[int]:
+    """First digits of the labels of a logarithmic axis: 1, or 1, 2 and 5; none where all ticks have to be labelled.
+
+    Examples
+    --------
+    >>> first_digits(0.1, 1e6), first_digits(6.0, 60.0), first_digits(0.004, 0.021), first_digits(75.0, 110.0)
+    ([1], [1, 2, 5], [1, 2, 5], [])
+    """
+    if high / low > _DECADES:
+        return [1]
+    decades = range(floor(log10(low)), floor(log10(high)) + 1)
+    round_ones = sum(low <= digit * 10.0**decade <= high for decade in decades for digit in (1, 2, 5))
+    return [1, 2, 5] if round_ones >= _FEWEST else []
 
 
 def positions(chart: Plot) -> dict[str, Any]:

@@ -104,6 +104,16 @@ def test_six_series_have_colours_and_dashes_of_their_own() -> None:
     assert len({tuple(dash) for dash in dashes}) == 6
 
 
+def test_labels_count_what_bands_hold() -> None:
+    """A narrow line in a band over decades has round labels, none of which touch."""
+    band = Band([1.0, 2.0], [5.0, 6.0], [1.0, 2.0], [5000.0, 6000.0])
+    line = Series("a line", [1.0, 2.0], [100.0, 110.0], band=band)
+    spec = sound(charts.line_chart(Plot("Which?\nOf two", "x", "y", (line,), "y", bands="80 %")))
+    drawn = marked(spec, "line")[0]
+    assert "[1, 2, 5]" in drawn["encoding"]["y"]["axis"]["labelExpr"]
+    assert drawn["encoding"]["x"]["axis"]["labelSeparation"] > 0
+
+
 @pytest.mark.parametrize("few", [True, False])
 def test_ticks_of_few_values_are_all_labelled(few: bool) -> None:
     line = Series("a line", [1.0, 2.0], [100.0, 200.0 if few else 20_000.0])
