@@ -8,13 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ.answers.explain import (
-    Explanation,
-    operator_records,
-    quantities_of,
-    ridge,
-    seconds_by_part,
-)
+from inference_econ.answers.explain import Explanation, operator_records, quantities_of, ridge, seconds_by_part
 from inference_econ.engine import MACHINE, MEASURED, Setup, bounds, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.report import caveats, charts, step_pictures

@@ -8,11 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
-from inference_econ.answers.prefix_cache import (
-    Offloading,
-    curve,
-    tier_records,
-)
+from inference_econ.answers.prefix_cache import Offloading, curve, tier_records
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
 from inference_econ.report import charts

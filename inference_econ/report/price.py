@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import (
-    KINDS,
-    Sheet,
-    kind_records,
-    sheet_chances,
-)
+from inference_econ.answers.price import KINDS, Sheet, kind_records, sheet_chances
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup

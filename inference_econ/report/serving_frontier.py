@@ -27,13 +27,7 @@ from inference_econ.report.heading import SERVICES, heading, lengths_label, subj
 from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import (
-    costs_by_speed,
-    curve_line,
-    metric_column,
-    speed_cost_chart,
-    speed_question,
-)
+from inference_econ.report.speed_cost import costs_by_speed, curve_line, metric_column, speed_cost_chart, speed_question
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
 from inference_econ.report.summarised import summary_notes, summary_record

@@ -59,13 +59,9 @@ def bar_chart(bars: Bars) -> alt.LayerChart:
 
 def bar_layers(bars: Bars) -> list[alt.Chart]:
     """The bars, the intervals that they may end in, and ticks at parts of them."""
-    names = alt.Scale(domain=list(bars.bars))
-    base = alt.Chart(marks.data(_rows(bars))).encode(
-        y=alt.Y(field="of", type="nominal", scale=names, axis=alt.Axis(title=None)),
-        tooltip=[alt.Tooltip(field=name, type="nominal") for name in ("of", "text")],
-    )
-    across = alt.X(field="value", type="quantitative", axis=alt.Axis(title=bars.x_label), scale=alt.Scale(zero=True))
-    drawn = base.mark_bar(style="part", height=alt.RelativeBandSize(band=0.6)).encode(x=across)
+    base = alt.Chart(marks.data(_rows(bars))).encode(y=marks.names("of", bars.bars), tooltip=marks.fields("of", "text"))
+    bar = base.mark_bar(style="part", height=alt.RelativeBandSize(band=0.6))
+    drawn = bar.encode(x=marks.lengths("value", bars.x_label))
     sure = base.mark_rule(strokeWidth=1.5).encode(x=alt.X(field="low", type="quantitative"), x2="high")
     ticks = base.mark_tick(thickness=2.5, size=14).encode(x=alt.X(field="part", type="quantitative"))
     return [drawn, sure, *([ticks] if any(bar.part is not None for bar in bars.bars.values()) else [])]

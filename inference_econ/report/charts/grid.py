@@ -88,7 +88,7 @@ def grid_chart(grid: Grid) -> alt.LayerChart:
             scale=alt.Scale(domain=list(grid.rows), paddingInner=0.08),
             axis=alt.Axis(title=None, labelLimit=0),
         ),
-        tooltip=[alt.Tooltip(field=name, type="nominal") for name in ("row", "column", "name", "amount", *details)],
+        tooltip=marks.fields("row", "column", "name", "amount", *details),
     )
     palette = [*theme.config()["range"]["category"][: len(named)], *([_GREY] if _OTHERS in legend else [])]
     colour = alt.Color(

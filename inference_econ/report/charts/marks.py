@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor, isfinite, log10
-from typing import Any
+from typing import Any, TypeVar
 
 import altair as alt
 from altair.utils.schemapi import debug_mode
@@ -17,6 +17,7 @@ from inference_econ.report.charts.plot import Band, Plot, Series
 #: Makes charts of pieces that are not checked against the schema one by one, which takes longer than an answer: tests
 #: check whole charts.
 quickly = debug_mode(False)
+C = TypeVar("C")
 #: A row of data: numbers and texts by field.
 Row = dict[str, Any]
 #: How numbers are written: three digits.
@@ -165,20 +166,60 @@ def coloured(charts: Sequence[Plot]) -> list[str]:
 
 def colour(labels: Sequence[str]) -> alt.Color:
     """The colour of a series; the palette is the theme's."""
-    scale, legend = alt.Scale(domain=list(labels)), alt.Legend(symbolType="stroke")
-    return alt.Color(field="series", type="nominal", scale=scale, title=None, legend=legend)
+    return kinds(alt.Color, "series", labels, symbolType="stroke")
 
 
 def dashes(labels: Sequence[str]) -> alt.StrokeDash:
     """The dashes of a series."""
     patterns = [theme.DASHES[index % len(theme.DASHES)] for index in range(len(labels))]
-    return alt.StrokeDash(
-        field="series",
-        type="nominal",
-        scale=alt.Scale(domain=list(labels), range=patterns),
-        title=None,
-        legend=alt.Legend(symbolType="stroke"),
-    )
+    return kinds(alt.StrokeDash, "series", labels, patterns, symbolType="stroke")
+
+
+def kinds(
+    channel: Callable[..., C],
+    field: str,
+    domain: Sequence[str],
+    looks: Any = alt.Undefined,
+    *,
+    ordinal: bool = False,
+    **legend: Any,
+) -> C:
+    """A channel that tells kinds apart, with its legend.
+
+    Parameters
+    ----------
+    channel : type
+        A class of Altair, for example ``alt.Color``.
+    field : str
+        What the kind of a row is called.
+    domain : sequence of str
+        All kinds, in the order of the legend.
+    looks : list, optional
+        What is drawn for each; the palette of the theme by default.
+    ordinal : bool, optional
+        Whether looks are steps of one scale, such as widths.
+    **legend
+        As ``alt.Legend`` takes it.
+    """
+    order: dict[str, Any] = {"type": "ordinal"} if ordinal else {}
+    scale = alt.Scale(domain=list(domain), range=looks, **order)
+    sort = list(domain) if ordinal else alt.Undefined
+    return channel(field=field, type="nominal", scale=scale, sort=sort, title=None, legend=alt.Legend(**legend))
+
+
+def names(field: str, values: Iterable[str]) -> alt.Y:
+    """Names of what is drawn, from the top."""
+    return alt.Y(field=field, type="nominal", scale=alt.Scale(domain=list(values)), axis=alt.Axis(title=None))
+
+
+def lengths(field: str, label: str) -> alt.X:
+    """How far bars reach, from nothing on."""
+    return alt.X(field=field, type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
+
+
+def fields(*shown: str) -> list[alt.Tooltip]:
+    """What hovering says: fields of the row."""
+    return [alt.Tooltip(field=name, type="nominal") for name in shown]
 
 
 def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
@@ -219,14 +260,8 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     if not banded:
         return []
     rows = [row for label, band in banded for row in _outline(label, band)]
-    opacity = alt.Opacity(
-        field="band",
-        type="nominal",
-        scale=alt.Scale(type="ordinal", domain=[chart.bands], range=[theme.BAND]),
-        sort=[chart.bands],
-        legend=alt.Legend(symbolType="square", symbolStrokeWidth=0, symbolSize=220),
-        title=None,
-    )
+    square = {"symbolType": "square", "symbolStrokeWidth": 0, "symbolSize": 220}
+    opacity = kinds(alt.Opacity, "band", [chart.bands], [theme.BAND], ordinal=True, **square)
     mark = alt.MarkDef(type="line", filled=True, strokeWidth=0, tooltip=None)
     drawn = alt.Chart(data(rows), mark=mark).transform_calculate(band=json.dumps(chart.bands))
     return [encoded(drawn, **positions(chart), color=colour(labels), opacity=opacity, order=alt.Order("n:Q"))]
@@ -254,13 +289,7 @@ def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[a
 
 def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None) -> alt.Chart:
     ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
-    shape = alt.Shape(
-        field="kind",
-        type="nominal",
-        scale=alt.Scale(domain=list(shapes), range=ranges),
-        title=None,
-        legend=alt.Legend(columns=1),
-    )
+    shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
     style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
     channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_known(color=colours)}
     return encoded(alt.Chart(data(rows)).mark_point(filled=True, **style), **channels)
@@ -332,13 +361,7 @@ def rules(chart: Plot) -> list[alt.Chart]:
 
 def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
     """Lines across a chart, in the legend by their width: by their dashes they would be among the series there."""
-    width = alt.StrokeWidth(
-        field="text",
-        type="nominal",
-        scale=alt.Scale(type="ordinal", domain=list(places), range=[theme.RULE]),
-        sort=list(places),
-        title=None,
-        legend=alt.Legend(symbolType="stroke", symbolDash=_RULE),
-    )
+    stroke = {"symbolType": "stroke", "symbolDash": _RULE}
+    width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)
     base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))
     return encoded(base.mark_rule(strokeDash=_RULE), **{name: axis(chart, name)}, strokeWidth=width)

@@ -152,10 +152,10 @@ def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
         for point in roof.points
     ]
     names = [f"bound by {bound}" for bound in _BOUNDS]
-    legend = alt.Legend(values=[name for name in names if any(row["bound"] == name for row in rows)])
-    colour = alt.Color(field="bound", type="nominal", scale=alt.Scale(domain=names), title=None, legend=legend)
+    present = [name for name in names if any(row["bound"] == name for row in rows)]
+    colour = marks.kinds(alt.Color, "bound", names, values=present)
     area = alt.Size(field="area", type="quantitative", scale=None)
-    tooltips = [alt.Tooltip(field=name, type="nominal") for name in ("operator", "bound", "share of the step", "maths")]
+    tooltips = marks.fields("operator", "bound", "share of the step", "maths")
     tooltips += [alt.Tooltip(field="x", type="quantitative", title="FLOP per byte", format=marks.DIGITS)]
     tooltips += [alt.Tooltip(field="y", type="quantitative", title="FLOP per second", format=".3s")]
     base = alt.Chart(marks.data(rows)).mark_circle(opacity=0.75)

@@ -61,14 +61,7 @@ def _panel(tornado: Tornado) -> alt.LayerChart:
     across = alt.X(
         field="factor", type="quantitative", axis=axis, scale=alt.Scale(type="log", domain=[low, high], nice=False)
     )
-    up = alt.Y(field="input", type="nominal", scale=alt.Scale(domain=names), axis=alt.Axis(title=None))
-    colour = alt.Color(
-        field="end",
-        type="nominal",
-        title=None,
-        scale=alt.Scale(domain=list(tornado.ends)),
-        legend=alt.Legend(symbolType="square", symbolStrokeWidth=0),
-    )
+    colour = marks.kinds(alt.Color, "end", tornado.ends, symbolType="square", symbolStrokeWidth=0)
     bars = (
         alt.Chart(marks.data(rows))
         .mark_bar(height=alt.RelativeBandSize(band=0.7))
@@ -76,9 +69,9 @@ def _panel(tornado: Tornado) -> alt.LayerChart:
         .encode(
             x=across,
             x2="one",
-            y=up,
+            y=marks.names("input", names),
             color=colour,
-            tooltip=[alt.Tooltip(field=name, type="nominal") for name in ("input", "value", "change")],
+            tooltip=marks.fields("input", "value", "change"),
         )
     )
     middle = alt.Chart(marks.data([{"factor": 1.0}])).mark_rule().encode(x=across)

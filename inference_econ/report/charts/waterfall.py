@@ -55,16 +55,14 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     base = alt.Chart(marks.data(rows))
     if filtered:
         base = base.transform_filter(filtered["point"])
-    up = _up(names)
-    across = alt.X(field="start", type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
-    tooltips = [alt.Tooltip(field=name, type="nominal") for name in ("part", "text")]
+    up = marks.names("part", names)
     drawn = [
         marks.encoded(
             base.transform_filter(alt.datum.style == style).mark_bar(style=style, height=_BAR),
-            x=across,
+            x=marks.lengths("start", label),
             x2=alt.X2("end"),
             y=up,
-            tooltip=tooltips,
+            tooltip=marks.fields("part", "text"),
         )
         for style in ("part", "whole")
     ]
@@ -77,25 +75,14 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     ]
 
 
-def _up(names: Sequence[str]) -> alt.Y:
-    """Parts from the top."""
-    return alt.Y(field="part", type="nominal", scale=alt.Scale(domain=list(names)), axis=alt.Axis(title=None))
-
-
 def _likely(fall: Waterfall, names: Sequence[str]) -> list[alt.Chart]:
     """Where a measured whole probably lies, with its entry in the legend."""
     if fall.likely is None:
         return []
     low, high = fall.likely
     row = {"part": fall.whole, "low": low, "high": high, "text": fall.band}
-    base, up = alt.Chart(marks.data([row])), _up(names)
-    dash = alt.StrokeDash(
-        field="text",
-        type="nominal",
-        title=None,
-        scale=alt.Scale(domain=[fall.band], range=[[1, 0]]),
-        legend=alt.Legend(symbolType="stroke"),
-    )
+    base, up = alt.Chart(marks.data([row])), marks.names("part", names)
+    dash = marks.kinds(alt.StrokeDash, "text", [fall.band], [[1, 0]], symbolType="stroke")
     tick, rule = base.mark_tick(thickness=2, size=10), base.mark_rule(strokeWidth=2)
     ends = [marks.encoded(tick, x=alt.X(f"{end}:Q"), y=up) for end in ("low", "high")]
     return [marks.encoded(rule, x=alt.X("low:Q"), x2=alt.X2("high"), y=up, strokeDash=dash), *ends]
