@@ -63,6 +63,15 @@ def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
     assert len(ImportedModelPage(model, checkpoint).tables()) == 2
 
 
+@pytest.mark.parametrize(("kind", "each"), [("BF16", 2), ("F8_E4M3", 1), ("U8", 1), ("I32", 4), ("BOOL", 1)])
+def test_bytes_without_an_index_are_those_of_all_headers(tmp_path: Path, kind: str, each: int) -> None:
+    """Scales are bytes, too, though no parameters."""
+    config = folder(tmp_path, tensors() | {"model.layers.0.mlp.down_proj.weight_scale": [10]}, kind)
+    checkpoint = checkpoint_beside(config, 28)
+    assert checkpoint is not None
+    assert checkpoint.size == each * (TOTAL + 10)
+
+
 def test_an_unknown_block_of_a_known_family_is_counted_and_named(tmp_path: Path) -> None:
     # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, beside 596,049,920 others.
     tables = {f"model.layers.{n}.engram.table": [1000, 1024] for n in range(28)}

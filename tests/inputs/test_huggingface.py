@@ -70,6 +70,37 @@ def test_every_family_is_tried() -> None:
     assert set(FAMILIES) == kinds | {"deepseek_ref"}
 
 
+def test_mimo_v2_states_its_heads_and_stores_its_experts_narrower(tmp_path: Path) -> None:
+    """Elements by hand: (192 + 128) x 8 heads in 10 layers and in 60 that slide; 42 billion active are published."""
+    data = SIBLINGS["mimo-v2.6-pro"]["config"]
+    model = import_config(write(tmp_path, data))
+    assert (model.kv_elements_per_token, model.window_elements_per_token) == (320 * 8 * 10, 320 * 8 * 60)
+    assert model.active_parameters == pytest.approx(42e9, rel=0.01)
+    assert (model.weights, model.expert_weights, model.attention_output_weights) == ("fp8_block", "mxfp4", "bf16")
+    plain = import_config(write(tmp_path, {**data, "add_swa_attention_sink_bias": None}))
+    assert model.total_parameters - plain.total_parameters == 60 * 128
+    towers = {"vision_config": {"depth": 28}, "audio_config": {}, "num_nextn_predict_layers": 3}
+    seeing = import_config(write(tmp_path, {**data, **towers}))
+    assert (seeing.total_parameters, seeing.mtp_layers) == (model.total_parameters, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"hybrid_layer_pattern": None}, "hybrid_layer_pattern is missing; it says what each layer is"),
+        ({"swa_num_key_value_heads": None}, "swa_num_key_value_heads is null; a whole number > 0 is needed"),
+        ({"quantization_config": {"store_dtype": "fp3"}}, "store_dtype is 'fp3'; understood: fp4, mxfp4, fp8"),
+        ({"quantization_config": {"mxfp4_block_size": 16}}, "mxfp4_block_size is 16; only 32 is understood"),
+    ],
+)
+def test_mimo_v2_refuses_what_it_does_not_state(tmp_path: Path, change: dict[str, Any], match: str) -> None:
+    data = SIBLINGS["mimo-v2.6-pro"]["config"]
+    if quantised := change.get("quantization_config"):
+        change = {"quantization_config": {**data["quantization_config"], **quantised}}
+    with pytest.raises(SpecError, match=match):
+        import_config(write(tmp_path, {**data, **change}))
+
+
 def test_step_has_a_gate_for_each_head_and_more_heads_where_layers_slide(tmp_path: Path) -> None:
     """Sums over the shapes of its class (q, k, v, o, g; norms of 128): 198 billion published are 196 and a tower."""
     model = import_config(write(tmp_path, SIBLINGS["step-3.7-flash"]["config"]))

@@ -91,6 +91,7 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "llama4_text": _experts.llama4,
     "mamba2": _mamba.mamba2,
     "mimo": _dense.mimo,
+    "mimo_v2": _experts.mimo_v2,
     "mimo_v2_flash": _experts.mimo_v2_flash,
     "minimax_m2": _experts.minimax_m2,
     "minimax_m3": _experts.minimax_m3,

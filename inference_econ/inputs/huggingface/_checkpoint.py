@@ -78,6 +78,12 @@ class Tensor:
         """Parameters that it holds [1]; 0 if its shape is not known."""
         return math.prod(self.shape) * _PACKED.get(self.kind, 1) if self.kind else 0
 
+    @property
+    def size(self) -> float:
+        """Bytes that it takes [B]: names of formats hold their bits, but for that of truth values."""
+        bits = re.search(r"\d+", self.kind)
+        return math.prod(self.shape) * (int(bits[0]) if bits else 8) / 8
+
     def part(self, layers: int) -> str:
         """The part of a count that it belongs to; layers from the number ``layers`` on predict further tokens."""
         number = re.search(r"layers\.(\d+)\.", self.name)
@@ -92,7 +98,7 @@ class Checkpoint:
     Attributes
     ----------
     size : float or None
-        Of all tensors, as the index says [B]; None without one.
+        Of all tensors, as the index or else all headers say [B]; None without either.
     elements : mapping
         Parameters by part and name, with ``N`` for numbers: ``("attention", "layers.N.self_attn.q_proj.weight")`` [1].
         Empty where no file with shapes is there.
@@ -142,6 +148,7 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
     # A part of the files says nothing of the whole.
     whole = [path for path in files if path.name in named] if named <= {path.name for path in files} else []
     tensors = [tensor for path in whole for tensor in _tensors(path)] if whole else [Tensor(name) for name in held]
+    size = size or (sum(tensor.size for tensor in tensors) if whole else None)
     tensors = [tensor for tensor in tensors if not _BESIDE.search(tensor.name)]
     elements: Counter[tuple[str, str]] = Counter()
     for tensor in tensors if whole else ():

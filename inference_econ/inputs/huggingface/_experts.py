@@ -255,14 +255,29 @@ def dense_first(c: Reader, default_first: int, default_shared: int) -> list[Feed
 
 def mimo_v2_flash(c: Reader) -> Architecture:
     """MiMo-V2-Flash: sliding layers with more key-value heads and sinks; values narrower than keys."""
+    # The published class has twice the heads in sliding layers, and sinks in all of them, whatever is stated.
+    local_kv = whole_groups(c, heads(c), 2 * kv_heads(c, default=4))
+    c.only("swa_num_key_value_heads", local_kv)
+    c.only("add_swa_attention_sink_bias", True)
+    return _mimo_v2(c, local_kv, sinks=True)
+
+
+def mimo_v2(c: Reader) -> Architecture:
+    """MiMo-V2.5 and V2.6: the sliding layers' heads are stated; what reads pictures and sounds is left out."""
+    c.skip("vision_config", "audio_config")
+    for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
+        c.size(key)
+    for key, same in (("hybrid_layer_pattern", "layer_types"), ("moe_layer_freq", "mlp_layer_types")):
+        if not c.has(key) and not c.has(same):
+            c.stop(f"{key} is missing; it says what each layer is")
+    sinks = c.flag("add_swa_attention_sink_bias", default=False)
+    return _mimo_v2(c, whole_groups(c, heads(c), c.size("swa_num_key_value_heads")), sinks=sinks)
+
+
+def _mimo_v2(c: Reader, local_kv: int, *, sinks: bool) -> Architecture:
     layers = c.layers()
     slides = _mimo_slides(c, layers)
     head, value = head_dim(c, default=192), c.size_or("v_head_dim", default=128)
-    full_kv = kv_heads(c, default=4)
-    # The published class has twice the heads in sliding layers, and sinks in all of them, whatever is stated.
-    local_kv = whole_groups(c, heads(c), 2 * full_kv)
-    c.only("swa_num_key_value_heads", local_kv)
-    c.only("add_swa_attention_sink_bias", True)
     for key, same in (("swa_head_dim", head), ("swa_v_head_dim", value), ("swa_num_attention_heads", heads(c))):
         c.only(key, same)
     c.only("add_full_attention_sink_bias", False)
@@ -270,10 +285,12 @@ def mimo_v2_flash(c: Reader) -> Architecture:
     # The class adds the token itself to sliding_window_size; the published window does not.
     window = c.size_or("sliding_window_size", "sliding_window", default=128)
     c.skip("attention_chunk_size", "hybrid_block_size", "attention_projection_layout")
-    full = grouped_query(c, kv=full_kv, width=head, qkv_bias=bias, value_head_dim=value)
-    local = grouped_query(c, kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=True)
-    parts = _mimo_feed_forward(c, layers)
-    return architecture(c, [Layer(local if slide else full, part) for slide, part in zip(slides, parts, strict=True)])
+    full = grouped_query(c, kv=kv_heads(c, default=4), width=head, qkv_bias=bias, value_head_dim=value)
+    local = grouped_query(c, kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=sinks)
+    made = [
+        Layer(local if slide else full, part) for slide, part in zip(slides, _mimo_feed_forward(c, layers), strict=True)
+    ]
+    return architecture(c, made, mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
 def _mimo_slides(c: Reader, layers: int) -> list[bool]:

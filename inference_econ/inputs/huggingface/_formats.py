@@ -151,7 +151,7 @@ def formats(
     if inside is not None:
         where += f", {key}"
     stated = next((dtype for level in levels if (dtype := level.get("expert_dtype")) is not None), None)
-    experts = _expert_dtype(stated, scheme.dtype, file) or scheme.expert_dtype or scheme.dtype
+    experts = _expert_dtype(stated, scheme.dtype, f"{file}: expert_dtype") or scheme.expert_dtype or scheme.dtype
     if scheme.only_experts:
         return Formats(base, base, base, experts, base, base, scheme.kv, where)
     middle = layers // 2
@@ -206,7 +206,10 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
         dtype: Dtype = (
             "fp8" if blocks is None else _blocked(blocks, data.get("scale_fmt"), f"{place}: weight_block_size")
         )
-        return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get("expert_dtype"), dtype, place))
+        if data.get("mxfp4_block_size", 32) != 32:
+            raise SpecError([f"{place}: mxfp4_block_size is {data['mxfp4_block_size']!r}; only 32 is understood"])
+        key = "store_dtype" if "store_dtype" in data else "expert_dtype"  # MiMo-V2.6; DeepSeek-V4
+        return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get(key), dtype, f"{place}: {key}"))
     if method == "mxfp8":
         return _Quantisation("mxfp8", excluded)
     if method == "mxfp4":
@@ -336,9 +339,9 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
     """Format of the routed experts beside others in blocks of 8 bits (DeepSeek-V4); None if not stated."""
     if value is None:
         return None
-    if value not in ("fp4", "fp8"):
-        raise SpecError([f"{place}: expert_dtype is {value!r}; understood: fp4, fp8"])
-    return "mxfp4" if value == "fp4" else dtype  # e2m1 with an 8-bit scale per 32 elements
+    if value not in ("fp4", "mxfp4", "fp8"):
+        raise SpecError([f"{place} is {value!r}; understood: fp4, mxfp4, fp8"])
+    return dtype if value == "fp8" else "mxfp4"  # e2m1 with an 8-bit scale per 32 elements
 
 
 def _excluded(names: tuple[tuple[str, ...], ...], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
