@@ -41,7 +41,7 @@ class Case:
     """A command line, and the files that lie where it runs."""
 
     kind: str
-    """What was made up: options, specifications, configurations or data."""
+    """What was made up: options, specifications, configurations, data or recorded."""
     line: tuple[str, ...]
     files: Mapping[str, str]
 
@@ -212,8 +212,11 @@ def _words(case: Case) -> Iterator[str]:
 
 
 def _no_refusal(case: Case, code: object, out: str, err: str) -> str:
-    if out:
+    # What was watched before stays on the terminal.
+    if out and case.line[0] != "watch":
         return "a refusal with output"
+    if code == 1 and case.line[0] == "watch" and not err:
+        return ""
     if err.count("Error: ") != 1 or "Traceback" in err or re.search(r"Warning\b", err):
         return "a refusal that is not one message"
     if "more memory than there is" in err:

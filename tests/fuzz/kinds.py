@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tests.fuzz import configurations, data, options, specifications
+from tests.fuzz import configurations, data, options, recorded, specifications
 from tests.fuzz.judged import Case
 
 if TYPE_CHECKING:
@@ -16,4 +16,5 @@ KINDS: Mapping[str, Callable[[], SearchStrategy[Case]]] = {
     "specifications": specifications.cases,
     "configurations": configurations.cases,
     "data": data.cases,
+    "recorded": recorded.cases,
 }

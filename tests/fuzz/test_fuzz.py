@@ -14,7 +14,7 @@ from tests.fuzz.judged import Case, judged, main, run
 from tests.fuzz.kinds import KINDS
 
 #: Inputs of each kind that are tried in every run of the tests [1].
-EXAMPLES = {"options": 60, "specifications": 60, "configurations": 120, "data": 60}
+EXAMPLES = {"options": 60, "specifications": 60, "configurations": 120, "data": 60, "recorded": 60}
 
 
 @pytest.mark.long

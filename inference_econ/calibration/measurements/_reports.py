@@ -159,7 +159,10 @@ def _run(data: Json | str) -> BenchmarkRun:
         return read_scrape(data)
     generator = generator_of(data)
     assert generator is not None
-    return generator.read(data)
+    try:
+        return generator.read(data)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnusableRowError(f"not what {generator.title} writes ({error})") from error
 
 
 def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -> Measurement | Skipped:

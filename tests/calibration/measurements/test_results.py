@@ -69,6 +69,18 @@ def test_a_summary_of_inference_perf_has_as_many_in_flight_as_littles_law_says(t
     assert run.concurrency == pytest.approx(rate * 1.69795, rel=1e-4)
 
 
+def test_parts_of_another_type_are_what_no_generator_writes(tmp_path: Path) -> None:
+    """Found by made-up inputs: it was a traceback."""
+    result = json.loads((RESULTS / "stage_3_lifecycle_metrics.json").read_text())
+    result["load_summary"] = 3
+    (tmp_path / "mine.json").write_text(json.dumps(result))
+    (skipped,) = measurements.read(tmp_path / "mine.json", HERE)
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason == "not what inference-perf writes ('int' object has no attribute 'get')"
+    with pytest.raises(InputError, match=r"mine\.json: not what inference-perf writes"):
+        read_run(tmp_path / "mine.json")
+
+
 def test_a_report_of_llm_d_says_what_it_ran_on() -> None:
     (one,) = _all("llm_d_report.yaml")
     assert (one.model, one.hardware, one.engine) == ("qwen3_0_6b", "h100_sxm", "vllm")
