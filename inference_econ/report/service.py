@@ -92,6 +92,6 @@ def slots_notes(fleet: Fleet) -> tuple[str, ...]:
     if fleet.slots >= held:
         return ()
     return (
-        f"For the TPOT SLO a decode instance has at most {fleet.slots:,} requests in flight (--max-num-seqs of vLLM, "
-        f"which launch writes), where its memory holds {held:,}; the wait of others counts in TTFT.",
+        f"For the TPOT SLO a decode instance has at most {fleet.slots:,} requests in flight (launch writes it: "
+        f"--max-num-seqs of vLLM), where its memory holds {held:,}; the wait of others counts in TTFT.",
     )

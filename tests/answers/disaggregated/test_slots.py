@@ -126,7 +126,7 @@ def test_without_a_promised_ttft_answers_wait_little_for_a_place() -> None:
     fleet = fleets.smallest(pools(3.0), 40.0, Terms(Targets(tpot_seconds=0.026)))
     assert fleet is not None
     assert fleet.slots < decoder(3.0).slots
-    said = f"at most {fleet.slots} requests in flight (--max-num-seqs of vLLM, which launch writes), where its memory "
+    said = f"at most {fleet.slots} requests in flight (launch writes it: --max-num-seqs of vLLM), where its memory "
     assert f"{said}holds {decoder(3.0).slots}" in slots_notes(fleet)[0]
     assert fleet.decode_utilization <= FILLED * (1.0 + 1e-9)
     hurried = fleets.smallest(pools(3.0), 40.0, Terms(Targets(5.0, 0.026)))
