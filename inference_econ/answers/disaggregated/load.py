@@ -289,7 +289,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     most = min(float(prompts[-1]), groups * float(decoding.requests_per_second[-1]))
 
     def cycle(rate: float) -> float:
-        queue = queueing.load(rate, prompts, service_scv=pools.requests.isl.scv)
+        queue = _line(pools, count, rate, prompts)
         places = decoding.queue(rate / groups)
         first = float(seconds_without_waits(pools, layouts, queue) + queue.wait_seconds + places.wait_seconds)
         return first + steps * float(decoding.tpot_seconds @ places.work)
@@ -298,7 +298,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     share = special.root(lambda x: x * most * cycle(x * most) - others, 0.0, highest, 1e-15)
     fleet = together(
         pools, layouts, instances,
-        queueing.load(share * most, prompts, service_scv=pools.requests.isl.scv),
+        _line(pools, count, share * most, prompts),
         decoding, decoding.load(share * most / groups, instances=groups),
     )  # fmt: skip
     completed = min(concurrency / cycle(share * most), most)
@@ -364,8 +364,19 @@ def prefill_queue(
     pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
 ) -> queueing.Load:
     """The line of prompts before a number of prefill instances."""
-    rates = prefill_rates(pools, reader, writer, count)
-    return queueing.load(rate, rates, arrival_scv=arrival_scv, service_scv=pools.requests.isl.scv)
+    return _line(pools, count, rate, prefill_rates(pools, reader, writer, count), arrival_scv)
+
+
+def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
+    """The line of prompts before instances that complete some rates with 1, 2, .. prompts [1/s].
+
+    Prompts that are in an instance together are read as they came: a long one makes those wait that follow. Slots that
+    share an instance know nothing of that. By Pollaczek's and Khinchine's formula there are 1 + cs2 / 2 times as many
+    prompts as if all were alike, of which each instance has one at the head.
+    """
+    scv = pools.requests.isl.scv
+    crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
+    return queueing.load(rate, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=crowd)
 
 
 def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:

@@ -22,7 +22,8 @@ from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.report import disaggregated
-from inference_econ.serving import Drawn, new_tokens
+from inference_econ.serving import Drawn, Gamma, new_tokens
+from inference_econ.serving.simulation import play
 from tests import asking
 
 
@@ -308,6 +309,22 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
         assert found[share] == pytest.approx(simulated, rel=within)
     # A pool is no quicker than its own instances by themselves.
     assert found["p90"] > around + float(np.quantile(work, 0.9))
+
+
+@pytest.mark.parametrize(("variation", "within"), [(0.5, 0.1), (1.0, 0.25), (2.0, 0.55)])
+def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, within: float) -> None:
+    """Several prompts fit a step, and are read as they came: as the player has it, which is longer than in turns."""
+    both = pools("llama_3_8b", "h100_sxm", lengths(f"lognormal:2000:{variation:g}", 200), max_accelerators=1)
+    reader, rates = both.prefill.services.service(0), load.prefill_rates(both, 0, 0, 1)
+    rate, count = 0.6 * float(rates[-1]), 20_000
+    assert rates.size > 1
+    stream = play.stream_of(reader.requests, rate, Gamma(1.0), count)
+    stream = replace(stream, osl=np.ones(count, dtype=np.int64))
+    played = play.play(reader, play.server(reader, stream.isl), stream).ttft
+    queue = load.prefill_queue(both, 0, 0, 1, rate, 1.0)
+    said = load.until_read(both, (0, 0), 1, queue, Drawn(both.requests, 4_000))
+    assert said.mean() == pytest.approx(float(np.mean(played)), rel=within)
+    assert np.quantile(said, 0.9) == pytest.approx(float(np.quantile(played, 0.9)), rel=within)
 
 
 def test_crowds_meet_one_line_and_are_shared_by_those_that_decode() -> None:
