@@ -14,7 +14,7 @@ from types import FrameType
 INTERRUPTED = 130
 #: Objects that are made between two searches for what nobody refers to any more [1]: a command keeps most of what it
 #: makes, and is over soon.
-_OBJECTS = 50_000
+_OBJECTS = 500_000
 
 
 def run() -> None:

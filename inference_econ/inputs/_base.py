@@ -123,17 +123,15 @@ def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
     sources = data.get("sources")
     if not isinstance(sources, Mapping):
         return []
+    fields = {key: value for key, value in data.items() if key != "sources"}
     found: list[tuple[Location, str]] = []
-    used: set[str] = set()
-    for location in _numbers({key: value for key, value in data.items() if key != "sources"}, ()):
-        keys = covering_keys(location)
-        used.update(keys)
-        if not any(key in sources for key in keys):
-            path = keys[0]
-            found.append(
-                (location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources")
-            )
-    strays = (key for key in sources if key not in used and not _exists(data, key))
+    for location in _numbers(fields, (), sources):
+        path = covering_keys(location)[0]
+        found.append((location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources"))
+    strays = [key for key in sources if not _exists(data, key)]
+    if strays:  # or names with a point in them
+        used = {key for location in _numbers(fields, (), {}) for key in covering_keys(location)}
+        strays = [key for key in strays if key not in used]
     found += [(("sources", key), f"sources: {key!r} names no field of this file") for key in strays]
     return found
 
@@ -155,15 +153,18 @@ def _exists(data: Any, key: str) -> bool:
     return True
 
 
-def _numbers(value: Any, location: Location) -> Iterator[Location]:
+def _numbers(value: Any, location: Location, sources: Mapping[str, Any], path: str = "") -> Iterator[Location]:
+    """Locations of numbers below a path that no source covers."""
+    if path and path in sources:
+        return
     if isinstance(value, Mapping):
         if "ref" in value and "kind" in value:  # a price or constant that carries its own source
             return
         for key, item in value.items():
-            yield from _numbers(item, (*location, key))
+            yield from _numbers(item, (*location, key), sources, f"{path}.{key}" if path else str(key))
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            yield from _numbers(item, (*location, index))
+            yield from _numbers(item, (*location, index), sources, f"{path}.{index}")
     elif isinstance(value, bool):
         return
     elif isinstance(value, (int, float)) or (isinstance(value, str) and looks_like_quantity(value)):

@@ -34,7 +34,9 @@ _MAX_DIGITS = 300
 _INTEGER = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:_[0-9]+)*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.?(?:inf|nan|infinity)", re.IGNORECASE)
+_NOT_FINITE_BEGINS = "+-.iInN"
 _WORDS: Mapping[str, Value] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_LONGEST_WORD = max(map(len, _WORDS))
 
 
 @dataclass(slots=True)
@@ -168,16 +170,17 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
             self._stop(line, f"the tag {event.tag!r} is not accepted")
-        if self._awaits_key():
-            container, location = self._stack[-1]
-            assert isinstance(container, dict)
-            if event.value in container:
-                self.mistakes.append(f"{self._at(line)}: {event.value!r} is given twice; keep one")
-            self._key[-1] = event.value
-            container[event.value] = None
-            self.lines[(*location, event.value)] = (self.origin, line)
+        if not self._awaits_key():
+            self._add(self._resolve(event, line), line)
             return
-        self._add(self._resolve(event, line), line)
+        container, location = self._stack[-1]
+        assert isinstance(container, dict)
+        key = event.value
+        if key in container:
+            self.mistakes.append(f"{self._at(line)}: {key!r} is given twice; keep one")
+        self._key[-1] = key
+        container[key] = None
+        self.lines[(*location, key)] = (self.origin, line)
 
     def _add(self, value: Value, line: int) -> Location:
         if not self._stack:
@@ -203,7 +206,7 @@ class _Builder:
     def _resolve(self, event: yaml.ScalarEvent, line: int) -> Value:
         if not event.implicit[0]:
             return event.value
-        if _NOT_FINITE.fullmatch(event.value):
+        if event.value[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(event.value):
             self.mistakes.append(f"{self._at(line)}: {event.value} is not accepted; write a finite number")
             return None
         return scalar(event.value)
@@ -223,7 +226,11 @@ def scalar(text: str) -> Value:
     >>> scalar("3.35e12"), scalar("no"), scalar("true"), scalar("1_000")
     (3350000000000.0, 'no', True, 1000)
     """
-    if text.lower() in _WORDS and text in (text.lower(), text.upper(), text.capitalize()):
+    if (
+        len(text) <= _LONGEST_WORD
+        and text.lower() in _WORDS
+        and text in (text.lower(), text.upper(), text.capitalize())
+    ):
         return _WORDS[text.lower()]
     if text[0].isalpha():  # most of them
         return text
@@ -243,9 +250,12 @@ def merge(base: Document, changes: Document) -> Document:
     """
     replaced: set[Location] = set()
     data = _merge(base.data, changes.data, (), replaced)
+    new: dict[Location, bool] = {(): False}
 
     def is_new(place: Location) -> bool:
-        return any(place[:length] in replaced for length in range(1, len(place) + 1))
+        if place not in new:
+            new[place] = place in replaced or is_new(place[:-1])
+        return new[place]
 
     lines = {place: line for place, line in base.lines.items() if not is_new(place)}
     lines |= {place: line for place, line in changes.lines.items() if is_new(place)}

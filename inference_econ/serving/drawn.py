@@ -84,20 +84,28 @@ class Drawn:
 
     def numbers(self, which: str, mean: Array) -> Array:
         """Numbers that are Poisson-distributed about means of shape (count,), one for each request [1]."""
-        shares, few = self.shares(which), np.minimum(mean, _MANY)
-        chance = np.exp(-few)
-        below, count = chance.copy(), np.zeros(shares.shape)
-        for number in range(1, round(_MANY + 8.0 * math.sqrt(_MANY))):
-            more = shares > below
-            if not more.any():
-                break
-            count += more
-            chance *= few / number
-            below += chance
-        if not np.any(mean > _MANY):
+        shares, few = self.shares(which), mean <= _MANY
+        count = np.zeros(shares.shape)
+        if few.any():
+            count[few] = _poisson(shares[few], mean[few])
+        if few.all():
             return count
         many = np.rint(np.maximum(mean + np.sqrt(mean) * _scores(self.count, which, 0), 0.0))
-        return np.where(mean > _MANY, many, count)
+        return np.where(few, count, many)
+
+
+def _poisson(shares: Array, mean: Array) -> Array:
+    """Quantiles of Poisson distributions about means, none above :data:`_MANY`, shape (n,) [1]."""
+    chance = np.exp(-mean)
+    below, count = chance.copy(), np.zeros(shares.shape)
+    for number in range(1, round(_MANY + 8.0 * math.sqrt(_MANY))):
+        more = shares > below
+        if not more.any():
+            break
+        count += more
+        chance *= mean / number
+        below += chance
+    return count
 
 
 @cache

@@ -18,7 +18,7 @@ from inference_econ.serving.simulation.prefixes import Parts
 
 Counts = npt.NDArray[np.int64]
 #: Lengths of some requests [tokens], from how many there are and a source of randomness.
-LengthLaw = Callable[[int, np.random.Generator], Counts]
+LengthLaw = Callable[[int, "np.random.Generator"], Counts]
 
 
 class Arrivals(Protocol):
