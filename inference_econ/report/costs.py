@@ -15,7 +15,7 @@ _ENOUGH = 3
 _WORST = 10
 _HEADS = (
     *("servers", "compared", "answered/measured", "median error", "> 25 % dearer", "> 25 % cheaper", "out of reach"),
-    *("in 80 % band", "median error, measured layouts"),
+    *("in 80 % band", "median error, measured layouts", "own layouts"),
 )
 #: What points are grouped by, beside all of them.
 _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
@@ -109,10 +109,16 @@ def _reading(points: Sequence[CostPoint]) -> str:
     tried = (
         "" if score.tried_median is None else f" ({math.exp(score.tried_median):.2f} where their layout was measured)"
     )
+    own = (
+        ""
+        if score.own_ratio is None or score.own_median is None
+        else f" In the engine and layout of the measured server itself the median of answered over measured is "
+        f"{score.own_ratio:.2f}, and half are within a factor of {math.exp(score.own_median):.2f}."
+    )
     return (
         f"Half of the answers are within a factor of {math.exp(score.median):.2f} of what the best measured servers "
         f"cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
-        f"{_percent(score.out_of_reach)} of the servers are out of reach."
+        f"{_percent(score.out_of_reach)} of the servers are out of reach.{own}"
     )
 
 
@@ -133,9 +139,10 @@ def record(report: Report) -> dict[str, object]:
 
 def _cells(score: CostScore) -> tuple[str, ...]:
     tried = "" if score.tried_median is None else f"{score.tried}: {score.tried_median:.2f}"
+    own = "" if score.own_median is None else f"{score.own}: {score.own_ratio:.2f}, {score.own_median:.2f}"
     return (
         str(score.servers), str(score.compared), _number(score.ratio), _number(score.median), _percent(score.dearer),
-        _percent(score.cheaper), _percent(score.out_of_reach), _percent(score.inside), tried,
+        _percent(score.cheaper), _percent(score.out_of_reach), _percent(score.inside), tried, own,
     )  # fmt: skip
 
 

@@ -123,6 +123,17 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
     assert caveats.extrapolations(asked) == ([text] if said else [])
 
 
+def test_levels_that_all_models_have_are_told() -> None:
+    """DeepSeek was not measured under vLLM on Hopper, experts in its format were; SGLang's proposals count only so."""
+    (said,) = caveats.misfits(Instances(Setup.of("deepseek_v3", "h200_sxm", engine="vllm")))
+    assert said.startswith("Measured: 87 rows of vllm with experts in fp8_block (all models), 1.8")
+    assert said.endswith(" x per token; counted.")
+    plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
+    assert caveats.misfits(plain) == []
+    (said,) = caveats.misfits(Instances(plain.setup, speculates=True))
+    assert "rows of sglang with proposed tokens (all models), 1.3" in said
+
+
 def test_nobody_knows() -> None:
     known = caveats.remarks([Instances(setup(catalog.assumptions("ideal")))])
     assert known == ["No interval: ideal was fitted to no measured server."]

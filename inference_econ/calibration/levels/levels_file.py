@@ -127,7 +127,7 @@ def _spreads(spreads: Spreads) -> dict[str, dict[str, float]]:
             **{
                 depth: round(float(value), 4)
                 for depth, value in zip(DEPTHS + SHARED, spreads.effects[kind], strict=True)
-                if depth in DEPTHS or value
+                if depth in DEPTHS or not kind
             },
             "row": round(float(spreads.rows[kind]), 4),
         }

@@ -29,8 +29,8 @@ from inference_econ.inputs import (
 
 #: What levels are fitted to, and which of these the level of a kind of step is told by first.
 QUANTITIES: tuple[Quantity, Quantity] = ("tpot", "ttft")
-#: What steps that decode have in common beside where they belong, whatever the model: a format of experts that no row of
-#: their profile had, and proposed tokens, which no profile is fitted to.
+#: What steps that decode have in common beside where they belong, whatever the model: a format of experts that no row
+#: of their profile had, and proposed tokens, which no profile is fitted to.
 SHARED = ("experts", "speculation")
 #: Logarithm of a level that is tried to see what follows from it [1].
 _TRIED = 0.05

@@ -67,7 +67,9 @@ NOTES = (
     "is right.",
     "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Measured layouts' are points whose "
     "answer is a layout that some server of the combination had, with no fewer requests than its emptiest and no more "
-    "than its fullest server, by a factor of 1.4.",
+    "than its fullest server, by a factor of 1.4. 'Own layouts' are answers that may only choose among layouts of the "
+    "measured server's engine in its own layout (in its newest version, any format of cache): how many, their ratio, "
+    "and their error. What is between that and the whole answer is the choice of another engine or layout.",
     "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
     "whole frontier as pictures draw it.",
 )
@@ -196,6 +198,9 @@ class CostPoint(ComparedPoint):
         Ends of the 80 % interval of the cost at the speed; None where nobody knows errors, or an end is not as fast.
     inside : bool or None
         The measured cost is in that interval; None where nobody knows errors.
+    own : float or None
+        What is answered if only the engine and the layout of the measured server are, as instances that do both
+        [USD per 1e6 tokens]; None of others, or if that is not as fast.
     """
 
     combination: str
@@ -209,6 +214,7 @@ class CostPoint(ComparedPoint):
     low: float | None = None
     high: float | None = None
     inside: bool | None = None
+    own: float | None = None
 
 
 class CostScore(NamedTuple):
@@ -234,6 +240,12 @@ class CostScore(NamedTuple):
     """Compared, with an answer whose layout was measured [1]."""
     tried_median: float | None
     """Median of |ln(answered / measured)| of these [1]."""
+    own: int
+    """Compared in the engine and layout of the measured server, too [1]."""
+    own_ratio: float | None
+    """Median of that over measured cost [1]."""
+    own_median: float | None
+    """Median of |ln(that / measured)| [1]."""
 
 
 def cost_score(points: Iterable[CostPoint]) -> CostScore:
@@ -242,6 +254,7 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
     logs = [(point.log_error, point.tried) for point in judged]
     errors = [error for error, _ in logs if error is not None]
     tried = [abs(error) for error, measured in logs if measured and error is not None]
+    own = [math.log(point.own / point.measured) for point in judged if point.own and point.measured]
     held = [point.inside for point in judged if point.inside is not None]
     out = sum(point.out_of_reach for point in judged)
     number, limit = len(errors) + out, math.log1p(NOTICED)
@@ -256,6 +269,9 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
         inside=sum(held) / len(held) if held else None,
         tried=len(tried),
         tried_median=statistics.median(tried) if tried else None,
+        own=len(own),
+        own_ratio=math.exp(statistics.median(own)) if own else None,
+        own_median=statistics.median(map(abs, own)) if own else None,
     )
 
 
@@ -408,7 +424,7 @@ def _tried(servers: Sequence[Measurement]) -> _Tried:
 def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: _Tried) -> CostPoint:
     speed = blank.tokens_per_second
     least = _least(offered, speed)
-    judged = _in_band(blank, offered, least or _fastest(offered))
+    judged = replace(_in_band(blank, offered, least or _fastest(offered)), own=_own(row, offered, speed))
     if least is None:
         return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH, out_of_reach=not blank.fastest)
     return replace(
@@ -471,6 +487,18 @@ def _least(offered: Sequence[Curves], speed: float) -> _State | None:
             dollars, row, place = least
             states.append(_State(dollars, curves, row, place % curves.dollars.shape[1]))
     return min(states, key=lambda state: state.dollars, default=None)
+
+
+def _own(row: Measurement, offered: Sequence[Curves], speed: float) -> float | None:
+    """The least cost at a speed in the engine and layout of a measured server that does both, as it speculates."""
+    costs = []
+    for curves in offered if row.decode is None else ():
+        engines = [engine.name for engine in curves.services.setup.engines]
+        if engines == [row.engine] and curves.speculates == row.speculates and not curves.apart:
+            own = np.array([layout.partition("ep")[0] == layout_of(row) for layout in curves.layouts])
+            least = pareto.least_from(curves.tokens_per_second[own], curves.dollars[own], speed) if own.any() else None
+            costs += [] if least is None else [least[0]]
+    return min(costs, default=None)
 
 
 def _fastest(offered: Sequence[Curves]) -> _State:

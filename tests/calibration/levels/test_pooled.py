@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from inference_econ._types import Array
+from inference_econ.calibration.levels.fitted import file_of, usable
 from inference_econ.calibration.levels.left_out import UNSEEN, errors_left, left_out_levels
-from inference_econ.calibration.levels.levels_file import entries_of, known_entries, levels_data
-from inference_econ.calibration.levels.observed import Group, Observed, Place, places_of
+from inference_econ.calibration.levels.levels_file import entries_of, known_entries, known_shared, levels_data
+from inference_econ.calibration.levels.observed import Group, Observed, Place, places_of, shared_of
 from inference_econ.calibration.levels.own import own_levels
 from inference_econ.calibration.levels.pooled import DEPTHS, Spreads, level_of, pooled, spreads_of
 from inference_econ.calibration.measurements import Measurement
@@ -19,7 +20,8 @@ from inference_econ.calibration.prediction.predict import Prediction
 from inference_econ.inputs import MeasuredLevels
 
 GROUP = Group("vllm", "hopper")
-SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1], [0.2, 0.1, 0.1, 0.3]]), np.array([0.05, 0.2]))
+SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.3, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0, 0.0]]), np.array([0.05, 0.2]))
+NESTED = slice(len(DEPTHS))
 
 
 def measurement(**changes: Any) -> Measurement:
@@ -37,13 +39,14 @@ def observed(error: float, ttft: float = math.nan, *, slopes: Array | None = Non
     row = measurement(**changes)
     slopes = np.eye(2) if slopes is None else slopes
     prediction = Prediction(row, ttft_seconds=0.2, tpot_seconds=0.01, request_seconds=10.19)
-    return Observed(row, prediction, GROUP, places_of(row), np.array([error, ttft]), slopes)
+    group = Group(row.engine, "hopper")
+    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared_of(group, row))
 
 
 def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
     """Of a single row the level is its error times the variance of effects over that of the row."""
     levels = pooled([observed(0.5)], SPREADS)
-    variances = SPREADS.effects[0] ** 2
+    variances = SPREADS.effects[0, NESTED] ** 2
     share = variances.cumsum() / (variances.sum() + SPREADS.rows[0] ** 2)
     place = places_of(measurement())[0]
     for depth in range(len(DEPTHS)):
@@ -83,6 +86,50 @@ def test_what_shares_nothing_has_no_level() -> None:
     changes: list[dict[str, Any]] = [{"model": "llama_3_8b"}, {"hardware": "h100_sxm"}]
     for change in changes:
         assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
+
+
+def test_a_format_that_no_row_of_the_profile_had_is_the_same_for_all_models() -> None:
+    """Experts in fp8_block under vLLM on Hopper, which its constants were not fitted to: of TPOT, not of prompts."""
+    seen = observed(0.6, 0.4, model="qwen3_235b_a22b", weights="fp8_block")
+    levels = pooled([seen], SPREADS)
+    variances = SPREADS.effects[0, : len(DEPTHS) + 1] ** 2
+    share = variances[-1] / (variances.sum() + SPREADS.rows[0] ** 2)
+    other = observed(0.0, model="deepseek_v3", weights="fp8_block")
+    assert level_of(levels, other) == pytest.approx([0.6 * share, 0.0])
+    changes: list[dict[str, Any]] = [
+        {"model": "gpt_oss_120b", "weights": "mxfp4"},
+        {"weights": "bf16"},
+        {"model": "deepseek_v3", "engine": "sglang"},
+    ]
+    for change in changes:
+        assert level_of(levels, observed(0.0, **({"weights": "fp8_block"} | change))).tolist() == [0.0, 0.0]
+
+
+def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
+    """What rounds take beyond predictions is of the engine's host, beside what is measured of a model on a chip."""
+    drafting: dict[str, Any] = {
+        "model": "deepseek_v3",
+        "weights": "fp8_block",
+        "engine": "sglang",
+        "speculation": "MTP2",
+    }
+    levels = pooled([observed(0.6, **drafting)], SPREADS)
+    plain, other = observed(0.0, **drafting | {"speculation": "none"}), observed(0.0, **drafting | {"hardware": "b200"})
+    name = (Group("sglang", ""), 0, ("speculation",))
+    assert level_of(levels, other)[0] == pytest.approx(levels[name])
+    assert 0.0 < levels[name] < level_of(levels, observed(0.0, **drafting))[0] < 0.6
+    assert level_of(levels, plain)[0] < level_of(levels, observed(0.0, **drafting))[0] - levels[name] + 1e-9
+    file = MeasuredLevels.build(
+        file_of(Group("sglang", "hopper"), [observed(0.6, **drafting)], levels, SPREADS), origin=""
+    )
+    assert known_shared(Group("sglang", "hopper"), file) == {name: pytest.approx(levels[name], abs=1e-4)}
+
+
+def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:
+    """The time of a prefix that was found in a cache is that of other requests than the row says."""
+    cached: dict[str, Any] = {"model": "llama_3_8b", "ttft_seconds": 0.1, "tpot_seconds": 0.01, "quality": "A"}
+    rows = [measurement(id=engine, engine=engine, **cached) for engine in ("vllm", "sglang")]
+    assert [row.engine for row in usable(rows)] == ["sglang"]
 
 
 @pytest.mark.long
@@ -139,7 +186,7 @@ def test_one_point_of_ones_own_moves_what_it_may_differ_in(change: dict[str, Any
     known = known_entries(file)
     place = own.places[0]
     before = next(known[part] for length in (4, 3, 2, 1) if (part := tuple(place[:length])) in known).decode
-    variance = float(np.sum(SPREADS.effects[0][-narrower:] ** 2))
+    variance = float(np.sum(SPREADS.effects[0, NESTED][-narrower:] ** 2))
     moved = before + (0.9 - before) * variance / (variance + SPREADS.rows[0] ** 2)
     assert known_entries(mine)[tuple(place)].decode == pytest.approx(moved, abs=2e-4)
     for part, entry in known.items():

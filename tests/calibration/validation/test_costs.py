@@ -47,7 +47,9 @@ def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Mar
         plain = default_market(asked, assumptions, arrangement)[0]
         made = []
         for speeds, rates, speculates in parts:
-            services = replace(plain.services, speculation=Speculation.of("ngram", 0.5, 3) if speculates else None)
+            services = replace(
+                plain.services.take(np.array([0])), speculation=Speculation.of("ngram", 0.5, 3) if speculates else None
+            )
             values = [np.array([row]) for row in (speeds, [PER_TOKEN / rate for rate in rates])]
             flights = np.array([[8.0] * len(speeds)])
             made.append(Curves(services, values[0], values[1], np.ones(flights.shape), flights))
@@ -116,7 +118,22 @@ def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> Non
     assert points["fast"].tried, "tp1 ran one to nine requests"
     assert points["fast"].answer.startswith("tp1 by ")
     assert points["drafted"].answer.endswith(", NGRAM 3)")
+    assert all(point.own is None for point in points.values()), "nobody offers the engine of the server"
     assert points["fast"].subject == "llama_3_8b fp8 on h100_sxm, 1000/101: vllm 0.12 tp1 at 100.0 tokens/s"
+
+
+def test_the_layout_of_the_server_itself_is_compared_too() -> None:
+    """The same engine in the same layout, whatever is cheaper beside it."""
+    rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), engine="sglang") for speed in (50, 100, 200)]
+    points = _points(rows, _market(([10.0, 400.0], [800.0, 20.0], False), ([10.0, 150.0], [3000.0, 200.0], False)))
+    own = points["100"].own
+    assert own is not None and points["100"].predicted is not None
+    assert own == pytest.approx(points["100"].predicted), "both are of one engine in one layout"
+    others = [replace(row, tp=2, accelerators=2) for row in rows]
+    assert _points(others, _market(([10.0, 400.0], [800.0, 20.0], False)))["100"].own is None
+    score = cost_score(points.values())
+    assert score.own == 3
+    assert score.own_ratio is not None and score.own_ratio == pytest.approx(score.ratio)
 
 
 def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
@@ -158,7 +175,7 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
 
     points = _points(rows, market).values()
     assert {point.note for point in points} == {"no llama_3_8b under None"}
-    assert cost_score(points) == (len(points), 0, None, None, None, None, None, None, 0, None)
+    assert cost_score(points) == (len(points), 0, None, None, None, None, None, None, 0, None, 0, None, None)
     drafting = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], True))).values()
     assert {point.note for point in drafting} == {_costs.NOBODY}
 
