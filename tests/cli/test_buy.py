@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.cli.conftest import Command, record
 
 ASKED = ("buy", "llama_3_8b", "h100_sxm", "--tp", 1)
@@ -35,19 +33,3 @@ def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(comma
 def test_a_chip_without_a_purchase_is_not_owned_at_a_given_price(refused: Command) -> None:
     said = refused("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--pay", "owned", code=1).err
     assert "no chip has a price that is owned: allow another way to pay" in said and "or give --price" not in said
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--api-prices", "input=soon"), "'input=soon' is no price of a kind of token"),
-        (("--api-prices", "nobody"), "names no offer of Llama 3.1 8B"),
-        (("--any-speed", "--ttft", 500), "--any-speed promises nothing, which contradicts"),
-    ],
-)
-def test_bad_input(refused: Command, options: tuple[object, ...], message: str) -> None:
-    assert message in refused(*ASKED, *options).err
-
-
-def test_a_model_that_nobody_offers_needs_prices(refused: Command) -> None:
-    assert "no offer is recorded of the model" in refused("buy", "qwen3_0_6b", "h100_sxm", "--tp", 1).err
