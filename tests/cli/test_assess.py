@@ -115,35 +115,6 @@ def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
             assert {gap[name] for name in ("on_it_seconds_low", "on_it_seconds_high", "beyond_uncertainty")} == {None}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["assess", "llama_3_70b", "h100_sxm", "--tokens-per-second", 70, "--batch", 8], "Missing option '--gpus'"),
-        ([*SUBJECT, "--batch", 8], "how fast is one user served? Give --tokens-per-second"),
-        ([*SUBJECT, "--batch", 0, "--throughput", 8], "batch must be positive"),
-        ([*SUBJECT, "--tokens-per-second", 70], "give one of utilization, batch and throughput"),
-        ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--utilization", 0.1], "got utilization and batch"),
-        ([*SUBJECT, "--tokens-per-second", 70, "--utilization", 15], "at most 1 (0.15 is 15 %), got 15"),
-        ([*SUBJECT, "--tokens-per-second", 0, "--batch", 8], "tokens_per_second must be positive"),
-        ([*SUBJECT, "--tokens-per-second", 70, "--utilization", 1e-4], "less than one sequence"),
-        (
-            [*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--tp", 16],
-            "8 GPUs are no whole number of instances of 16",
-        ),
-        ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--context", 1, "--osl", 1], "give either --context, or"),
-        ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--plot", "a.gif"], "a picture's name must end in"),
-        ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--set", "chip.x=1"], "write hardware.FIELD=VALUE"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: list[object], message: str) -> None:
-    assert message in " ".join(refused(*arguments).err.split())
-
-
-def test_a_model_that_does_not_fit_exits_with_one(refused: Command) -> None:
-    outcome = refused("assess", "llama_3_70b", "h100_sxm", "--gpus", 1, "--tokens-per-second", 70, "--batch", 8, code=1)
-    assert "at least 2 accelerators are needed" in outcome.err
-
-
 #: The example of the command's own help.
 SERVED = ("assess", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tokens-per-second", 45, "--gpus", 4, "--tp", 4)
 LENGTHS = ("--isl", 2000, "--osl", 500)
@@ -228,26 +199,6 @@ def test_more_requests_than_fit_wait(command: Command) -> None:
     assert 0.9 * found["shortage"]["most"] < found["predicted"]["batch"] <= found["shortage"]["most"] < 2000
     assert "fit at most and the others wait" in " ".join(found["findings"])
     assert found["verdict"]["predicted_seconds"] is not None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*SERVED, "--batch", 8, "--cached", 100), "--cached says something of prompts; give --isl and --osl too"),
-        ((*SERVED, "--batch", 8, "--isl", "long"), "isl: 'long' is no length; write for example"),
-        ((*SERVED, "--batch", 8, "--osl", 1), "osl must be more than 1 token for a speed, got 1"),
-        ((*SERVED, "--batch", 0.5, *LENGTHS), "means 0.5 requests in flight at an instance, less than one"),
-        ((*SERVED, "--throughput", 1, *LENGTHS), "throughput=1 at 45 tokens/s per user means 0.02"),
-        ((*SERVED[:8], 6, "--tp", 4, "--batch", 8), "6 GPUs are no whole number of instances of 4 (tp=4, dp=1, pp=1)"),
-        ((*SERVED[:8], 8, "--tp", 4, "--batch", 1), "less than one sequence for every instance"),
-        (
-            (*SERVED, "--batch", 8, "--instance-gpus", 2),
-            "--tp 4 is an instance of 4, which contradicts --instance-gpus",
-        ),
-    ],
-)
-def test_what_cannot_be_of_a_service_is_refused(refused: Command, arguments: list[object], message: str) -> None:
-    assert message in " ".join(refused(*arguments).err.split())
 
 
 def test_throughput_and_batch_say_how_fast_a_user_is_served(command: Command) -> None:

@@ -27,6 +27,18 @@ def test_typed_prices_stand_for_all_offers(command: Command) -> None:
     assert row["cheaper_from"] <= row["always_cheaper_from"]
 
 
+def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(command: Command) -> None:
+    asked = ("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--api-prices", "input=0.001,output=0.001")
+    text = " ".join(command(*asked).out.split())
+    assert "<5" in text and "P(cheaper)" in text
+    assert "Left out: owned NVIDIA H200 SXM5 141GB, of which no price of a purchase is listed: 'inference-econ" in text
+
+
+def test_a_chip_without_a_purchase_is_not_owned_at_a_given_price(refused: Command) -> None:
+    said = refused("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--pay", "owned", code=1).err
+    assert "no chip has a price that is owned: allow another way to pay" in said and "or give --price" not in said
+
+
 def test_a_request_rate_is_billed_and_marked(command: Command, tmp_path: Path) -> None:
     asked = (*ASKED, "--api-prices", "input=0.1,output=0.3", "--ttft", 500, "--request-rate", 40)
     (row, *_) = record(command, *asked)["crossovers"]
@@ -40,32 +52,3 @@ def test_a_request_rate_is_billed_and_marked(command: Command, tmp_path: Path) -
     assert "Buy tokens, rent or own for 40 requests/s: Llama 3.1 8B" in text and "offer $ a month" in text
     assert "At 40 requests/s" in text and "cost the least: $" in text
     assert "asked: 40 requests/s" in (tmp_path / "buy.svg").read_text(encoding="utf-8")
-
-
-def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(command: Command) -> None:
-    asked = ("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--api-prices", "input=0.001,output=0.001")
-    text = " ".join(command(*asked).out.split())
-    assert "<5" in text and "P(cheaper)" in text
-    assert "Left out: owned NVIDIA H200 SXM5 141GB, of which no price of a purchase is listed: 'inference-econ" in text
-
-
-def test_a_chip_without_a_purchase_is_not_owned_at_a_given_price(refused: Command) -> None:
-    said = refused("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--pay", "owned", code=1).err
-    assert "no chip has a price that is owned: allow another way to pay" in said and "or give --price" not in said
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--api-prices", "input=soon"), "'input=soon' is no price of a kind of token"),
-        (("--api-prices", "nobody"), "names no offer of Llama 3.1 8B"),
-        (("--request-rate", 0), "0 is not in the range x>0"),
-        (("--any-speed", "--ttft", 500), "--any-speed promises nothing, which contradicts"),
-    ],
-)
-def test_bad_input(refused: Command, options: tuple[object, ...], message: str) -> None:
-    assert message in refused(*ASKED, *options).err
-
-
-def test_a_model_that_nobody_offers_needs_prices(refused: Command) -> None:
-    assert "no offer is recorded of the model" in refused("buy", "qwen3_0_6b", "h100_sxm", "--tp", 1).err

@@ -112,10 +112,6 @@ def test_speeds_and_sizes_at_a_cost(command: Command) -> None:
         assert one["costs"] == []
 
 
-def test_a_metric_that_points_do_not_have(refused: Command) -> None:
-    assert "y: got 'mfu', which is said of decode steps alone (--decode-only)" in refused(*SUBJECT, "--y", "mfu").err
-
-
 def test_columns_are_speeds_that_are_sold(command: Command) -> None:
     costs = record(command, *SUBJECT, "--decode-only", "--context", 0)["series"][0]["costs"]
     assert min(cost["tokens_per_second_per_user"] for cost in costs) >= 10
@@ -199,56 +195,6 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
     assert (tmp_path / "a.md").read_text(encoding="utf-8").startswith("| series | $ at ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["compare"], "nothing to compare: name models and hardware, or series that name their own"),
-        (["compare", "llama_3_8b"], "nothing to compare"),
-        (["compare", "llama_3_9b", "--on", "h100_sxm"], "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
-        ([*SUBJECT, "--on", "gh200"], "'gh200' could be gh200_144"),
-        ([*SUBJECT, "--on", "h100_sxm"], "hardware: h100_sxm is given twice"),
-        (
-            [*SUBJECT, "--price", "x"],
-            "'--price': 'x' is no price: give USD per GPU-hour",
-        ),
-        ([*SUBJECT, "--price", "0"], "'--price': 0.0 is not in the range x>0"),
-        ([*SUBJECT, "--price", "h100_sxm=x"], "'--price': 'x' is no price"),
-        ([*SUBJECT, "--price", "b200=2"], "--price b200=...: 'b200' is not among the hardware: h100_sxm"),
-        ([*SUBJECT, "--price", "2", "--price", "3"], "'--price': '2': write one price for all, or HARDWARE=PRICE once"),
-        ([*SUBJECT, "--series", "a b"], "--series 'a b': write 'LABEL: KEY=VALUE, KEY=VALUE', each key once"),
-        ([*SUBJECT, "--series", "a: tp"], "--series 'a: tp': write 'LABEL: KEY=VALUE"),
-        ([*SUBJECT, "--series", "a: tp=1, tp=2"], "write 'LABEL: KEY=VALUE, KEY=VALUE', each key once"),
-        ([*SUBJECT, "--series", "a: wieghts=fp8"], "--series 'a': unknown key 'wieghts'; did you mean 'weights'"),
-        ([*SUBJECT, "--series", "a: weights=fp7"], "--series 'a': weights: got 'fp7'; allowed: 'fp32'"),
-        ([*SUBJECT, "--series", "a: model=llama"], "'llama' could be llama_2_70b"),
-        ([*SUBJECT, "--series", "a: chip.x=1"], "'chip.x=1': write hardware.FIELD=VALUE"),
-        ([*SUBJECT, "--series", "a: tp=2", "--series", "a: tp=1"], "--series 'a: tp=1': the label 'a' is taken"),
-        ([*SUBJECT, "--speed", "0"], "'--speed': 0.0 is not in the range x>0"),
-        ([*SUBJECT, "--context", "1", "--isl", "1"], "give either --context, or --isl and --osl, not both"),
-        ([*SUBJECT, "--context", "1"], "--context is said of decode steps alone; add --decode-only"),
-        ([*SUBJECT, "--batch", "1"], "--batch is said of decode steps alone; add --decode-only"),
-        ([*SUBJECT, "--decode-only", "--ttft", "500"], "--ttft is said of services, and --decode-only counts"),
-        ([*SUBJECT, "--grid", "paper", "--slots", "5"], "--slots is said of services, and --grid paper counts"),
-        ([*SUBJECT, "--series", "a: batch=3"], "a: batch is said of decode steps alone, .*; add decode_only: true"),
-        ([*SUBJECT, "--series", "a: decode_only=true"], "some series count decode steps alone, others services"),
-        ([*SUBJECT, "--plot", "a.gif"], r"a\.gif: a picture's name must end in"),
-        (
-            ["compare", "llama_3_8b", "--on", "h100_sxm", "--tp", "3"],
-            "Llama 3.1 8B cannot be laid out with tp=3: 32 query heads do not split",
-        ),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: list[object], message: str) -> None:
-    outcome = refused(*arguments)
-    assert re.search(message, outcome.err), outcome.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_fits_at_all(refused: Command) -> None:
-    outcome = refused("compare", "llama_3_405b", "--on", "h100_sxm", "--max-instance-gpus", 2, code=1)
-    assert "llama_3_405b on h100_sxm: nothing fits: " in outcome.err
-
-
 def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
     asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
     usual = " ".join(command(*asked).out.split())
@@ -257,19 +203,3 @@ def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: 
     what_if = "hardware.prices.1.dollars_per_accelerator_hour=2 USD/h"
     changed = " ".join(command(*asked, "--set", what_if).out.split())
     assert "=2 USD/h at $2 per GPU-hour ($16 per node of 8), on-demand" in changed
-
-
-@pytest.mark.parametrize(
-    "command_line", [("compare", "llama_3_8b", "--on", "h100_sxm"), ("what-if", "llama_3_8b", "h100_sxm")]
-)
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        (("--tp", 2, "--dcp", 2), "dcp=2 on tp=2: Llama 3.1 8B has 8 KV heads"),
-        (("--redundant-experts", 2), "experts.redundant is 2, but Llama 3.1 8B has no experts"),
-    ],
-)
-def test_every_degree_and_what_if_of_a_frontier_is_asked(
-    refused: Command, command_line: tuple[str, ...], option: tuple[object, ...], message: str
-) -> None:
-    assert message in refused(*command_line, *option).err

@@ -108,13 +108,6 @@ def test_a_named_preset_replaces_the_profile(command: Command, name: str) -> Non
     assert found["assumptions"] == "deployable"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_bad_name_is_refused_in_one_message(refused: Command, name: str) -> None:
-    outcome = refused(*asked(name, "h100_sxm"), "--assumptions", "profiles/hoper")
-    assert "unknown assumptions 'profiles/hoper'" in outcome.err
-    assert "profiles/hopper" in outcome.err
-
-
 def test_what_ifs_change_the_profile(command: Command) -> None:
     found = first_record(command, *asked("explain", "h100_sxm"), "--set", "assumptions.host.step_overhead=9 ms")
     by_hand = ie.assumptions("profiles/hopper", changes=["host.step_overhead=9 ms"])

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.cli.conftest import Command, record
 
-SEARCHING = {
-    "frontier": ("frontier", "llama_3_8b", "h100_sxm"),
-    "compare": ("compare", "llama_3_8b", "--on", "h100_sxm"),
-    "recommend": ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2),
-    "price": ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2),
-    "load": ("load", "llama_3_8b", "h100_sxm", "--rates", 2),
-    "launch": ("launch", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--to", "vllm"),
-}
 #: One deployment of a dense model, of a mixture of experts, and of latent attention with experts.
 DEPLOYMENTS = [
     ("llama_3_70b", "h100_sxm", ("--weights", "fp8", "--tp", 4), 64),
@@ -50,14 +40,6 @@ def test_lengths_mean_the_same_context_in_both(command: Command) -> None:
     assert shorter["step_seconds"] < step["step_seconds"]
 
 
-@pytest.mark.parametrize("name", SEARCHING)
-def test_contradictory_sizes_are_refused_with_what_to_type(refused: Command, name: str) -> None:
-    message = refused(*SEARCHING[name], "--tp", 2, "--instance-gpus", 8).err
-    typed = ("--tp 2", "--instance-gpus 8", "--dp any")
-    written = ("tp: 2", "instance_gpus: 8", "dp: any") if name == "compare" else typed
-    assert re.search("{} is an instance of 2, which contradicts {}; leave one .*: {}".format(*written), message)
-
-
 def test_a_degree_alone_is_an_instance_of_that_size(command: Command) -> None:
     found = record(command, "load", "llama_3_8b", "h100_sxm", "--tp", 2, "--rates", 2)
     assert (found["accelerators_per_instance"], found["layout"]["dp"]) == (2, 1)
@@ -73,30 +55,6 @@ def test_a_degree_is_a_number_or_any(refused: Command, value: str) -> None:
     message = " ".join(refused("frontier", "llama_3_8b", "h100_sxm", "--tp", value).err.split())
     assert "Invalid value for '--tp':" in message
     assert "or write 'any' to try all" in message
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            (*SEARCHING["frontier"], "--max-accelerators", 8),
-            "any more: it is --max-instance-gpus",
-        ),
-        ((*SEARCHING["load"], "--accelerators", 8), "it is --instance-gpus, the size of one instance"),
-        (("disaggregate", "llama_3_8b", "h100_sxm", "--accelerators", 8), "all chips of the fleet are --gpus"),
-        (("assess", "llama_3_8b", "h100_sxm", "--accelerators", 8), "all chips of what was measured are --gpus"),
-        (("cache", "llama_3_8b", "h100_sxm", "--accelerators", 8), "the degrees are the size of the instance: --tp 8"),
-    ],
-)
-def test_an_old_name_is_answered_with_the_new_one(
-    refused: Command, arguments: tuple[object, ...], message: str
-) -> None:
-    assert message in refused(*arguments).err
-
-
-def test_lengths_say_nothing_of_a_prefill_step(refused: Command) -> None:
-    outcome = refused("explain", "llama_3_8b", "h100_sxm", "--prefill", 1000, "--osl", 100)
-    assert "--osl says how long requests are that decode; --prefill reads so many tokens by itself" in outcome.err
 
 
 #: One engine that runs instances that do both, without proposals: layouts are all that is left open.

@@ -68,43 +68,6 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*APART, "--request-rate", 5, "--throughput", 9), "give either --request-rate or --throughput, not both"),
-        ((*APART, "--request-rate", 5, "--gpus", 9), "give only one of --request-rate, --gpus"),
-        (
-            (*APART, "--decode-on", "h200_sxm", "--price", 3),
-            "--price 3 is a price of one kind of hardware; write",
-        ),
-        ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
-        ((*APART, "--ratios", "4:1,1:4"), "from 4:1 to 1:4 contradicts itself; write the smaller first: 1:4,4:1"),
-        ((*APART, "--ratios", "many"), "'many' is no range of ratios of prefill to decode instances"),
-        ((*APART, "--fill", 1), "must be above 0 and at most 0.98"),
-        ((*APART, "--cached", 2000), "cached must leave at least one new token"),
-        (("disaggregate", "llama_3_8b", "h100_sxm", "--osl", 1), "an answer of 1 token needs no decode pool"),
-        (
-            (*APART[:2], "l40s", "--set", "hardware.nic_bytes_per_second_one_way=null"),
-            "no link joins the pools: NVIDIA L40S",
-        ),
-    ],
-)
-def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
-    assert message in refused(*arguments).err
-
-
-def test_a_promised_time_to_the_last_token_is_refused(refused: Command) -> None:
-    said = refused(*APART, "--e2e", "10 s").err
-    assert "--e2e: of pools that prefill and decode apart only the mean time to the last token is known" in said
-
-
-def test_what_cannot_be_kept(refused: Command) -> None:
-    assert "Best reachable with a single request" in refused(*APART, "--ttft", "1 us", code=1).err
-    large = ("disaggregate", "llama_3_70b", "h100_sxm", "--gpus", 2)
-    # The smallest pools of any engine: those of some have no room for an answer on two GPUs.
-    assert "take at least 4 accelerators together, given: 2 GPUs" in refused(*large, code=1).err
-
-
-@pytest.mark.parametrize(
     ("proposer", "words"),
     [
         (("--eagle",), "EAGLE head, acceptance by position 0.77, 0.71, 0.71"),
@@ -120,19 +83,6 @@ def test_proposers_of_pools_are_in_the_record(command: Command) -> None:
     record = json.loads(command(*APART, "--eagle", "--format", "json").out)
     assert record["speculation"]["acceptance"] == [0.77, 0.71, 0.71]
     assert json.loads(command(*APART, "--no-speculation", "--format", "json").out)["speculation"] is None
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--mtp",), "Llama 3.1 8B has no multi-token-prediction layers (mtp_layers: 0)"),
-        (("--eagle", "--max-draft", 9), "a draft of 9 tokens by EAGLE head of Llama 3.1 8B is accepted is not known"),
-        (("--ngram", "--acceptance", "1.1"), "probabilities must be from 0 to 1, got 1.1"),
-        (("--acceptance", "0.5"), "--acceptance says something of proposals"),
-    ],
-)
-def test_proposers_that_cannot_be_are_refused(refused: Command, options: tuple[object, ...], message: str) -> None:
-    assert message in refused(*APART, *options).err
 
 
 def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
@@ -202,19 +152,6 @@ def test_chains_keep_what_single_instances_do_not(command: Command, refused: Com
     assert "(chain of 4 x tp1) for prompts" in shown
     assert "A chain reads each prompt in parts, whose cache is handed on (KV-Runahead); no engine" in shown
     assert "no engine that is known reads prompts in a chain" in refused("launch", saved).err
-
-
-@pytest.mark.parametrize(
-    ("chains", "message"),
-    [
-        ("1", "a chain has from 2 to 64 processes, got 1"),
-        ("0", "'--prefill-chain': 0 is not in the range x>=1"),
-        ("", "'--prefill-chain': '' is not a valid integer"),
-        ("2,many", "'--prefill-chain': 'many' is not a valid integer"),
-    ],
-)
-def test_chains_that_cannot_be(refused: Command, chains: str, message: str) -> None:
-    assert message in " ".join(refused(*CHAINS, "--prefill-chain", chains).err.split())
 
 
 def test_pools_that_cost_as_much_as_instances_that_do_both_are_not_worth_it(command: Command) -> None:

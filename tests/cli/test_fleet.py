@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Command, record
 
 ASKED = ("fleet", "llama_3_8b", "h100_sxm", "--tp", 1, "--ttft", 500, "--target", 0.8)
@@ -41,25 +39,3 @@ def test_a_stock_is_kept(command: Command) -> None:
     scarce = [lot["lots_by_hour"] for lot in answer["lots"] if "H100" in lot["hardware"]]
     assert all(sum(counts) <= 1 for counts in zip(*scarce, strict=True))
     assert any("H200" in lot["hardware"] for lot in answer["lots"])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "give the requests/s of each hour: --rates R,R,... or --traffic FILE"),
-        (("--rates", "5"), "a day has from 2 to 168 hours with a rate each, got 1"),
-        (
-            ("--traffic", "azure_code"),
-            "a day needs the rates of whole hours (interval: 1 h), and the traffic has 57 of 60 s",
-        ),
-        ((*RATES, "--stock", "h100_sxm"), "--stock 'h100_sxm': write HARDWARE=N, for example h100_sxm=64"),
-        ((*RATES, "--stock", "h100_sxm=4", "--stock", "h100_sxm=8"), "--stock h100_sxm is given twice; give it once"),
-        ((*RATES, "--stock", "b200=4"), "is not among the hardware"),
-        ((*RATES, "--start-up", "5"), "5 has no unit"),
-        ((*RATES, "--spot-share", "0"), "spot_share must be > 0"),
-        ((*RATES, "--target", "0"), "a share above 0 and at most 1 is needed, got 0"),
-    ],
-)
-def test_bad_input(refused: Command, options: tuple[object, ...], message: str) -> None:
-    asked = ASKED[:-2] if "--target" in options else ASKED
-    assert message in refused(*asked, *options).err

@@ -85,12 +85,6 @@ def test_options_under_headings_are_those_of_commands() -> None:
     assert set(listed) - {"help"} <= {param.name for each in app.commands.values() for param in each.params}
 
 
-def test_a_wrong_format_lists_all(refused: Command) -> None:
-    message = refused("explain", "llama_3_8b", "h100_sxm", "--weights", "fp9").err
-    assert "'fp9' is not one of 'fp32', 'bf16', " in message
-    assert "'int4_channel'" in message
-
-
 @pytest.mark.parametrize(
     ("words", "start", "expected"),
     [

@@ -387,67 +387,6 @@ def test_deviations_and_cached_tokens_are_offered_by_every_generator(
     assert ("nothing of them is cached" in text) == (generator == "guidellm")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("nothing.json", "--to", "vllm"), "nothing.json: cannot be read: No such file"),
-        (("llama_3_70b", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
-        (("llama_3_70", "h100_sxm", "--to", "vllm"), "unknown model 'llama_3_70'; did you mean llama_3_70b"),
-        ((*PINNED, "--to", "vllm", "--engine-version", "0.34.0"), "nearest: 0.33.0; recorded: 0.11.0, 0.20.2, 0.33.0"),
-        (
-            ("qwen3_8b", "h100_sxm", "--weights", "fp8", "--to", "trtllm"),
-            "cannot make fp8 of that while it loads (it makes: none); name weights in fp8",
-        ),
-        (
-            (*PINNED, "--eagle", "--to", "vllm"),
-            "needs the weights of an EAGLE head, and none is known for Llama 3.1 70B; name it with --draft-model-id",
-        ),
-        ((*PINNED, "--draft-model-id", "me/head", "--to", "vllm"), "--draft-model-id names an EAGLE head or a draft"),
-        ((*PINNED, "--eagle", "--draft-model-id", "", "--to", "vllm"), "--draft-model-id '': ORGANISATION/NAME, or a"),
-        (
-            (*PINNED, "--draft", "llama_3_2_3b", "--to", "trtllm", "--model-id", "m"),
-            "is not started with --draft here; it has --mtp, --ngram, --eagle",
-        ),
-        (
-            ("deepseek_v3", "h200_sxm", "--tp", "8", "--dp", "1", "--redundant-experts", "8", "--to", "trtllm"),
-            "from a file of its own (moe_config.load_balancer), which is not written here",
-        ),
-        (
-            (
-                *("deepseek_v3", "h200_sxm", "--tp", "8", "--dcp", "2", "--dp", "1"),
-                "--to",
-                "sglang",
-                "--engine-version",
-                "0.5.3",
-            ),
-            "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
-        ),
-        (("llama_3_8b", "mi300x", "--to", "trtllm"), "is not known to run on AMD Instinct MI300X"),
-        (("qwen3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
-        (
-            ("llama_3_8b", "l4", "--weights", "nvfp4", "--model-id", "m", "--to", "trtllm"),
-            "kernels for weights in nvfp4",
-        ),
-        (
-            ("gpt_3", "h100_sxm", "--any-layout", "--to", "vllm"),
-            "has no huggingface_id; name its weights with --model-id",
-        ),
-        ((*PINNED, "--engine", "sglang", "--to", "vllm"), "--engine sglang contradicts --to vllm"),
-        ((*PINNED, "--model-id", "", "--to", "vllm"), "--model-id '': ORGANISATION/NAME, or a path is needed"),
-        ((*PINNED, "--image", "", "--to", "vllm"), "--image '': the name of a container image is needed"),
-        ((".", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
-        ((*PINNED, "--max-model-len", "200000", "--to", "vllm"), "is made for at most 131072 tokens, got 200000"),
-        ((*PINNED, "--arrival-scv", "2", "--bench", "aiperf", "--to", "vllm"), "the generator has 0 (constant) and 1"),
-    ],
-)
-def test_what_cannot_be_started_is_refused_with_one_message(
-    refused: Command, tmp_path: Path, words: Sequence[str], message: str
-) -> None:
-    outcome = refused("launch", *words, "-o", "launch.sh")
-    assert message in outcome.err.replace("\n", " ")
-    assert not (tmp_path / "launch.sh").exists()
-
-
 def _saved(path: Path, change: dict[str, Any]) -> Path:
     """An answer with a part of what it says of itself changed."""
     record = json.loads(path.read_text())

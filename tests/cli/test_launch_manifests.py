@@ -232,45 +232,6 @@ def test_an_autoscaler_needs_a_day(refused: Command, day: Path) -> None:
     assert "3 deployments; name one with --choice 1 to 3" in refused("launch", day, "--as", "keda").err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((*WIDE, "--to", "vllm", "--as", "compose"), "docker compose is for one machine; take --as leaderworkerset"),
-        ((*WIDE, "--to", "vllm", "--as", "kubernetes"), "pods are on one machine each; take --as leaderworkerset"),
-        ((*WIDE, "--to", "vllm", "--as", "llm-d"), "values for llm-d are written for instances of at most 8"),
-        ((*LLAMA, "--to", "sglang", "--as", "llm-d"), "llm-d is started with vLLM, not with SGLang 0.5.23"),
-        (
-            (*AMD, "--to", "vllm", "--as", "kubernetes"),
-            "is for NVIDIA; name an image for AMD Instinct MI300X 192GB with",
-        ),
-        (
-            (
-                "llama_3_8b",
-                "rtx_3090",
-                "--weights",
-                "q4_k_m",
-                "--to",
-                "llama_cpp",
-                "--model-id",
-                "m",
-                "--as",
-                "kubernetes",
-            ),
-            "no image of llama.cpp 2026-10 is started so; name an image for NVIDIA GeForce RTX 3090 24GB with --image",
-        ),
-        (
-            (*AMD, "--to", "vllm", "--as", "compose"),
-            "docker compose reserves NVIDIA devices only; take --as kubernetes",
-        ),
-        ((*WIDE, "--gpus-per-node", "6", "--to", "vllm"), "16 accelerators does not fill machines of 6"),
-    ],
-)
-def test_forms_that_cannot_hold_a_deployment_are_refused(
-    refused: Command, words: tuple[str, ...], message: str
-) -> None:
-    assert message in refused("launch", *words).err.replace("\n", " ")
-
-
 def test_pools_need_a_router(refused: Command, apart: Callable[[str], Path]) -> None:
     for form in ("compose", "kubernetes", "leaderworkerset"):
         outcome = refused("launch", apart("vllm"), "--to", "vllm", "--as", form)

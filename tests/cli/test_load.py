@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from pathlib import Path
 
 import pytest
@@ -60,20 +59,6 @@ def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Comman
     assert heavy["simulated"]["tpot_seconds"]["mean"] > 0
     # Where prompts take little of it, nothing is played, and nothing said.
     assert "the simulation has played" not in " ".join(command("load", *ONE, "--rates", 1, "--why").out.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--rates", "1,x"], r"'--rates': '1,x' is no list of positive request rates; write for example 1,2,5"),
-        (["--rates", ""], r"'--rates': '' is no list of positive request rates"),
-        (["--rates", "1,0"], r"'--rates': '1,0' is no list of positive request rates"),
-        (["--rates", "1,inf"], r"'--rates': '1,inf' is no list of positive request rates"),
-        (["--plot", "load.txt"], r"load\.txt: a picture's name must end in \.svg, \.png, \.pdf"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
-    assert re.search(message, refused("load", *ONE, *arguments).err)
 
 
 def test_preemptions_are_counted_and_told(command: Command) -> None:

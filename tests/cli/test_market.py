@@ -51,29 +51,6 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
     assert reason.startswith("sglang 0.5.23: ")
 
 
-@pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--together", "--apart"), "give either --together or --apart; without them the better of the two answers"),
-        (("--apart", "--tp", 1), "--apart contradicts --tp 1, which is said of instances that read prompts and decode"),
-        (("--no-speculation", "--ngram", "--acceptance", 0.5), "--no-speculation contradicts --ngram; leave one"),
-        (("--engine", "nonsense"), "there is no engine 'nonsense'; known: llama_cpp, mlx, sglang, trtllm, vllm"),
-        (
-            ("--engine", "vllm", "--engine", "sglan"),
-            "there is no engine 'sglan'; known: llama_cpp, mlx, sglang, trtllm, vllm; did you",
-        ),
-        (("--engine", "vllm", "--any-layout"), "give either --engine or --any-layout, not both"),
-    ],
-)
-def test_contradictions_are_refused(refused: Command, question: str, words: tuple[object, ...], message: str) -> None:
-    assert message in " ".join(refused(question, *SMALL, *words).err.split())
-
-
-def test_slots_are_of_instances_that_do_both(refused: Command) -> None:
-    assert "--apart contradicts --slots 8" in refused("recommend", *SMALL, "--apart", "--slots", 8).err
-
-
 @pytest.mark.parametrize(
     ("question", "arrangement"),
     [("frontier", "--together"), ("frontier", "--apart"), ("recommend", "--together"), ("recommend", "--apart")],
@@ -82,8 +59,3 @@ def test_promises_that_nobody_keeps_name_the_nearest(refused: Command, question:
     said = " ".join(refused(question, *SMALL, arrangement, "--ttft", "3 ms", "--tpot", "1 s", code=1).err.split())
     assert "TTFT" in said
     assert "would do" in said or "Best reachable" in said or "at least" in said, said
-
-
-def test_a_question_of_one_engine_refuses_several(refused: Command) -> None:
-    words = ("launch", *SMALL, "--to", "vllm", "--engine", "vllm", "--engine", "sglang")
-    assert "give --engine once here, got vllm, sglang" in refused(*words).err

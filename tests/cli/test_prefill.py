@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from .conftest import Command
 
@@ -60,27 +58,6 @@ def test_why_a_way_cannot_be(command: Command) -> None:
     found = command("prefill", "llama_3_70b", "h100_sxm", "--prompt", 30000, "--ranks", "4,6")
     text = " ".join(found.out.split())
     assert "6 GPUs, gathered, ring, even chain, chain: 6 GPUs are no whole number of processes of 4." in text
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((*PREFILL, "--prompt", "0"), "'--prompt': 0 is not in the range x>=1"),
-        ((*PREFILL, "--prompt", "2000,many"), "'--prompt': 'many' is not a valid integer"),
-        ((*PREFILL, "--ranks", ""), "'--ranks': '' is not a valid integer"),
-        ((*PREFILL, "--ranks", "5000"), "ranks must be whole numbers from 1 to 1,024, got 5000"),
-        ((*PREFILL, "--prompt", "2", "--ranks", "4"), "a prompt of 2 tokens has no token for each of 4 ranks"),
-        (("prefill", "llama_3_8b"), "Missing argument 'HARDWARE'"),
-        ((*PREFILL, "--chain", ""), "'--chain': '' is no stage of a chain; write for example b200=2,h100_sxm=4"),
-        ((*PREFILL, "--chain", "l40s,h100=2"), "'l40s' is no stage of a chain"),
-        ((*PREFILL, "--chain", "l40s=0"), "'--chain': 0 is not in the range x>=1"),
-        ((*PREFILL, "--chain", "l400s=2"), "unknown hardware 'l400s'; did you mean"),
-        ((*PREFILL, "--chain", "l40s=2,v100_sxm2_32=2"), "V100 SXM2 32GB has no peak for bf16"),
-        ((*PREFILL, "--chain", "l40s=2,h100=2", "--price", "3"), "--price 3 is a price of one kind of hardware"),
-    ],
-)
-def test_what_cannot_be_asked(refused: Command, words: tuple[str, ...], message: str) -> None:
-    assert message in " ".join(refused(*words).err.split())
 
 
 def test_a_process_that_does_not_hold_the_model(command: Command) -> None:

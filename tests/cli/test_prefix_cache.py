@@ -72,48 +72,6 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
         assert word in text, word
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*CACHE, "--turns", 4, "--isl", 300), "give either --turns, or --isl and --hit-rate, not both"),
-        ((*CACHE, "--replicas", 2), "--replicas says where turns of conversations go; give --turns as well"),
-        ((*CACHE, "--routing", "round_robin"), "--routing says where turns of conversations go; give --turns as well"),
-        (
-            (*CACHE, "--turns", 4, "--routing", "round_robin"),
-            "--routing says which of several instances a turn goes to; give --replicas of 2 or more",
-        ),
-        ((*CACHE, "--turns", 4, "--replicas", 0), "0 is not in the range x>=1"),
-        ((*CACHE, "--turns", 4, "--replicas", 2, "--routing", "random"), "'random' is not one of"),
-        (
-            (*CACHE, "--turns", 3.5, "--replicas", 2, "--routing", "round_robin"),
-            "turns must be a whole number from 1 on before several replicas, got 3.5",
-        ),
-        ((*CACHE, "--turns", 0.2), "turns must be a number >= 1, got 0.2"),
-        ((*CACHE, "--turns", 0), "0 is not in the range"),
-        ((*CACHE, "--hit-rate", 1), "a hit rate of 1 leaves less than one new token"),
-        ((*CACHE, "--hit-rate", 1.2), "1.2 is not in the range"),
-        ((*CACHE, "--tier", "tape"), "unknown tier 'tape'; known: dram, ssd"),
-        (("cache", "llama_3_8b", "h100_sxm", "--ep", 2), "ep=2 contradicts tp=1, dp=1"),
-        (("cache", "llama_3_8b", "tpu_v5e", "--tp", 2), "Google TPU v5e lists no link to its host"),
-    ],
-)
-def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
-    assert message in refused(*arguments).err
-
-
-@pytest.mark.parametrize("option", ["--think-time", "--lifetime"])
-def test_waits_need_a_unit(refused: Command, option: str) -> None:
-    message = refused(*CACHE, "--turns", 6, option, 60).err
-    assert f"'{option}': 60 has no unit, and could be seconds or minutes; write '60 s'." in message
-
-
-def test_a_single_chip_that_is_too_small_is_answered_with_how_many_would_do(refused: Command) -> None:
-    assert (
-        "of KV cache > 75.5 GB; at least 2 would do"
-        in refused("cache", "llama_3_70b", "h100_sxm", "--tp", 1, code=1).err
-    )
-
-
 def test_sessions_of_a_traffic_are_played(command: Command) -> None:
     answer = json.loads(command(*CACHE, "--traffic", "chat", "--format", "json").out)
     hits = {tier["tier"]: tier["hit_rate"] for tier in answer["tiers"]}

@@ -62,24 +62,6 @@ def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -
     assert found["completed_requests_per_second"] < 100
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--replicas", "0"], r"'--replicas': 0 is not in the range x>=1"),
-        (["--replicas", "1.5"], r"'--replicas': '1.5' is not a valid integer"),
-        (["--api-prices", "output"], r"'output' names no offer of Llama 3.1 8B; recorded: "),
-        (["--api-prices", "output=-1"], r"--api-prices: 'output=-1' is no price of a kind of token"),
-        (
-            ["--any-speed", "--tpot", "mean:30", "--ttft", "500"],
-            r"--any-speed promises nothing, which contradicts p90 TTFT 500 ms, mean TPOT 30 ms; leave one of them out",
-        ),
-        (["--api-prices", "image=1"], r"--api-prices: 'image=1' is no price of a kind of token"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
-    assert re.search(message, refused("price", *SMALL, *arguments).err)
-
-
 def test_power_of_boards_servers_and_the_facility_are_three(command: Command) -> None:
     asked = ("price", *SMALL, "--request-rate", 5, "--together", "--no-speculation", "--any-speed")
     found = record(command, *asked, "--carbon", "germany")
@@ -114,7 +96,3 @@ def test_a_chip_without_watts_has_no_power(command: Command) -> None:
     found = record(command, "price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null")
     assert found["board_watts"] is found["joules_per_output_token"] is None
     assert "Power:" not in command("price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null").out
-
-
-def test_grids_that_are_not_known_are_refused(refused: Command) -> None:
-    assert "unknown grid 'atlantis'; known: world," in refused("price", *SMALL, "--carbon", "atlantis").err

@@ -65,21 +65,6 @@ def test_pools_of_two_kinds_have_machines_of_their_own(command: Command) -> None
     assert fleet["accelerators_rented"] == prompts + 4 * ceil(answers / 4)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("recommend", "llama_3_8b", "paper/h100", "--rent", "node"), r"does not say how many accelerators a node"),
-        (("price", "llama_3_8b", "h100_sxm", "--rent", "rack"), r"'rack' is not one of 'gpu', 'node'"),
-        (
-            ("load", "llama_3_8b", "h100_sxm", "--set", "hardware.rented_as=[2, 3]"),
-            r"rented_as must be ascending sizes, each a multiple of the one before, got \[2, 3\]",
-        ),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: tuple[object, ...], message: str) -> None:
-    assert re.search(message, " ".join(refused(*arguments).err.split()))
-
-
 def test_a_chip_without_machines_is_billed_by_the_accelerator(command: Command) -> None:
     for choice in record(command, "recommend", "llama_3_8b", "rtx_5090", "--weights", "fp8", *RATE)["choices"]:
         assert choice["accelerators_rented"] == choice["accelerators"]

@@ -15,7 +15,6 @@ from tests.documents import Document, read
 
 #: Bytes of a report at most.
 LARGEST = 1_500_000
-SMALL = ("llama_3_8b", "h100_sxm", "--tp", "1")
 FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
 POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --apart"
 #: A small question of every command that answers one.
@@ -209,49 +208,9 @@ def test_files_that_are_something_else(text: str, said: str, refused: Command, t
     assert said in refused("report", path, "-o", "report.html").err
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("frontir llama_3_8b h100_sxm", "no command 'frontir'; did you mean 'frontier'?"),
-        ("zzz zzz", "no command 'zzz'; A report shows frontier"),
-        ("launch llama_3_8b h100_sxm --to vllm", "'launch' answers no question"),
-        ("validate", "'validate' answers no question"),
-        ("inference-econ", "nothing is asked; write for example"),
-        ("report 'frontier llama_3_8b h100_sxm'", "a report in a report"),
-        (f"{FRONTIER} -o x.json", "-o inside of the quotes: a report is written once, by its own -o"),
-        (f"{FRONTIER} --plot x.svg", "--plot inside of the quotes"),
-        (f"{FRONTIER} --json", "--json inside of the quotes"),
-        ("explain llama_3_8b h100_sxm --tp 1 --roofline x.svg", "--roofline inside of the quotes"),
-        ("frontier llama_3_8b 'h100", "close what is quoted inside of the command"),
-        ("", "nothing is asked; write for example"),
-        ("frontier llama_3_8b", "Missing argument 'HARDWARE'"),
-        ("frontier llama_3_8b h100_sxm --warmth 3", "No such option"),
-        ("frontier llama_3_8b h100_sxmm", "h100_sxm"),
-        ("nosuch", "unknown scenario 'nosuch'"),
-        ("nosuch.json", "nosuch.json: cannot be read"),
-    ],
-)
-def test_questions_that_are_none(asked: str, said: str, refused: Command, tmp_path: Path) -> None:
-    assert said in refused("report", asked, "-o", "report.html").err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_fits_nowhere_is_said_and_nothing_is_written(refused: Command, tmp_path: Path) -> None:
     refused("report", FRONTIER, "frontier deepseek_v3 h100_sxm --tp 1", "-o", "report.html", code=1)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("report.pdf", "report.pdf: a report is a page for a browser; end its name in .html"),
-        ("report", "end its name in .html"),
-        ("", "end its name in .html"),
-        ("nowhere/report.html", "nowhere/report.html: cannot be written: No such file or directory"),
-    ],
-)
-def test_places_that_cannot_be_written(path: str, said: str, refused: Command) -> None:
-    assert said in refused("report", FRONTIER, "-o", path).err
 
 
 def test_a_file_that_is_read_only(refused: Command, tmp_path: Path) -> None:

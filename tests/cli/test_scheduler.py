@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.cli.conftest import Command, record
@@ -45,22 +43,3 @@ def test_less_memory_holds_fewer_requests(command: Command) -> None:
     assert by_option["slots"] == by_set["slots"] < record(command, *asked)["slots"]
     launched = command("launch", *ONE, *RATE, "--to", "vllm", "--usable-memory", 0.8).out
     assert "--gpu-memory-utilization 0.8 " in launched
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("load", *ONE, "--usable-memory", 1.5), r"capacity\.usable_memory must be <= 1, got 1\.5"),
-        (("load", *ONE, "--slots", 0), r"'--slots': 0 is not in the range x>=1"),
-        (("price", *ONE, "--token-budget", 0), r"'--token-budget': 0 is not in the range x>=1"),
-        (("load", *ONE, "--slots", 64, "--token-budget", 32), r"cannot work on 64 requests \(--slots\)"),
-        (
-            ("load", *ONE, "--token-budget", 32, "--set", "assumptions.serving.prefill_chunk=3"),
-            r"give either --token-budget or --set assumptions\.serving\.prefill_chunk, not both",
-        ),
-        (("frontier", *ONE, "--decode-only", "--slots", 8), r"--slots is said of services, and --decode-only counts"),
-        (("frontier", *ONE, "--decode-only", "--token-budget", 8), r"--token-budget is said of services"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: tuple[object, ...], message: str) -> None:
-    assert re.search(message, refused(*arguments).err)

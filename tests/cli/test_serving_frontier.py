@@ -65,21 +65,6 @@ def test_a_draft_model_speeds_services_up(command: Command) -> None:
     assert drafted["tokens_per_second_per_user"] > 1.3 * plain["tokens_per_second_per_user"]
 
 
-@pytest.mark.parametrize("counts", [("--decode-only",), ("--grid", "paper")])
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("--cached", "100"), ("--shared-prefix", "100"), ("--slots", "8")),
-        *(("--token-budget", "512"), ("--ttft", "500"), ("--tpot", "30")),
-    ],
-)
-def test_options_of_services_mean_nothing_for_decode_steps(
-    refused: Command, counts: tuple[str, ...], option: str, value: str
-) -> None:
-    said = refused(*SERVING, *counts, option, value).err
-    assert f"{option} is said of services, and {' '.join(counts)} counts decode steps alone; leave one of them" in said
-
-
 def test_the_option_that_is_gone_says_what_to_type(refused: Command) -> None:
     said = refused(*SERVING, "--serving").err
     assert said == (
@@ -134,29 +119,3 @@ def test_a_promise_that_nothing_keeps_says_the_least_that_would_be(command: Comm
     found = re.search(r"relax the SLO to a TTFT of ([\d.]+) ms at least$", said.strip())
     assert found is not None, said
     assert command(*SERVING, "--ttft", found[1], "--tpot", "50").code == 0
-
-
-def test_power_of_a_chip_without_watts(refused: Command) -> None:
-    outcome = refused(*SERVING, "--y", "power", "--set", "hardware.watts=null")
-    assert "lists no watts; give them, for example --set hardware.watts='700 W'" in outcome.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--context", "100"], r"--context is said of decode steps alone; add --decode-only"),
-        (["--batch", "8"], r"--batch is said of decode steps alone; add --decode-only"),
-        (["--max-throughput", "8"], r"--max-throughput is said of decode steps alone; add --decode-only"),
-        (["--all"], r"--all is said of decode steps alone; add --decode-only"),
-        (["--ep", "2"], r"Llama 3.1 8B has no experts, so ep must be 1, got 2"),
-        (["--pp", "2", "--no-pipeline"], r"pp=2 contradicts 'no pipeline': leave one of them out"),
-        (["--tp", "4"], r"tp=4, dp=1, pp=1: 4 accelerators are needed, and at most 2 are allowed"),
-        (["--y", "carbon"], r"'carbon' is not one of 'cost', 'blended', 'throughput', 'power'"),
-        (["--y", "mfu"], r"y: got 'mfu', which is said of decode steps alone \(--decode-only\); allowed: cost"),
-        (["--osl", "1"], r"osl must be more than 1 token for a speed, got 1"),
-        (["--isl", "0"], r"isl: 0.0 is no length: from 1 to 1e\+09 tokens are possible, got 0"),
-        (["--plot", "a.txt"], r"a\.txt: a picture's name must end in"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
-    assert re.search(message, refused(*SERVING, *arguments).err)

@@ -220,67 +220,6 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in " ".join(command(*promised, "--eagle").out.split())
 
 
-SMALL = ("speculate", "llama_3_8b", "h100_sxm")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (SMALL, "who proposes? give --draft MODEL, --mtp, --eagle or --ngram"),
-        ((*SMALL, "--acceptance", "0.5"), "--acceptance says something of proposals; give --draft MODEL"),
-        ((*SMALL, "--max-draft", "3"), "--max-draft says something of proposals"),
-        ((*SMALL, "--mtp", "--ngram"), "give one of --draft, --mtp, --eagle and --ngram, got --mtp and --ngram"),
-        ((*SMALL, "--mtp"), "Llama 3.1 8B has no multi-token-prediction layers (mtp_layers: 0)"),
-        ((*SMALL, "--draft", "llama_3_70b"), "a draft model must be smaller than its target: Llama 3.1 70B has 70.6"),
-        ((*SMALL, "--draft", "llama_3_1b"), "unknown model 'llama_3_1b'"),
-        ((*SMALL, "--ngram", "--acceptance", "1.2"), "acceptance: probabilities must be from 0 to 1, got 1.2"),
-        ((*SMALL, "--ngram", "--acceptance", "0.9,-1"), "acceptance: probabilities must be from 0 to 1, got -1"),
-        ((*SMALL, "--ngram", "--acceptance", "0.9;0.8"), "--acceptance '0.9;0.8': write one probability for all"),
-        (
-            (*SMALL, "--ngram", "--acceptance", "0.9,0.8,0.7", "--max-draft", "2"),
-            "the acceptance of 3 positions is given, for drafts of at most 2 tokens",
-        ),
-        (
-            (*SMALL, "--ngram", "--max-draft", "3", "--draft-length", "3"),
-            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have",
-        ),
-        ((*SMALL, "--draft-length", "3"), "--draft-length says something of proposals"),
-        ((*SMALL, "--ngram", "--draft-length", "0"), "0 is not in the range 1<=x<=64"),
-        (
-            (*SMALL, "--ngram", "--draft-length", "2", "--acceptance", "0.9,0.8,0.7"),
-            "the acceptance of 3 positions is given, for drafts of at most 2 tokens",
-        ),
-        ((*SMALL, "--ngram", "--max-draft", "65"), "65 is not in the range 1<=x<=64"),
-        (
-            ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--mtp", "--max-draft", "5"),
-            "how often a draft of 5 tokens by multi-token-prediction layers of DeepSeek-V3 is accepted is not known, "
-            "only that of positions 1 to 3; give a draft of at most 3, or its acceptance (--acceptance)",
-        ),
-        (
-            ("recommend", "llama_3_8b", "h100_sxm", "--eagle", "--draft-length", "8"),
-            "a draft of 8 tokens by EAGLE head of Llama 3.1 8B is accepted is not known, only that of positions 1 to 7",
-        ),
-        (
-            (*SMALL, "--ngram", "--acceptance", "0.9", "--acceptance-file", "a.csv"),
-            "give either --acceptance or --acceptance-file, not both",
-        ),
-        ((*SMALL, "--ngram", "--acceptance-file", "a.csv"), "a.csv: cannot be read: No such file"),
-        ((*SMALL, "--ngram", "--draft-weights", "fp8"), "n-grams have no weights, got the format fp8"),
-        ((*SMALL, "--ngram", "--osl", "1"), "answers of 1 token need no decode step"),
-        ((*SMALL, "--ngram", "--plot", "a.gif"), "a.gif: a picture's name must end in"),
-        (("price", "llama_3_8b", "h100_sxm", "--acceptance", "0.4"), "--acceptance says something of proposals"),
-        (("recommend", "llama_3_8b", "h100_sxm", "--mtp"), "has no multi-token-prediction layers"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, arguments: tuple[str, ...], message: str) -> None:
-    assert message in refused(*arguments).err
-
-
-def test_what_does_not_fit_is_told(refused: Command) -> None:
-    outcome = refused("speculate", "llama_3_70b", "h100_sxm", "--tp", 2, "--draft", "llama_3_8b", code=1)
-    assert "Llama 3.1 70B with its draft model on 2 x NVIDIA H100 SXM5 80GB: 157.2 GB of weights" in outcome.err
-
-
 @pytest.mark.parametrize(("arguments", "code"), [(["speculate", "--help"], 0), (["speculate-check", "--help"], 0)])
 def test_help_loads_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
     process = subprocess.run(

@@ -210,40 +210,6 @@ def test_a_redirection_is_not_followed(refused: Command) -> None:
         assert "302 Found, no page of metrics" in refused("watch", *LLAMA, "--metrics", address, "--once").err
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("http://127.0.0.1:9/metrics", "no answer (Connection refused); is the server running?"),
-        ("http://example.com/metrics", "example.com is not this machine; add --host example.com to ask it"),
-        ("http://127.0.0.1@example.com/metrics", "example.com is not this machine"),
-        ("http://127.0.0.1:99999/metrics", "no address (Port out of range 0-65535)"),
-        ("ftp://127.0.0.1/metrics", "write http://HOST:PORT/metrics, or the name of a file"),
-        ("localhost:8000", "write an address with its scheme: http://localhost:8000"),
-        ("nothing.prom", "nothing.prom: cannot be read: No such file"),
-    ],
-)
-def test_addresses_that_cannot_be_asked(refused: Command, source: str, message: str) -> None:
-    assert message in refused("watch", *LLAMA, "--metrics", source, "--once").err.replace("\n", " ")
-
-
 def test_what_is_no_page_of_a_known_engine(refused: Command, kept: Callable[..., list[str]]) -> None:
     scrapes = kept(page(1).replace("vllm:", "tgi:"))
     assert "1.prom: no metric of vLLM (vllm:...) or SGLang" in refused("watch", *LLAMA, *scrapes, "--once").err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("llama_3_8b",), "'llama_3_8b': give a saved answer (ANSWER.json), or a model and hardware"),
-        ((*LLAMA, "--choice", "2"), "only answers have a --choice: give ANSWER.json alone"),
-        ((*LLAMA, "--once", "--for", "1min"), "--once is one window, --for as many as there is time for"),
-        ((*LLAMA, "--for", "10s"), "--for 10 s is shorter than a window, --every 15 s"),
-        ((*LLAMA, "--every", "15"), "15 has no unit"),
-        (
-            (*LLAMA, "--metrics", "http://127.0.0.1:1/", "--metrics", "a.prom"),
-            "several --metrics are files of one server",
-        ),
-    ],
-)
-def test_questions_that_contradict_themselves(refused: Command, words: tuple[str, ...], message: str) -> None:
-    assert message in refused("watch", *words).err.replace("\n", " ")

@@ -53,15 +53,6 @@ def test_decode_steps_alone(command: Command, refused: Command) -> None:
     assert "--slots is said of services, and --grid paper" in refused(*ASKED, "--grid", "paper", "--slots", 5).err
 
 
-def test_bad_input(refused: Command) -> None:
-    asked = ("what-if", "llama_3_8b", "h100_sxm")
-    assert "'2' is no pair of positive ratios; write for example 0.8,1.25" in refused(*asked, "--range", "2").err
-    assert "'1,x' is no pair of positive ratios" in refused(*asked, "--range", "1,x").err
-    assert "the range must begin below 1 and end above it" in refused(*asked, "--range", "1.25,0.8").err
-    assert "--input hbm: no input of this question; inputs: hbm_bandwidth" in refused(*asked, "--input", "hbm").err
-    assert "unknown model 'lama'" in refused("what-if", "lama", "h100_sxm").err
-
-
 def test_a_speed_that_nothing_has(command: Command) -> None:
     outcome = command(*ASKED, "--speed", 9000)
     assert outcome.code == 1
