@@ -11,7 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inference_econ._types import Indices, Progress
-from inference_econ.answers.agent_answers import AgentChoice, AgentCurve, AgentRecommendation, AgentSheet, MostAgents
+from inference_econ.answers.agent_answers import (
+    AgentChoice,
+    AgentCurve,
+    AgentRecommendation,
+    AgentSheet,
+    AnyAgentChoice,
+    MostAgents,
+)
 from inference_econ.answers.agent_play import (
     TOGETHER,
     PlayedInstance,
@@ -22,6 +29,7 @@ from inference_econ.answers.agent_play import (
     point_of,
     shortlist,
 )
+from inference_econ.answers.agent_pools import PlayedGroup, groups, most_groups
 from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_agents
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
@@ -33,7 +41,7 @@ from inference_econ.answers.picks import Pick
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import as_candidates, some_of_each_chip
+from inference_econ.answers.recommend import ChoiceT, as_candidates, some_of_each_chip
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import TierSpec, catalog
 from inference_econ.serving import Router, Services
@@ -158,7 +166,7 @@ class Agents(AgentSessions):
         Parameters
         ----------
         offers : sequence of Candidate or Services
-            What competes; pools that prefill and decode apart do not.
+            What competes, together and apart.
         agents : int
             How many there are [1].
         targets : Targets, optional
@@ -189,12 +197,19 @@ class Agents(AgentSessions):
         wanted = promises(targets or Targets())
         both = self._played(offers)
 
-        def fleet(instance: PlayedInstance, _: int, guess: int) -> AgentChoice | None:
+        def fleet(instance: PlayedInstance, _: int, guess: int) -> AnyAgentChoice | None:
             return cheapest_fleet(instance, agents, wanted, min(guess, agents), router)
 
-        choices = self._choices(both, None, wanted, tiers, fleet, progress, agents)
+        choices: list[AnyAgentChoice] = [*self._choices(both, None, wanted, tiers, fleet, progress, agents)]
+
+        def pooled(group: PlayedGroup, guess: int) -> AnyAgentChoice | None:
+            best, carried = group.best(wanted, guess, agents, math.inf)
+            return best.fleet(agents, carried, wanted, router) if carried else None
+
+        choices += self._apart(offers, choices, wanted, tiers, pooled, agents, None)
         ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
-        return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
+        kept = some_of_each_chip(self._kept(ranked, wanted), most)
+        return AgentRecommendation(tuple(kept), wanted, _layouts(offers), 1.0)
 
     def most_agents(
         self,
@@ -230,27 +245,74 @@ class Agents(AgentSessions):
             single agent.
         """
         wanted = promises(targets or Targets())
-        both, counts = affordable(self._played(offers), means)
+        played = self._played(offers)
+        both, counts = affordable(played, means) if played else ([], [])
 
-        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AnyAgentChoice | None:
             return fullest_fleet(instance, replicas, wanted, guess, router)
 
-        choices = self._choices(both, counts, wanted, tiers, fleet, progress)
-        ranked = sorted(choices, key=lambda choice: (-choice.use.agents, choice.dollars_per_hour))
-        return MostAgents(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0, means)
+        choices: list[AnyAgentChoice] = [*self._choices(both, counts, wanted, tiers, fleet, progress)]
 
-    def _choices(
-        self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
-        fleet: Callable[[PlayedInstance, int, int], AgentChoice | None], progress: Progress | None,
-        agents: int | None = None,
-    ) -> list[AgentChoice]:  # fmt: skip
-        """The fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
+        def pooled(group: PlayedGroup, guess: int) -> AnyAgentChoice | None:
+            chips = means.most_accelerators(group.service.setup)
+            best, carried = group.best(wanted, guess, 0, chips)
+            count = most_groups(best, chips)
+            return fullest_fleet(best, count, wanted, carried, router) if carried and count else None
+
+        choices += self._apart(offers, choices, wanted, tiers, pooled, None, means)
+        ranked = sorted(choices, key=lambda choice: (-choice.use.agents, choice.dollars_per_hour))
+        kept = some_of_each_chip(self._kept(ranked, wanted), most)
+        return MostAgents(tuple(kept), wanted, _layouts(offers), 1.0, means)
+
+    def _apart(
+        self, offers: Sequence[Candidate | Services], choices: Sequence[AnyAgentChoice], wanted: Targets,
+        tiers: Sequence[str], fleet: Callable[[PlayedGroup, int], AnyAgentChoice | None], agents: int | None,
+        means: Means | None,
+    ) -> list[AnyAgentChoice]:  # fmt: skip
+        """The fleets of promising groups that prefill and decode apart, where closed forms have them cheaper."""
+        least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
+        for choice in choices:
+            cost = choice.dollars_per_hour / (choice.use.agents if agents is None else 1.0)
+            chip = choice.service.setup.hardware.name
+            least[chip] = min(least.get(chip, math.inf), cost)
+        for candidate in as_candidates(offers):
+            if candidate.pools is None:
+                continue
+            self.check(candidate.services)
+            chip, room = candidate.setup.hardware.name, math.inf
+            if means is not None:
+                room = means.most_accelerators(candidate.setup)
+            every = groups(candidate.pools.pools, self, tuple(map(catalog.tier, tiers)), wanted, agents, room)
+            cheaper = [group for group in every if group[2] < least.get(chip, math.inf)]
+            promising.setdefault(chip, []).extend(cheaper)
+        found = []
+        for several in promising.values():
+            of_sizes = dict[tuple[int, ...], tuple[PlayedGroup, int]]()
+            for group, guess, _ in sorted(several, key=lambda group: group[2]):
+                of_sizes.setdefault(group.sizes, (group, guess))
+            for group, guess in list(of_sizes.values())[:_PLAYED]:
+                choice_apart = fleet(group, guess)
+                found += [] if choice_apart is None else [choice_apart]
+        return found
+
+    def _kept(self, choices: list[ChoiceT], wanted: Targets) -> list[ChoiceT]:
+        """Some choices.
 
         Raises
         ------
         NothingFitsError
-            If nothing keeps the promises even for a single agent.
+            If there are none.
         """
+        if not choices:
+            raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
+        return choices
+
+    def _choices(
+        self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
+        fleet: Callable[[PlayedInstance, int, int], AnyAgentChoice | None], progress: Progress | None,
+        agents: int | None = None,
+    ) -> list[AgentChoice]:  # fmt: skip
+        """Fleets of promising layouts of each offer, of so many instances or for so many agents if that is given."""
         check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
         choices: list[AgentChoice] = []
         for index, layouts in enumerate(both):
@@ -261,10 +323,8 @@ class Agents(AgentSessions):
                     progress((index + number / len(rows)) / len(both), layouts.setup.hardware.name)
                 instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
                 choice = fleet(instance, 1 if room is None else int(room[row]), guess)
-                if choice is not None:
+                if isinstance(choice, AgentChoice):
                     choices.append(choice)
-        if not choices:
-            raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
         return choices
 
     def price(
@@ -304,8 +364,9 @@ class Agents(AgentSessions):
                 layouts, row, guess = rows[0]
                 instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
                 number = instance.carried(wanted.predicted(instance.service), guess)[0]
+        together = [candidate for candidate in as_candidates(offers) if candidate.pools is None]
         deployments = self.recommend(
-            offers, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress
+            together, number or 1, targets, router=router, tiers=tiers, most=1, progress=progress
         )
         best = deployments[0]
         assert isinstance(best, AgentChoice)
@@ -357,10 +418,11 @@ class Agents(AgentSessions):
         wanted, best = promises(targets or Targets()), dict[str, AgentChoice]()
         both = self._played(offers)
 
-        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AnyAgentChoice | None:
             return fullest_fleet(instance, replicas, wanted, guess, router)
 
-        for choice in sorted(self._choices(both, None, wanted, tiers, fleet, progress), key=_dollars_per_agent):
+        found = self._kept(self._choices(both, None, wanted, tiers, fleet, progress), wanted)
+        for choice in sorted(found, key=_dollars_per_agent):
             best.setdefault(choice.service.setup.hardware.name, choice)
         lots = tuple(lot for choice in best.values() for lot in lots_of_agents(choice, ways))
         if not lots:
@@ -405,6 +467,11 @@ class Agents(AgentSessions):
         for layouts in both:
             self.check(layouts)
         return both
+
+
+def _layouts(offers: Sequence[Candidate | Services]) -> int:
+    """Layouts that are tried [1]."""
+    return sum(map(len, as_candidates(offers)))
 
 
 def _dollars_per_agent(choice: AgentChoice) -> float:
