@@ -150,12 +150,14 @@ def _most(broken: Callable[[int], str | None], guess: int, most: int, stride: fl
 def shortlist(
     layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None,
     agents: int | None = None,
-) -> list[tuple[int, int]]:  # fmt: skip
+) -> list[tuple[int, int, float]]:  # fmt: skip
     """Layouts that carry most agents per dollar by closed forms, one of each size, and how many an instance does [1].
 
     Where counts of instances are given, those that carry most in all; where a number of agents is, those whose fleets
     for it cost least. All is found that has room: with nothing behind HBM no more agents than there are contexts that
     fit. As agents also rest, more of them may keep the promises: a layout that would be the cheapest then is one more.
+    With each the least that such a fleet costs, as many as may keep them taken to do so: for so many agents, or for one
+    [USD/h]; where counts are given, the most that it carries, as a negative number [1].
     """
     rates, states = promised_rates(layouts, targets), layouts.states
     in_flight = [
@@ -179,7 +181,11 @@ def shortlist(
         return list(sizes.values())
 
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
-    return [(row, max(int(carried[row]), 1)) for row in dict.fromkeys(rows)]
+    most_each = np.maximum(at_most, 1.0)
+    bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
+    if agents is not None:
+        bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)
+    return [(row, max(int(carried[row]), 1), float(bound[row])) for row in dict.fromkeys(rows)]
 
 
 def in_flight(instance: PlayedInstance, rate: float) -> float:

@@ -124,7 +124,7 @@ class Agents(AgentSessions):
         rows = shortlist(layouts, self, promised, tiers=bool(tiers), most=1) or shortlist(
             layouts, self, Targets(), tiers=bool(tiers), most=1
         )
-        row, _ = rows[0]
+        row, *_ = rows[0]
         instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
         full = instance.service.at(instance.service.slots)
         rate_of_full = float(full.requests_per_second)
@@ -312,19 +312,30 @@ class Agents(AgentSessions):
         fleet: Callable[[PlayedInstance, int, int], AnyAgentChoice | None], progress: Progress | None,
         agents: int | None = None,
     ) -> list[AgentChoice]:  # fmt: skip
-        """Fleets of promising layouts of each offer, of so many instances or for so many agents if that is given."""
+        """Fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
+
+        Those of a chip are played until closed forms, which carry no fewer, say that the next is no better.
+        """
         check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
-        choices: list[AgentChoice] = []
+        promising: list[tuple[float, int, int, int]] = []
         for index, layouts in enumerate(both):
             room = None if counts is None else counts[index]
             rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents)
-            for number, (row, guess) in enumerate(rows):
-                if progress is not None:
-                    progress((index + number / len(rows)) / len(both), layouts.setup.hardware.name)
-                instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
-                choice = fleet(instance, 1 if room is None else int(room[row]), guess)
-                if isinstance(choice, AgentChoice):
-                    choices.append(choice)
+            promising += [(bound, index, row, guess) for row, guess, bound in rows]
+        choices, found = list[AgentChoice](), dict[str, list[float]]()
+        for number, (bound, index, row, guess) in enumerate(sorted(promising)):
+            layouts, room = both[index], None if counts is None else counts[index]
+            costs = found.setdefault(layouts.setup.hardware.name, [])
+            if len(costs) >= _PLAYED and bound > min(costs):
+                continue
+            if progress is not None:
+                progress(number / len(promising), layouts.setup.hardware.name)
+            instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
+            choice = fleet(instance, 1 if room is None else int(room[row]), guess)
+            if isinstance(choice, AgentChoice):
+                choices.append(choice)
+                fewest = -float(choice.use.agents) if agents is None else choice.dollars_per_hour
+                costs.append(_dollars_per_agent(choice) if agents is None and counts is None else fewest)
         return choices
 
     def price(
@@ -361,7 +372,7 @@ class Agents(AgentSessions):
                 for row in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1)
             ]
             if rows:
-                layouts, row, guess = rows[0]
+                layouts, row, guess, _ = rows[0]
                 instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
                 number = instance.carried(wanted.predicted(instance.service), guess)[0]
         together = [candidate for candidate in as_candidates(offers) if candidate.pools is None]

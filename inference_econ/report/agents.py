@@ -179,7 +179,8 @@ class AgentChoicesPage(RecommendationPage):
         """The cheapest."""
         best = self.answer[0]
         assert isinstance(best, AnyAgentChoice)
-        return replace(super().start(), said=agents_said(best.use_record(), best.parts))
+        behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
+        return replace(super().start(), said=agents_said(best.use_record(), behind_router))
 
     def question(self) -> str:
         """Which deployment is the cheapest, or how many agents the means carry."""

@@ -2,7 +2,8 @@
 
 What a prompt begins with is in the memory of those that read: an answer is written elsewhere, so that the next turn of
 its session reads it again. The cache of a whole prompt goes to an instance that decodes, which keeps nothing for the
-next turn: SGLang decodes without a radix cache then, and NIXL moves what the other side has not (vLLM).
+next turn. SGLang does so ("KV cache is forced as chunk cache for decode server"), unless it is told to keep a radix
+cache there; vLLM's connectors leave out what the other side still has, so that these links are busier than theirs.
 """
 
 from __future__ import annotations
