@@ -77,12 +77,14 @@ def usual() -> Mapping[str, float]:
 
 
 def answer(
-    ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str, **asked: Any
-) -> None:
-    """Answer a question about sessions on some chips, and show it."""
+    ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str,
+    together: bool = True, **asked: Any,
+) -> None:  # fmt: skip
+    """Answer a question about sessions on some chips, of instances that do both or of pools as well, and show it."""
     counted = options.given_means(choices) or choices["agents"]
     with show.progress_bar(quiet=output.quiet) as progress:
-        offers = market.of_chips({**choices, "together": True}, ready.requests, chips or (choices["hardware"],))
+        competing = {**choices, "together": True} if together else choices
+        offers = market.of_chips(competing, ready.requests, chips or (choices["hardware"],))
         shown = ask(offers, counted, **played(choices, **usual()), progress=progress, **asked)
     show.answer(shown, output)
 

@@ -147,7 +147,7 @@ def _recommended(choices: options.Choices) -> SavedAnswer:
         asked["engine"] = engine
     work = agents.work(asked)
     if work is not None:
-        offered = market.candidates({**asked, "together": True}, work.requests)
+        offered = market.candidates(asked, work.requests)
         carried = work.recommend(offered, asked["agents"], **agents.played(asked))
         layouts, answer = carried.layouts, carried.record()
     else:

@@ -10,7 +10,7 @@ from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
 from inference_econ.answers.means import Means
 from inference_econ.answers.price import Sheet
-from inference_econ.answers.recommend import Recommendation, choice_record
+from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, choice_record
 from inference_econ.answers.record import targets_record
 from inference_econ.answers.service_record import pick_record, service_record
 from inference_econ.answers.together import Choice
@@ -45,7 +45,7 @@ class Use:
     trace: Trace
     rest_seconds: float
 
-    def record(self, fleet: Sheet | Choice, replicas: int) -> dict[str, Any]:
+    def record(self, fleet: Sheet | AnyChoice, replicas: int) -> dict[str, Any]:
         """Return their tasks and what these cost on some instances, as plain data."""
         trace, turns = self.trace, self.work.means.turns
         hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
@@ -127,10 +127,51 @@ class AgentChoice(Choice):
 
     use: Use
 
+    @property
+    def parts(self) -> int:
+        """Instances, as many of which as :attr:`Use.instances` were played together [1]."""
+        return self.replicas
+
+    def use_record(self) -> dict[str, Any]:
+        """Return what agents make of it, as plain data."""
+        return self.use.record(self, self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPools(PooledChoice):
+    """Pools that prefill and decode apart, and carry some agents within promises.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    parts : int
+        Groups of instances of both kinds, as many of which as :attr:`Use.instances` were played together [1].
+    broken : str
+        What fewer groups, or more agents, would break.
+    """
+
+    use: Use
+    parts: int
+    broken: str
+
+    @property
+    def binding(self) -> str:
+        """What fewer groups, or more agents, would break."""
+        return self.broken
+
+    def use_record(self) -> dict[str, Any]:
+        """Return what agents make of it, as plain data."""
+        return self.use.record(self, self.parts)
+
+
+#: Instances that do both, or pools.
+AnyAgentChoice = AgentChoice | AgentPools
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentRecommendation(Recommendation):
-    """Deployments that carry some agents, the cheapest first: of :class:`AgentChoice`."""
+    """Deployments that carry some agents, the cheapest first: of :data:`AnyAgentChoice`."""
 
     page = "report.agents:AgentChoicesPage"
 
@@ -141,9 +182,9 @@ class AgentRecommendation(Recommendation):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
         return [
-            {**choice_record(choice, self.targets), "agent_use": choice.use.record(choice, choice.replicas)}
+            {**choice_record(choice, self.targets), "agent_use": choice.use_record()}
             for choice in self
-            if isinstance(choice, AgentChoice)
+            if isinstance(choice, AnyAgentChoice)
         ]
 
 

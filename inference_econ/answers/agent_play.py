@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Indices
-from inference_econ.answers.agent_answers import AgentChoice, AgentPoint, Use
+from inference_econ.answers.agent_answers import AgentChoice, AgentPoint, AnyAgentChoice, Use
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.chances import chances
 from inference_econ.answers.prefix_cache import behind
@@ -26,7 +26,7 @@ from inference_econ.serving.simulation import play
 _PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
 _QUICK, _FEWEST = 3, 2
 #: Share of a run that is not measured: until caches hold what they hold in the long run [1].
-_WARM_UP = 0.25
+WARM_UP = 0.25
 #: Instances that are played together at most; of more, as many agents come to each [1].
 TOGETHER = 4
 #: How near a number of agents is found to the largest that keeps promises [1].
@@ -57,6 +57,24 @@ class PlayedInstance:
         slots = SLOTS_OF_SESSIONS * self.service.slots
         return play.server(self.service, lengths, slots=slots, tiers=behind(self.service, self.tiers))
 
+    @property
+    def together(self) -> int:
+        """Instances that are played together at most [1]."""
+        return TOGETHER
+
+    def predicted(self, targets: Targets) -> Targets:
+        """What predictions must keep, so that measured instances keep the promises with confidence."""
+        return targets.predicted(self.service)
+
+    def sessions(self, agents: int, rate: float = 0.0, quick: int = 1) -> Sessions:
+        """What some agents do in a run; or sessions that begin so that requests come at a rate [1/s]."""
+        work = self.work
+        count = max(int(np.clip(_PER_AGENT * agents, _LEAST, _MOST)) // quick, _FEWEST * agents)
+        return Sessions(
+            work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
+            0.0 if rate else work.spec.rest,
+        )  # fmt: skip
+
     def play(
         self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
     ) -> Trace:
@@ -74,13 +92,20 @@ class PlayedInstance:
         return {}
 
     def _played(self, agents: int, instances: int, router: Router, rate: float, quick: int) -> Trace:
-        work = self.work
-        count = max(int(np.clip(_PER_AGENT * agents, _LEAST, _MOST)) // quick, _FEWEST * agents)
-        sessions = Sessions(
-            work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
-            0.0 if rate else work.spec.rest,
-        )  # fmt: skip
-        return play.play(self.service, self._server, sessions, warm_up=_WARM_UP, instances=instances, router=router)
+        sessions = self.sessions(agents, rate, quick)
+        return play.play(self.service, self._server, sessions, warm_up=WARM_UP, instances=instances, router=router)
+
+    def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
+        """Play some agents on some instances, of which a few stand for all."""
+        together = min(replicas, self.together)
+        return self.play(max(round(agents * together / replicas), 1), together, router)
+
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AnyAgentChoice:
+        """A fleet of some instances for some agents, of which a few were played together."""
+        service, together = self.service, min(replicas, self.together)
+        dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
+        use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
+        return AgentChoice(service, replicas, self.load(trace, together), dollars, binding, use)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
         """Load of one of the instances, with the latencies that requests saw."""
@@ -102,8 +127,12 @@ class PlayedInstance:
 
     def broken(self, trace: Trace, targets: Targets) -> str | None:
         """The promise that requests did not see kept; None if all are."""
-        times = {name: trace.statistics(name)[targets.percentile_of(name)] for name in targets.given}
+        times = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
         return next((name for name, seconds in times.items() if seconds > targets.every[name]), None)
+
+    def promised(self, targets: Targets) -> Collection[str]:
+        """The latencies that are promised, in the order in which they are looked at."""
+        return targets.given
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
         """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
@@ -134,12 +163,14 @@ def _most(broken: Callable[[int], str | None], guess: int, most: int, stride: fl
 def shortlist(
     layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None,
     agents: int | None = None,
-) -> list[tuple[int, int]]:  # fmt: skip
+) -> list[tuple[int, int, float]]:  # fmt: skip
     """Layouts that carry most agents per dollar by closed forms, one of each size, and how many an instance does [1].
 
     Where counts of instances are given, those that carry most in all; where a number of agents is, those whose fleets
     for it cost least. All is found that has room: with nothing behind HBM no more agents than there are contexts that
     fit. As agents also rest, more of them may keep the promises: a layout that would be the cheapest then is one more.
+    With each the least that such a fleet costs, as many as may keep them taken to do so: for so many agents, or for one
+    [USD/h]; where counts are given, the most that it carries, as a negative number [1].
     """
     rates, states = promised_rates(layouts, targets), layouts.states
     in_flight = [
@@ -163,7 +194,11 @@ def shortlist(
         return list(sizes.values())
 
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
-    return [(row, max(int(carried[row]), 1)) for row in dict.fromkeys(rows)]
+    most_each = np.maximum(at_most, 1.0)
+    bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
+    if agents is not None:
+        bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)
+    return [(row, max(int(carried[row]), 1), float(bound[row])) for row in dict.fromkeys(rows)]
 
 
 def in_flight(instance: PlayedInstance, rate: float) -> float:
@@ -191,12 +226,12 @@ def point_of(
 
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
-) -> AgentChoice | None:
+) -> AnyAgentChoice | None:
     """The fewest instances that carry some agents, near enough, played together; None if no number of them does.
 
     None, too, if these cost more than some dollars [USD/h].
     """
-    limits, service = targets.predicted(instance.service), instance.service
+    limits, service = instance.predicted(targets), instance.service
     bills = service.setup.dollars_per_hour(np.arange(1.0, 2.0 * agents + 1.0), service.accelerators)
     most = int(np.searchsorted(bills, dollars, side="right"))
     if not most:
@@ -205,12 +240,13 @@ def cheapest_fleet(
     if not carried:
         return None
     # Beside one another instances carry more, or fewer, than a short run of one of them said.
-    replicas, too_few, best = min(math.ceil(agents / carried), most), 0, None
-    while best is None or best.replicas - too_few > max(_NEAR * too_few, 1):
-        choice = _together(instance, agents, replicas, router)
-        problem = instance.broken(choice.use.trace, limits)
+    replicas, too_few = min(math.ceil(agents / carried), most), 0
+    fewest, best = 0, None
+    while best is None or fewest - too_few > max(_NEAR * too_few, 1):
+        trace = instance.play_part(agents, replicas, router)
+        problem = instance.broken(trace, limits)
         if problem is None:
-            best = choice
+            fewest, best = replicas, trace
         elif best is None and replicas >= most:
             return None
         else:
@@ -218,29 +254,20 @@ def cheapest_fleet(
         if best is None:
             replicas = min(replicas + max(round(_NEAR * replicas), 1), most)
         else:
-            replicas = (best.replicas + too_few) // 2 if too_few else max(int(best.replicas / _STRIDE), 1)
-    return replace(best, binding="instance" if best.replicas == 1 else binding)
+            replicas = (fewest + too_few) // 2 if too_few else max(int(fewest / _STRIDE), 1)
+    return instance.choice(agents, fewest, router, best, "instance" if fewest == 1 else binding)
 
 
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router
-) -> AgentChoice | None:
+) -> AnyAgentChoice | None:
     """Some instances with the most agents that they carry, played together; None if not even one is carried."""
-    limits, kept = targets.predicted(instance.service), dict[int, AgentChoice]()
+    limits, kept = instance.predicted(targets), dict[int, Trace]()
 
     def broken(agents: int) -> str | None:
-        kept[agents] = _together(instance, agents, replicas, router)
-        return instance.broken(kept[agents].use.trace, limits)
+        kept[agents] = instance.play_part(agents, replicas, router)
+        return instance.broken(kept[agents], limits)
 
     carried, _ = instance.carried(limits, guess)
     agents, binding = _most(broken, carried * replicas, _MOST * replicas, _STRIDE) if carried else (0, "")
-    return replace(kept[agents], binding=binding or "capacity") if agents else None
-
-
-def _together(instance: PlayedInstance, agents: int, replicas: int, router: Router) -> AgentChoice:
-    """Some agents on some instances, of which a few are played together; what binds them is not known yet."""
-    service, together = instance.service, min(replicas, TOGETHER)
-    trace = instance.play(max(round(agents * together / replicas), 1), together, router)
-    dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-    use = Use(instance.work, agents, together, router, trace, instance.work.spec.rest)
-    return AgentChoice(service, replicas, instance.load(trace, together), dollars, "", use)
+    return instance.choice(agents, replicas, router, kept[agents], binding or "capacity") if agents else None

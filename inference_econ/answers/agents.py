@@ -11,7 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inference_econ._types import Indices, Progress
-from inference_econ.answers.agent_answers import AgentChoice, AgentCurve, AgentRecommendation, AgentSheet, MostAgents
+from inference_econ.answers.agent_answers import (
+    AgentChoice,
+    AgentCurve,
+    AgentRecommendation,
+    AgentSheet,
+    AnyAgentChoice,
+    MostAgents,
+)
 from inference_econ.answers.agent_play import (
     TOGETHER,
     PlayedInstance,
@@ -22,6 +29,7 @@ from inference_econ.answers.agent_play import (
     point_of,
     shortlist,
 )
+from inference_econ.answers.agent_pools import PlayedGroup, groups, most_groups
 from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_agents
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
@@ -33,7 +41,7 @@ from inference_econ.answers.picks import Pick
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import as_candidates, some_of_each_chip
+from inference_econ.answers.recommend import ChoiceT, as_candidates, some_of_each_chip
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import TierSpec, catalog
 from inference_econ.serving import Router, Services
@@ -116,7 +124,7 @@ class Agents(AgentSessions):
         rows = shortlist(layouts, self, promised, tiers=bool(tiers), most=1) or shortlist(
             layouts, self, Targets(), tiers=bool(tiers), most=1
         )
-        row, _ = rows[0]
+        row, *_ = rows[0]
         instance = self._instance(layouts, row, tiers)
         full = instance.service.at(instance.service.slots)
         rate_of_full = float(full.requests_per_second)
@@ -158,7 +166,7 @@ class Agents(AgentSessions):
         Parameters
         ----------
         offers : sequence of Candidate or Services
-            What competes; pools that prefill and decode apart do not.
+            What competes, together and apart.
         agents : int
             How many there are [1].
         targets : Targets, optional
@@ -187,16 +195,24 @@ class Agents(AgentSessions):
                 option="agents",
             )
         both, wanted = self._played(offers), promises(targets or Targets())
-        return self._cheapest(both, agents, wanted, router, tiers, most, progress)
+        choices: list[AnyAgentChoice] = [*self._fleets(both, agents, wanted, router, tiers, most, progress)]
 
-    def _cheapest(
+        def pooled(group: PlayedGroup, guess: int) -> AnyAgentChoice | None:
+            best, carried = group.best(wanted, guess, agents, math.inf)
+            return best.fleet(agents, carried, wanted, router) if carried else None
+
+        choices += self._apart(offers, choices, wanted, tiers, pooled, agents, None)
+        kept = some_of_each_chip(sorted(self._kept(choices, wanted), key=_rank), most)
+        return AgentRecommendation(tuple(kept), wanted, _layouts(offers), 1.0)
+
+    def _fleets(
         self, both: Sequence[Services], agents: int, wanted: Targets, router: Router, tiers: Sequence[str], most: int,
         progress: Progress | None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
-    ) -> AgentRecommendation:  # fmt: skip
-        """See :meth:`recommend`; instances that were played already are given by their offer and layout."""
+    ) -> list[AgentChoice]:  # fmt: skip
+        """Fleets of instances that carry some agents; those that were played already are given by offer and layout."""
         costs: dict[str, list[float]] = {}
 
-        def fleet(instance: PlayedInstance, _: int, guess: int) -> AgentChoice | None:
+        def fleet(instance: PlayedInstance, _: int, guess: int) -> AnyAgentChoice | None:
             chip = costs.setdefault(instance.service.setup.hardware.name, [])
             # Behind as many of its chip as are wanted it would not be named.
             dearest = sorted(chip)[most - 1] if len(chip) >= most else math.inf
@@ -204,9 +220,7 @@ class Agents(AgentSessions):
             chip += [] if choice is None else [choice.dollars_per_hour]
             return choice
 
-        choices = self._choices(both, None, wanted, tiers, fleet, progress, agents, played)
-        ranked = sorted(choices, key=lambda choice: (choice.dollars_per_hour, choice.load.tpot_seconds["mean"]))
-        return AgentRecommendation(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0)
+        return self._choices(both, None, wanted, tiers, fleet, progress, agents, played)
 
     def most_agents(
         self,
@@ -242,51 +256,97 @@ class Agents(AgentSessions):
             single agent.
         """
         wanted = promises(targets or Targets())
-        both, counts = affordable(self._played(offers), means)
+        played = self._played(offers)
+        both, counts = affordable(played, means) if played else ([], [])
 
-        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AnyAgentChoice | None:
             return fullest_fleet(instance, replicas, wanted, guess, router)
 
-        choices = self._choices(both, counts, wanted, tiers, fleet, progress)
+        choices: list[AnyAgentChoice] = [*self._choices(both, counts, wanted, tiers, fleet, progress)]
+
+        def pooled(group: PlayedGroup, guess: int) -> AnyAgentChoice | None:
+            chips = means.most_accelerators(group.service.setup)
+            best, carried = group.best(wanted, guess, 0, chips)
+            count = most_groups(best, chips)
+            return fullest_fleet(best, count, wanted, carried, router) if carried and count else None
+
+        choices += self._apart(offers, choices, wanted, tiers, pooled, None, means)
         ranked = sorted(choices, key=lambda choice: (-choice.use.agents, choice.dollars_per_hour))
-        return MostAgents(tuple(some_of_each_chip(ranked, most)), wanted, sum(map(len, both)), 1.0, means)
+        kept = some_of_each_chip(self._kept(ranked, wanted), most)
+        return MostAgents(tuple(kept), wanted, _layouts(offers), 1.0, means)
 
-    def _choices(
-        self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
-        fleet: Callable[[PlayedInstance, int, int], AgentChoice | None], progress: Progress | None,
-        agents: int | None = None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
-    ) -> list[AgentChoice]:  # fmt: skip
-        """The fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
+    def _apart(
+        self, offers: Sequence[Candidate | Services], choices: Sequence[AnyAgentChoice], wanted: Targets,
+        tiers: Sequence[str], fleet: Callable[[PlayedGroup, int], AnyAgentChoice | None], agents: int | None,
+        means: Means | None,
+    ) -> list[AnyAgentChoice]:  # fmt: skip
+        """The fleets of promising groups that prefill and decode apart, where closed forms have them cheaper."""
+        least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
+        for choice in choices:
+            cost = choice.dollars_per_hour / (choice.use.agents if agents is None else 1.0)
+            chip = choice.service.setup.hardware.name
+            least[chip] = min(least.get(chip, math.inf), cost)
+        for candidate in as_candidates(offers):
+            if candidate.pools is None:
+                continue
+            self.check(candidate.services)
+            chip, room = candidate.setup.hardware.name, math.inf
+            if means is not None:
+                room = means.most_accelerators(candidate.setup)
+            every = groups(candidate.pools.pools, self, tuple(map(catalog.tier, tiers)), wanted, agents, room)
+            cheaper = [group for group in every if group[2] < least.get(chip, math.inf)]
+            promising.setdefault(chip, []).extend(cheaper)
+        found = []
+        for several in promising.values():
+            of_sizes = dict[tuple[int, ...], tuple[PlayedGroup, int]]()
+            for group, guess, _ in sorted(several, key=lambda group: group[2]):
+                of_sizes.setdefault(group.sizes, (group, guess))
+            for group, guess in list(of_sizes.values())[:_PLAYED]:
+                choice_apart = fleet(group, guess)
+                found += [] if choice_apart is None else [choice_apart]
+        return found
 
-        By closed forms the cheapest for those agents come first.
+    def _kept(self, choices: list[ChoiceT], wanted: Targets) -> list[ChoiceT]:
+        """Some choices.
 
         Raises
         ------
         NothingFitsError
-            If nothing keeps the promises even for a single agent.
+            If there are none.
         """
-        check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
-        choices: list[AgentChoice] = []
-        rooms = [None] * len(both) if counts is None else counts
-        rows = [
-            (index, *row)
-            for index, (layouts, room) in enumerate(zip(both, rooms, strict=True))
-            for row in shortlist(
-                layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents
-            )
-        ]  # fmt: skip
-        if agents is not None:
-            rows.sort(key=lambda row: _bill(both[row[0]], row[1], agents / row[2]))
-        for number, (index, row, guess) in enumerate(rows):
-            layouts = both[index]
-            if progress is not None:
-                progress(number / len(rows), layouts.setup.hardware.name)
-            instance = (played or {}).get((index, row)) or self._instance(layouts, row, tiers)
-            choice = fleet(instance, 1 if counts is None else int(counts[index][row]), guess)
-            if choice is not None:
-                choices.append(choice)
         if not choices:
             raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
+        return choices
+
+    def _choices(
+        self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
+        fleet: Callable[[PlayedInstance, int, int], AnyAgentChoice | None], progress: Progress | None,
+        agents: int | None = None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
+    ) -> list[AgentChoice]:  # fmt: skip
+        """Fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
+
+        Those of a chip are played until closed forms, which carry no fewer, say that the next is no better.
+        """
+        check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
+        promising: list[tuple[float, int, int, int]] = []
+        for index, layouts in enumerate(both):
+            room = None if counts is None else counts[index]
+            rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents)
+            promising += [(bound, index, row, guess) for row, guess, bound in rows]
+        choices, found = list[AgentChoice](), dict[str, list[float]]()
+        for number, (bound, index, row, guess) in enumerate(sorted(promising)):
+            layouts, room = both[index], None if counts is None else counts[index]
+            costs = found.setdefault(layouts.setup.hardware.name, [])
+            if len(costs) >= _PLAYED and bound > min(costs):
+                continue
+            if progress is not None:
+                progress(number / len(promising), layouts.setup.hardware.name)
+            instance = (played or {}).get((index, row)) or self._instance(layouts, row, tiers)
+            choice = fleet(instance, 1 if room is None else int(room[row]), guess)
+            if isinstance(choice, AgentChoice):
+                choices.append(choice)
+                fewest = -float(choice.use.agents) if agents is None else choice.dollars_per_hour
+                costs.append(_dollars_per_agent(choice) if agents is None and counts is None else fewest)
         return choices
 
     def price(
@@ -317,17 +377,16 @@ class Agents(AgentSessions):
         wanted, both = promises(targets or Targets()), self._played(offers)
         if number is None:
             for index, layouts in enumerate(both):
-                for row, guess in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1):
+                for row, guess, _ in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1):
                     if not played:
                         instance = played[index, row] = self._instance(layouts, row, tiers)
                         number = instance.carried(wanted.predicted(instance.service), guess)[0]
-        deployments = self._cheapest(both, number or 1, wanted, router, tiers, 1, progress, played)
-        best = deployments[0]
-        assert isinstance(best, AgentChoice)
+        fleets = self._fleets(both, number or 1, wanted, router, tiers, 1, progress, played)
+        best = min(self._kept(fleets, wanted), key=_rank)
         bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
-        pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", deployments.layouts)
+        pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", sum(map(len, both)))
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
-        return AgentSheet(**{**named, "targets": deployments.targets, "pick": pick}, use=best.use)
+        return AgentSheet(**{**named, "targets": wanted, "pick": pick}, use=best.use)
 
     def buy(
         self,
@@ -370,10 +429,11 @@ class Agents(AgentSessions):
         wanted, best = promises(targets or Targets()), dict[str, AgentChoice]()
         both = self._played(offers)
 
-        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AgentChoice | None:
+        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AnyAgentChoice | None:
             return fullest_fleet(instance, replicas, wanted, guess, router)
 
-        for choice in sorted(self._choices(both, None, wanted, tiers, fleet, progress), key=_dollars_per_agent):
+        found = self._kept(self._choices(both, None, wanted, tiers, fleet, progress), wanted)
+        for choice in sorted(found, key=_dollars_per_agent):
             best.setdefault(choice.service.setup.hardware.name, choice)
         lots = tuple(lot for choice in best.values() for lot in lots_of_agents(choice, ways))
         if not lots:
@@ -423,9 +483,14 @@ class Agents(AgentSessions):
         return both
 
 
-def _bill(layouts: Services, row: int, instances: float) -> float:
-    """Of so many instances, or the next whole number [USD/h]."""
-    return float(layouts.setup.dollars_per_hour(math.ceil(instances), layouts.plans.accelerators[row]))
+def _layouts(offers: Sequence[Candidate | Services]) -> int:
+    """Layouts that are tried [1]."""
+    return sum(map(len, as_candidates(offers)))
+
+
+def _rank(choice: AnyAgentChoice) -> tuple[float, float]:
+    """Key that fleets are ordered by: cost, then the mean TPOT."""
+    return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
 
 
 def _dollars_per_agent(choice: AgentChoice) -> float:

@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ.answers.agent_answers import (
-    AgentChoice,
     AgentCurve,
     AgentPoint,
+    AgentPools,
     AgentRecommendation,
     AgentSheet,
+    AnyAgentChoice,
     MostAgents,
     Use,
 )
@@ -23,7 +24,6 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
-from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances, Setup
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
@@ -34,7 +34,13 @@ from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.price import PricePage
 from inference_econ.report.promises import chances_column
-from inference_econ.report.recommend import RecommendationPage, several_chips, with_practices
+from inference_econ.report.recommend import (
+    RecommendationPage,
+    choice_label,
+    several_chips,
+    shown_record,
+    with_practices,
+)
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds
@@ -128,7 +134,7 @@ class AgentChoicesPage(RecommendationPage):
     def _counted(self) -> str:
         """What is looked for, in words."""
         answer, best = self.answer, self.answer[0]
-        assert isinstance(best, AgentChoice)
+        assert isinstance(best, AnyAgentChoice)
         if isinstance(answer, MostAgents):
             return f"Most agents for {answer.means.text}"
         return f"Cheapest for {best.use.agents:,.0f} agents"
@@ -136,10 +142,10 @@ class AgentChoicesPage(RecommendationPage):
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         answer, targets = self.answer, self.answer.targets
-        choices = [choice for choice in answer if isinstance(choice, AgentChoice)]
+        choices = [choice for choice in answer if isinstance(choice, AnyAgentChoice)]
         setups, use = self.setups(), choices[0].use
         kept = [choice_chances(choice, targets) for choice in choices]
-        subjects = under_load((choice.service, choice.load) for choice in choices)
+        subjects = under_load((choice.service, choice.instance_load) for choice in choices)
         columns = (
             *several_chips(answer), *(("agents",) if isinstance(answer, MostAgents) else ()), "accelerators",
             "replicas", "layout", "dollars_per_hour", *_UNITS,
@@ -149,12 +155,13 @@ class AgentChoicesPage(RecommendationPage):
         promising = "carry most agents" if isinstance(answer, MostAgents) else "carry as many for least"
         notes = [
             f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
-            "keep the SLOs; pools that prefill and decode apart were not.",
+            "keep the SLOs.",
+            *_reread(choices),
             *_notes(*(choice.use for choice in choices)),
             *doubts(setups, subjects),
         ]
         title = _title(self._counted, setups, use, targets)
-        rows = [_flat(record) for record in answer.records()]
+        rows = [{**shown_record(choice, targets), **choice.use_record()} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", *_why(setups, subjects)]
         return (with_practices(view(title, rows, columns, notes=notes, why=why, least=least), choices),)
@@ -162,20 +169,21 @@ class AgentChoicesPage(RecommendationPage):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The turns of one session on the cheapest in time."""
         best = self.answer[0]
-        assert isinstance(best, AgentChoice)
+        assert isinstance(best, AnyAgentChoice)
         title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
         return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
 
     def start(self) -> Start:
         """The cheapest."""
         best = self.answer[0]
-        assert isinstance(best, AgentChoice)
-        return _of_agents(super().start(), best.use, best)
+        assert isinstance(best, AnyAgentChoice)
+        behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
+        return replace(super().start(), said=agents_said(best.use_record(), behind_router))
 
     def question(self) -> str:
         """Which deployment is the cheapest, or how many agents the means carry."""
         best = self.answer[0]
-        assert isinstance(best, AgentChoice)
+        assert isinstance(best, AnyAgentChoice)
         model = best.service.setup.model.name
         if isinstance(self.answer, MostAgents):
             return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} carry?"
@@ -184,12 +192,12 @@ class AgentChoicesPage(RecommendationPage):
     def conclusion(self) -> Pieces:
         """The best, and what a task costs on it."""
         best = self.answer[0]
-        assert isinstance(best, AgentChoice)
-        record = best.use.record(best, best.replicas)
+        assert isinstance(best, AnyAgentChoice)
+        record = best.use_record()
         most = f"carries most, {best.use.agents:,.0f} agents"
         said = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
-            f"{fleet_name(best.service, best.replicas)} {said}: $", per_hour(best.dollars_per_hour),
+            f"{choice_label(best)} {said}: $", per_hour(best.dollars_per_hour),
             " per hour, $", dollars(record["dollars_per_task"]), " per task, $",
             dollars(record["dollars_per_agent_hour"]), " per hour of an agent.",
         )  # fmt: skip
@@ -230,7 +238,7 @@ class AgentSheetPage(PricePage):
         return _of_agents(super().start(), self.answer.use, self.answer)
 
 
-def _of_agents(start: Start, use: Use, fleet: Sheet | Choice) -> Start:
+def _of_agents(start: Start, use: Use, fleet: Sheet) -> Start:
     """A start of a fleet with what its agents make of it."""
     return replace(start, said=agents_said(use.record(fleet, fleet.replicas), fleet.replicas))
 
@@ -337,6 +345,16 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
         f"{use.work.means.pause_seconds:.3g} s"
     )
     return heading(counted, setups, [label], promises=[targets])
+
+
+def _reread(choices: Sequence[AnyAgentChoice]) -> list[str]:
+    """What pools do with answers, in words; nothing where there are none."""
+    if not any(isinstance(choice, AgentPools) for choice in choices):
+        return []
+    return [
+        "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
+        "which get the cache of each prompt whole."
+    ]
 
 
 def _notes(*uses: Use) -> list[str]:

@@ -145,18 +145,21 @@ def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
     choice = _one(saved.record["choices"], number or 1, saved.origin)
     practice = _practice(choice, choice["layout"])
     expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
-    if choice.get("serving") == "apart":
+    use, apart = choice.get("agent_use"), choice.get("serving") == "apart"
+    said = () if use is None else agents_said(use, choice["prefill_instances" if apart else "replicas"])
+    if apart:
         parts = _pools(choice, (choice["hardware"], choice["hardware"]), practice)
-        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"])
+        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], said=said)
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
-    use = choice.get("agent_use")
-    said = () if use is None else agents_said(use, choice["replicas"])
     return Chosen((part,), _rate(saved, choice), expected, in_flight, said=said)
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
-    """What whoever starts a deployment of agents must know: its router, memories behind HBM, what a run leaves out."""
+    """What whoever starts a deployment of agents must know: its router, memories behind HBM, what a run leaves out.
+
+    Of pools the instances are those that read prompts.
+    """
     behind = ", ".join(name for name in use["hit_rates"] if name != HBM)
     return (
         f"predicted of {use['agents']:,.0f} agents ({use['traffic']}), who find {100 * use['hit_rate']:.0f} % of their "

@@ -18,6 +18,7 @@ from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service
 from .services import layouts as layouts
+from .simulation.apart import Writing as Writing
 from .simulation.arrivals import Arrivals as Arrivals
 from .simulation.arrivals import Changing as Changing
 from .simulation.arrivals import Gamma as Gamma

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference_econ.answers import agent_play
-from inference_econ.answers.agent_answers import AgentChoice
+from inference_econ.answers.agent_answers import AgentChoice, AgentPools
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
 from inference_econ.answers.market import market
@@ -147,8 +147,29 @@ def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(to
 
 
 def test_agents_of_agentperf_have_its_published_lengths() -> None:
-    """Of the methodology of AA-AgentPerf: prompts of 5,000 to 131,000 tokens, 27,000 on average; answers p50 150, p95 2,000."""
+    """Of its methodology: prompts of 5,000 to 131,000 tokens, 27,000 on average; answers p50 150, p95 2,000."""
     means = Agents.of("agentperf").means
     assert np.mean(means.prompts) == pytest.approx(27_000, rel=0.03) and means.side_by_side == 1.0
     assert means.prompts.min() > 5_000 and np.max(means.prompts + means.answers) <= 131_072
     assert np.quantile(means.answers, (0.5, 0.95)) == pytest.approx((150, 2000), rel=0.05)
+
+
+def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
+    """MiniMax-M2.5 on H200: apart they need a tenth fewer chips, though answers are read again."""
+    work, setup = Agents.of("coding_agent"), Setup.of("minimax_m2_5", "h200_sxm", engine="vllm")
+    found = work.recommend(market(setup, work.requests), 100)
+    best, together = found[0], next(choice for choice in found if isinstance(choice, AgentChoice))
+    assert isinstance(best, AgentPools) and best.dollars_per_hour < 0.95 * together.dollars_per_hour
+    trace, readers = best.use.trace, best.fleet.prefill_instances
+    assert trace.statistics("ttft")["p90"] <= 10.0 and trace.statistics("tpot")["p90"] <= 0.05
+    # Of what was said before, answers are not found where prompts are read.
+    answers = work.means.answers.mean() / work.means.prompts.mean()
+    assert sum(trace.hit_rates.values()) < trace.known_share - 0.5 * answers
+    record = found.to_dict()["choices"][0]
+    assert record["serving"] == "apart" and record["prefill_instances"] == readers
+    assert record["agent_use"]["agents"] == 100 and record["accelerators"] == best.accelerators
+    # As many chips carry as many agents.
+    most = work.most_agents(
+        market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1
+    )
+    assert most[0].use.agents >= 90  # type: ignore[union-attr]

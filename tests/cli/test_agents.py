@@ -228,3 +228,27 @@ def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(com
 def test_shipped_sessions_are_played(command: Command, name: str) -> None:
     outcome = command("load", "llama_3_70b", "h100_sxm", "--tp", 8, "--traffic", name, "--agents", 3, "--csv")
     assert outcome.code == 0, outcome.err
+
+
+def test_pools_for_agents_are_shown_saved_and_started(
+    command: Command, helpers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
+    monkeypatch.setattr(agent_play, "_MOST", 600)
+    words = ("recommend", "llama_3_8b", "h100_sxm", "--engine", "vllm", "--traffic", helpers, "--agents", 400)
+    outcome = command(*words, "--apart", "--tpot", 20, "-o", tmp_path / "plan.json", "--plot", tmp_path / "plan.svg")
+    assert outcome.code == 0, outcome.err
+    choice = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["choices"][0]
+    readers, writers = choice["prefill_instances"], choice["decode_instances"]
+    assert choice["serving"] == "apart" and choice["agent_use"]["agents"] == 400
+    assert choice["tpot_seconds"]["p90"] <= 0.02 and choice["ttft_seconds"]["p90"] <= 10.0
+    sizes = (choice[f"{pool}_accelerators_per_instance"] for pool in ("prefill", "decode"))
+    assert choice["accelerators"] == sum(count * size for count, size in zip((readers, writers), sizes, strict=True))
+    said = command("launch", tmp_path / "plan.json")
+    assert said.code == 0 and "predicted of 400 agents (helpers.yaml)" in said.out, said.err
+    assert "\nprefill)" in said.out and "\ndecode)" in said.out
+    shown = outcome.out + command(*words, "--apart", "--tpot", 20).out
+    assert f"{readers}P{writers}D" in shown and "read again what was answered" in " ".join(shown.split())
+    # Bills of tokens are those of instances that do both.
+    refused = command("price", *words[1:], "--apart")
+    assert refused.code == 2 and "--together or --apart" in refused.err

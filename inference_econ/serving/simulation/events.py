@@ -232,13 +232,7 @@ def simulate(
     exact where the time of a step is linear in the mean context of a batch that stays the same, as reading the cache
     is; otherwise the context's part of the sum is a trapezium rule. The prompts' first token comes with the prefill.
     """
-    count = feed_of(requests).count
-    first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
-    if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:
-        raise InputError(
-            f"warm_up {warm_up:g} and cool_down {cool_down:g} leave {max(last - first, 0)} of {count} requests to "
-            "measure; at least 2 are needed"
-        )
+    measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
     if instances < 1 or router not in get_args(Router):
         raise InputError(
             f"instances must be at least 1, and a router one of {', '.join(get_args(Router))}, got {instances} and "
@@ -246,30 +240,29 @@ def simulate(
         )
     # Most runs whose prompts repeat nothing never fill the memory, and are faster without counting blocks.
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
-    fleet = _Fleet(replace(server, cache=None) if apart else server, requests, instances, router)
+    fleet = Fleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
     if apart and server.cache is not None and fleet.engines[0].may_run_out(server.cache):
-        fleet = _Fleet(server, requests, instances, router)
+        fleet = Fleet(server, requests, instances, router)
         fleet.play(stop_after)
-    log, everything = fleet.log, slice(fleet.log.count)
-    sent, isl, osl, started, first_token, finished = (
-        np.array(values[everything])
-        for values in (log.sent, log.prompts, log.answers, log.started, log.first_token, log.finished)
-    )
-    measured = slice(first, min(last, log.count))
-    evictions, slots = np.array(log.evictions[everything]), server.slots * instances
-    seen = trace(Stream(sent, isl, osl), started, first_token, finished, slots, measured, evictions)
-    found = np.array(log.found)[measured].T
-    places, size = (HBM, *(tier.name for tier in server.tiers)), server.cache.block_tokens if server.cache else 1
-    return replace(
-        seen,
-        prompt_tokens=isl[measured],
-        found_tokens=dict(zip(places, found, strict=True)),
-        known_tokens=size * np.minimum(log.blocks_before[everything], (isl - 1) // size)[measured],
-        tokens_read=log.tokens_read,
-        sessions=np.array(log.session[everything][measured]),
-        written=np.array(log.written[everything][measured]),
-    )
+    return fleet.seen(server, measured, server.slots * instances)
+
+
+def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
+    """Of some requests those that are measured.
+
+    Raises
+    ------
+    InputError
+        If the shares at the beginning and the end [1] leave none.
+    """
+    first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
+    if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:
+        raise InputError(
+            f"warm_up {warm_up:g} and cool_down {cool_down:g} leave {max(last - first, 0)} of {count} requests to "
+            "measure; at least 2 are needed"
+        )
+    return slice(first, last)
 
 
 class _Part(NamedTuple):
@@ -318,17 +311,17 @@ class _Log:
         return number
 
 
-class _Fleet:
+class Fleet:
     """Servers, and what arrives at them, in the order of time."""
 
     def __init__(self, server: Server, requests: Stream | Loop | Sessions, instances: int, router: Router) -> None:
         self.feed, self.router = feed_of(requests), router
         self.log = _Log(self.feed.count, 1 + len(server.tiers))
-        self.engines = [_Engine(server, self) for _ in range(instances)]
+        self.engines = [self.engine(server) for _ in range(instances)]
         self.sent: list[Sent] = []
         #: What is to come, each with a number that tells equal times apart: a request, or one that has been loaded.
         first = self.feed.first(1 if server.cache is None else server.cache.block_tokens)
-        self.coming: list[tuple[float, int, Sent | tuple[_Engine, int, int]]] = [
+        self.coming: list[tuple[float, int, Sent | tuple[Engine, int, int]]] = [
             (sent.at, number, sent) for number, sent in enumerate(first)
         ]
         self.numbered = len(self.coming)
@@ -336,15 +329,23 @@ class _Fleet:
         for number, parts in enumerate(self.feed.known()):
             self.engines[number % instances].remember(number // instances, parts)
 
-    def later(self, at: float, what: Sent | tuple[_Engine, int, int]) -> None:
+    def engine(self, server: Server) -> Engine:
+        """One that requests arrive at."""
+        return Engine(server, self)
+
+    def all_engines(self) -> list[Engine]:
+        """Those that requests arrive at, and further ones."""
+        return self.engines
+
+    def later(self, at: float, what: Sent | tuple[Engine, int, int]) -> None:
         """Note what comes at a time."""
         heapq.heappush(self.coming, (at, self.numbered, what))
         self.numbered += 1
 
     def play(self, stop_after: int | None = None) -> None:
         """Until nothing is left to come, or some have ended: what comes first, an arrival or the end of a step."""
-        engines, only = self.engines, self.engines[0]
-        several = len(engines) > 1
+        engines = self.all_engines()
+        only, several = engines[0], len(engines) > 1
         while True:
             engine = min(engines, key=_now) if several else only
             if not self._received(engine.now):
@@ -359,7 +360,29 @@ class _Fleet:
                 while self._received(engine.now):
                     pass
                 engine.begin()
-        assert not any(map(_requests, engines)), "requests wait for what nobody does"
+        assert not any(map(requests_of, engines)), "requests wait for what nobody does"
+
+    def seen(self, server: Server, measured: slice, slots: int) -> Trace:
+        """What those of the requests saw that are measured, and have come, of so many in flight at most [1]."""
+        log, everything = self.log, slice(self.log.count)
+        sent, isl, osl, started, first_token, finished = (
+            np.array(values[everything])
+            for values in (log.sent, log.prompts, log.answers, log.started, log.first_token, log.finished)
+        )
+        measured = slice(measured.start, min(measured.stop, log.count))
+        evictions = np.array(log.evictions[everything])
+        times = trace(Stream(sent, isl, osl), started, first_token, finished, slots, measured, evictions)
+        found = np.array(log.found)[measured].T
+        places, size = (HBM, *(tier.name for tier in server.tiers)), server.cache.block_tokens if server.cache else 1
+        return replace(
+            times,
+            prompt_tokens=isl[measured],
+            found_tokens=dict(zip(places, found, strict=True)),
+            known_tokens=size * np.minimum(log.blocks_before[everything], (isl - 1) // size)[measured],
+            tokens_read=log.tokens_read,
+            sessions=np.array(log.session[everything][measured]),
+            written=np.array(log.written[everything][measured]),
+        )
 
     def _received(self, until: float) -> bool:
         """Let a server have what comes first, if that is not later than some time."""
@@ -375,7 +398,7 @@ class _Fleet:
         for sent in self.feed.ended(self.sent[request], now):
             self.later(sent.at, sent)
 
-    def _arrive(self, time: float, what: Sent | tuple[_Engine, int, int]) -> None:
+    def _arrive(self, time: float, what: Sent | tuple[Engine, int, int]) -> None:
         if not isinstance(what, Sent):
             engine, request, attempt = what
             engine.loaded(request, attempt, time)
@@ -384,14 +407,14 @@ class _Fleet:
             self.sent.append(what)
             self._chosen(request).receive(request, time)
 
-    def _chosen(self, request: int) -> _Engine:
+    def _chosen(self, request: int) -> Engine:
         """The server that a request goes to."""
         engines = self.engines
         if len(engines) == 1 or self.router == "round_robin":
             return engines[request % len(engines)]
         if self.router == "least_busy":
-            return min(engines, key=_requests)
-        found, busy = [engine.found(request) for engine in engines], [_requests(engine) for engine in engines]
+            return min(engines, key=requests_of)
+        found, busy = [engine.found(request) for engine in engines], [requests_of(engine) for engine in engines]
         return engines[_nearest(found, busy)]
 
 
@@ -404,18 +427,19 @@ def _nearest(found: list[int], busy: list[int]) -> int:
     return best
 
 
-def _now(engine: _Engine) -> float:
+def _now(engine: Engine) -> float:
     return engine.now
 
 
-def _requests(engine: _Engine) -> int:
+def requests_of(engine: Engine) -> int:
+    """Return the requests of a server that have a slot or wait for one [1]."""
     return engine.in_flight + engine.queued
 
 
-class _Engine:
+class Engine:
     """The state of a server while requests are played through it."""
 
-    def __init__(self, server: Server, fleet: _Fleet) -> None:
+    def __init__(self, server: Server, fleet: Fleet) -> None:
         #: When the step ends that is under way; nothing is, where it never ends.
         self.server, self.fleet, self.log, self.now = server, fleet, fleet.log, math.inf
         log = fleet.log
@@ -465,7 +489,7 @@ class _Engine:
     def begin(self) -> None:
         """Begin the next step: read prompts, decode, or wait for work."""
         if not (self.cache is not None and self._evict()) and (self.queued or self.brought):
-            self._admit()
+            self.admit()
         if not self.decoding and self.soonest < math.inf:
             # An idle server has prepared nothing, and need not take the steps that a prompt would have waited for.
             self.taken = max(self.taken, int(self.soonest))
@@ -484,15 +508,15 @@ class _Engine:
             self._advance(steps)
             if not self.decoding:
                 # Nothing is left for which prompts are held back.
-                self._look()
+                self.look()
         elif self.reading is not None:
             ready, self.reading = self.reading, None
             self.taken += 1
             if self.decoding and self.server.policy == "chunked":
                 self._advance(1)
             for request in ready:
-                self._answer(request)
-            self._look()
+                self.answer(request)
+            self.look()
 
     def stop(self, time: float) -> None:
         """Take the decode steps that have begun by then, and note what requests under way have written."""
@@ -514,7 +538,7 @@ class _Engine:
             groups = range(self.server.groups)
             follows = self.fleet.router == "prefix_aware" and self.log.before[request]
             if follows:
-                parts = self._parts_of(request, self.isl[request])
+                parts = self.parts_of(request, self.isl[request])
                 group = _nearest([self.prefixes[each].found(parts) for each in groups], self._busy(groups))
             else:
                 group = min(groups, key=self._load)
@@ -547,13 +571,13 @@ class _Engine:
 
     def found(self, request: int) -> int:
         """Blocks of a request that its best group has [1]."""
-        parts = self._parts_of(request, self.isl[request])
+        parts = self.parts_of(request, self.isl[request])
         return max(prefixes.found(parts) for prefixes in self.prefixes)
 
     def _busy(self, groups: Iterable[int]) -> list[int]:
         return [self.held[group] + len(self.waiting[group]) for group in groups]
 
-    def _parts_of(self, request: int, tokens: int) -> Parts:
+    def parts_of(self, request: int, tokens: int) -> Parts:
         """Parts of the whole blocks of the first tokens of a request."""
         log, cache = self.log, self.cache
         before, own = log.before[request], log.own[request]
@@ -585,7 +609,7 @@ class _Engine:
         """Return the load by which vLLM's balancer chooses a data-parallel group."""
         return 4 * len(self.waiting[group]) + self.held[group]
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Give free slots to those who wait, from the first step on that is not prepared yet."""
         server = self.server
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
@@ -604,12 +628,12 @@ class _Engine:
                     ready.append(request)
         for request in ready:
             self.admitted[self.group_of[request]].append((request, step))
-        self._look()
+        self.look()
 
     def _let_in(self, request: int, group: int, cache: Cache) -> bool:
         """Take the blocks of a prompt, if they are free, and those that are kept free beside them."""
         inside, prefixes, self.blocks_to_load = self.inside[group], self.prefixes[group], []
-        parts = self._parts_of(request, self.isl[request])
+        parts = self.parts_of(request, self.isl[request])
         used = prefixes.in_use(parts)
         prompt = cache.held(self.isl[request]) - used
         whole = cache.held(self.isl[request] + self.osl[request]) - used
@@ -655,11 +679,11 @@ class _Engine:
         self.fleet.later(last, (self, request, self.evictions[request]))
         return True
 
-    def _let_out(self, request: int, group: int, tokens: int) -> None:
+    def let_out(self, request: int, group: int, tokens: int) -> None:
         """Free the blocks of a request that has so many tokens; they stay until others need the room."""
         cache, log = self.cache, self.log
         assert cache is not None
-        parts = self._parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
+        parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
         shared = self.prefixes[group].release(parts) if parts else 0
         self.inside[group].remove(request)
         self.blocks[group] -= cache.held(tokens) - shared
@@ -679,10 +703,10 @@ class _Engine:
         assert cache is not None
         for group, inside in enumerate(self.inside):
             while self.blocks[group] > cache.blocks and len(inside) > 1 and cache.evicted != "nobody":
-                self._send_back(self._victim(group, cache), group)
+                self.send_back(self._victim(group, cache), group)
                 went = True
         if went:
-            self._look()
+            self.look()
         return went
 
     def _victim(self, group: int, cache: Cache) -> int:
@@ -697,7 +721,7 @@ class _Engine:
         end = self.ends.get(request)
         return self.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
-    def _send_back(self, request: int, group: int) -> None:
+    def send_back(self, request: int, group: int) -> None:
         """To the head of those that wait; what it has written is read again as a part of its prompt."""
         end = self.ends.get(request)
         begun = self.begun[group]
@@ -713,7 +737,7 @@ class _Engine:
         else:
             self.admitted[group] = deque(entry for entry in self.admitted[group] if entry[0] != request)
             self.brought = [other for other in self.brought if other != request]
-        self._let_out(request, group, tokens)
+        self.let_out(request, group, tokens)
         self.osl[request] -= tokens - self.isl[request]
         self.isl[request] = tokens
         self.held[group] -= 1
@@ -768,7 +792,7 @@ class _Engine:
             low, high = (middle, high) if self._growth(group, middle - 1) <= free else (low, middle)
         return low
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Note the first step that reads prompts."""
         self.soonest = self.taken if any(self.begun) else math.inf
         firsts = [queue[0][1] for queue in self.admitted if queue]
@@ -864,7 +888,7 @@ class _Engine:
             self._leave(request, self.group_of[request], end)
             self._finish(request, self.isl[request] + self.osl[request])
 
-    def _answer(self, request: int) -> None:
+    def answer(self, request: int) -> None:
         """Note the first token, which comes with the prefill, and begin to decode."""
         if self.first_token[request] < 0.0:
             self.first_token[request] = self.now
@@ -880,7 +904,7 @@ class _Engine:
         self.finished[request] = self.now
         group = self.group_of[request]
         if self.cache is not None:
-            self._let_out(request, group, tokens)
+            self.let_out(request, group, tokens)
         self.held[group] -= 1
         self.in_flight -= 1
         self.fleet.ended(request, self.now)

@@ -25,6 +25,7 @@ from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
+from inference_econ.serving.simulation.apart import Writing, simulate_apart
 from inference_econ.serving.simulation.arrivals import (
     POISSON,
     Arrivals,
@@ -441,6 +442,7 @@ def play(
     instances: int = 1,
     router: Router = "least_busy",
     stop_after: int | None = None,
+    writing: Writing | None = None,
 ) -> Trace:
     """Play requests through a service.
 
@@ -457,6 +459,8 @@ def play(
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
     instances, router, stop_after
         See there.
+    writing : Writing, optional
+        Instances that decode what the service reads; without them it does both.
 
     Returns
     -------
@@ -470,10 +474,11 @@ def play(
         stream = replace(stream, pause_seconds=stream.pause_seconds + overhead)
     else:
         apart += overhead
-    seen = simulate(
-        simulated, stream, warm_up=warm_up, cool_down=cool_down, instances=instances, router=router,
-        stop_after=stop_after,
-    )  # fmt: skip
+    shares = {"warm_up": warm_up, "cool_down": cool_down}
+    if writing is None:
+        seen = simulate(simulated, stream, **shares, instances=instances, router=router, stop_after=stop_after)
+    else:
+        seen = simulate_apart(simulated, writing, stream, **shares, instances=instances, router=router)
     return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
 
 

@@ -1,0 +1,274 @@
+"""Pools that prefill and decode apart under agents: which groups of instances are played, and what they carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
+from inference_econ.answers.agent_play import WARM_UP, PlayedInstance
+from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.disaggregated.load import Fleet, rented
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.prefix_cache import behind
+from inference_econ.answers.promises import FILLED, Targets
+from inference_econ.inputs import TierSpec
+from inference_econ.serving import SLOTS_OF_SESSIONS, Loaded, Router, Server, Trace, Writing
+from inference_econ.serving.simulation import play
+
+#: Decode instances of a group at most, chips of it, and instances that are played together [1].
+_WRITERS, _LARGEST, _TOGETHER = 4, 144, 4
+#: Share of the promised time between tokens that the mean request may take, so that 90 % do [1].
+_MEAN = 0.9
+#: Groups with another number of instances that read, which are tried one after the other [1].
+_TRIED = 3
+#: Fleets for some agents that are played, and by which share of its instances of a kind one differs from the next [1].
+_ADJUSTED, _FINER = 8, 0.08
+#: Agents who are played together at most, with their share of the instances [1].
+_PART = 1000
+
+
+@dataclass(frozen=True)
+class PlayedGroup(PlayedInstance):
+    """Some instances that read prompts beside some that decode, played with numbers of agents as one instance is.
+
+    Attributes
+    ----------
+    pools : Pools
+        The layouts to choose from; ``service`` is an instance that decodes.
+    layouts, instances : (int, int)
+        Which layout prefill and decode instances have, and how many there are [1].
+    """
+
+    pools: Pools
+    layouts: tuple[int, int]
+    instances: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls, pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], work: AgentSessions,
+        tiers: tuple[TierSpec, ...],
+    ) -> PlayedGroup:  # fmt: skip
+        """A group of some layouts."""
+        return cls(pools.decode.services.service(layouts[1]), work, tiers, pools, layouts, instances)
+
+    @property
+    def together(self) -> int:
+        """Groups that are played together at most [1]."""
+        return max(_TOGETHER // self.instances[1], 1)
+
+    @cached_property
+    def servers(self) -> tuple[Server, Writing]:
+        """One that reads, with the memories behind it, and one that decodes."""
+        lengths = np.array([1, int(self.work.means.prompts.max())])
+        reader, moved = self.pools.prefill.services.service(self.layouts[0]), self.pools.transfer
+        reading, decoding = (
+            play.server(service, lengths, slots=SLOTS_OF_SESSIONS * service.slots, tiers=tiers)
+            for service, tiers in ((reader, behind(reader, self.tiers)), (self.service, ()))
+        )
+        exposed, sending, receiving = (
+            float(seconds[self.layouts])
+            for seconds in (moved.exposed_seconds, moved.sending_seconds, moved.receiving_seconds)
+        )
+        exposed += reader.setup.assumptions.host.handover
+        isl = self.work.requests.isl.mean
+        return reading, Writing(decoding, 1, isl, exposed, sending, receiving)
+
+    def predicted(self, targets: Targets) -> Targets:
+        """What predictions must keep, so that measured pools keep the promises with confidence."""
+        return _predicted(self.pools, targets)
+
+    def promised(self, targets: Targets) -> Collection[str]:
+        """The latencies that are promised: where few places to decode are, first tokens wait for one as well."""
+        return sorted(targets.given, key=lambda name: name != "tpot")
+
+    def play(
+        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
+    ) -> Trace:
+        """Play some agents on some groups, whose instances share all requests."""
+        (reading, writing), (readers, writers) = self.servers, self.instances
+        service = self.pools.prefill.services.service(self.layouts[0])
+        return play.play(
+            service, reading, self.sessions(agents, rate, quick), warm_up=WARM_UP, instances=readers * instances,
+            router=router, writing=replace(writing, instances=writers * instances),
+        )  # fmt: skip
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """What the instances that read, and those that decode, complete at most [1/s]."""
+        (reader, writer), (readers, writers) = self.layouts, self.instances
+        reading, decoding = self.pools.prefill, self.pools.decode
+        return (
+            readers / float(reading.prefill_busy_seconds[reader]),
+            writers * float(decoding.states.requests_per_second[writer].max()),
+        )
+
+    def load(self, trace: Trace, instances: int) -> Loaded:
+        """What requests saw, of one of the groups."""
+        load = super().load(trace, instances)
+        return replace(load, utilization=load.requests_per_second / min(self.rates))
+
+    def with_instances(self, readers: int, writers: int) -> PlayedGroup:
+        """The same layouts with other numbers of instances."""
+        group = replace(self, instances=(readers, writers))
+        vars(group)["servers"] = self.servers
+        return group
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Chips of an instance that reads, and of one that decodes [1]."""
+        pools = self.pools.prefill, self.pools.decode
+        return tuple(int(pool.accelerators[layout]) for pool, layout in zip(pools, self.layouts, strict=True))
+
+    @property
+    def accelerators(self) -> int:
+        """Chips of the group [1]."""
+        return sum(count * size for count, size in zip(self.instances, self.sizes, strict=True))
+
+    def fleet(self, agents: int, carried: int, targets: Targets, router: Router) -> AnyAgentChoice | None:
+        """The fewest instances of both kinds, near enough, for some agents, if this group carries so many of them.
+
+        None if no number of them that was tried keeps the promises.
+        """
+        parts, limits, kept, binding = math.ceil(agents / _PART), self.predicted(targets), None, ""
+        readers, writers = (math.ceil(count * agents / parts / carried - _FINER) for count in self.instances)
+        for _ in range(_ADJUSTED):
+            group = self.with_instances(readers, writers)
+            trace = group.play_part(agents, parts, router)
+            problem, step = group.broken(trace, limits), max(round(readers * _FINER), 1)
+            if problem is None:
+                kept, readers = (group, trace), readers - step
+            elif kept is not None:
+                binding = problem
+                break
+            elif problem == "ttft":
+                binding, readers = problem, readers + step
+            else:
+                binding, writers = problem, writers + max(round(writers * _FINER), 1)
+            if kept is not None and (binding or not readers):
+                break
+        return None if kept is None else kept[0].choice(agents, parts, router, kept[1], binding or "ttft")
+
+    def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
+        """The group with as many instances that read, within some chips [1], as carry most agents per chip; and these.
+
+        Of at most so many agents, if their number is not 0.
+        """
+        limits, group, tried, best = self.predicted(targets), self, dict[int, float](), (self, 0)
+        for _ in range(_TRIED):
+            readers = group.instances[0]
+            carried, binding = group.carried(limits, guess, most)
+            tried[readers] = carried / group.accelerators
+            if tried[readers] < max(tried.values()):
+                break
+            best, guess = (group, carried), max(carried, 1)
+            change = max(round(readers / 4), 1)
+            following = readers + change if binding == "ttft" or not carried else readers - change
+            if following < 1 or following in tried:
+                break
+            group = self.with_instances(following, self.instances[1])
+            if group.accelerators > room:
+                break
+        return best
+
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AnyAgentChoice:
+        """A fleet of some groups for some agents, of which a few were played together."""
+        together = min(replicas, self.together)
+        load, (reading, decoding) = self.load(trace, together), self.rates
+        rate = load.requests_per_second
+        every = replace(
+            load, requests_per_second=replicas * rate, completed_per_second=replicas * rate,
+            in_flight=replicas * load.in_flight,
+        )  # fmt: skip
+        readers, writers = self.instances
+        fleet = Fleet(
+            self.pools, *self.layouts, replicas * readers, replicas * writers, every, rate / reading, rate / decoding
+        )
+        use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
+        return AgentPools(fleet, use, replicas, binding)
+
+
+def groups(
+    pools: Pools, work: AgentSessions, tiers: tuple[TierSpec, ...], targets: Targets, agents: int | None, room: float
+) -> list[tuple[PlayedGroup, int, float]]:
+    """Groups that carry agents for least by closed forms, one of each decode layout, within some chips [1].
+
+    Of each how many agents it carries, and what it costs of them all, or where their number is open per agent [USD/h].
+
+    Notes
+    -----
+    Instances that decode are as full as the mean request may be slow. There are as many instances that read as keep up
+    with what is new and with the answers, which are read again, and as hold the prompts of all agents between turns.
+    """
+    requests, states, price = work.requests, pools.decode.states, pools.prefill.setup.dollars_per_accelerator_hour
+    reading, decoding = pools.prefill.accelerators, pools.decode.accelerators
+    limits = _predicted(pools, targets)
+    again = 1.0 + float(requests.osl.mean) / requests.new_tokens
+    # Groups of attention ranks have prompts of their own to read: some have none while others are behind.
+    half_full = pools.prefill.shared_prefill_seconds[:, pools.prefill.waiting_prompts.shape[1] // 2]
+    busy = np.maximum(half_full[:, None] * again, pools.transfer.sending_seconds)
+    shared = work.spec.shared_tokens
+    own = max(float(requests.isl.mean) - shared, 1.0)
+    held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own
+    found: list[tuple[PlayedGroup, int, float]] = []
+    for writer in range(decoding.size):
+        rate, flight = _fullest(states.tpot_seconds[writer], states.requests_per_second[writer], states.batch[writer],
+                                _MEAN * limits.tpot_seconds)  # fmt: skip
+        possible = np.isfinite(pools.transfer.seconds[:, writer]) & (
+            pools.first_token_seconds[:, writer] <= limits.ttft_seconds
+        )
+        if not rate or not possible.any() or rate * pools.transfer.receiving_seconds[:, writer].min() > 1.0:
+            continue
+        each = float(work.agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
+        each += float(work.resting(rate))
+        contexts = each * work.means.side_by_side
+        needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
+        options: list[tuple[float, int, int, int, float]] = []
+        for writers in range(1, _WRITERS + 1):
+            wanted = writers * each if agents is None else min(writers * each, float(agents))
+            readers = np.ceil(needed * wanted / each - 1e-9)
+            within = np.floor((min(room, _LARGEST) - writers * decoding[writer]) / reading)
+            readers = np.minimum(readers, within)
+            carried = np.where(readers >= 1.0, np.minimum(wanted, readers / needed * each), 0.0)
+            counts = np.ones_like(carried) if agents is None else np.ceil(agents / np.maximum(carried, 1e-9))
+            chips = readers * reading + writers * decoding[writer]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                cost = np.where(carried >= 1.0, price * chips * counts / (carried if agents is None else 1.0), np.inf)
+            reader = int(np.argmin(cost))
+            if np.isfinite(cost[reader]):
+                options.append((float(cost[reader]), writers, reader, int(readers[reader]), float(carried[reader])))
+        if options:
+            cost_of, writers, reader, count, carries = min(options)
+            group = PlayedGroup.of(pools, (reader, writer), (count, writers), work, tiers)
+            found.append((group, max(int(carries), 1), cost_of))
+    return found
+
+
+def _predicted(pools: Pools, targets: Targets) -> Targets:
+    """What predictions of pools must keep; the time to the last token of those that are played is known."""
+    first = Terms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
+    return replace(first, e2e_seconds=targets.e2e_seconds)
+
+
+def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[float, float]:
+    """The largest rate [1/s], and requests that decode [1], while steps take no longer than a limit [s]; 0 if none."""
+    known = np.isfinite(tpot) & np.isfinite(rates)
+    if not known.any() or tpot[known][0] > limit:
+        return 0.0, 0.0
+    slower = np.maximum.accumulate(tpot[known])
+    return float(np.interp(limit, slower, rates[known])), float(np.interp(limit, slower, batches[known]))
+
+
+def most_groups(group: PlayedGroup, chips: int) -> int:
+    """Groups whose machines some chips are enough for [1]."""
+    count = int(chips // group.accelerators)
+    readers, writers = group.instances
+    while count and sum(rented(group.pools, group.layouts, (count * readers, count * writers))) > chips:
+        count -= 1
+    return count
