@@ -220,7 +220,7 @@ def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, 
     assert "llama_3_70b on h100_sxm, tp8" in text
     record = json.loads(command("calibrate", "result.json", *SERVER, "--engine", "vllm", "--format", "json").out)
     (line,) = record["deployments"]
-    assert line["decode"] > 1.3
+    assert line["decode"] > 1.2
     assert abs(line["tpot_after"]) < 0.25 * abs(line["tpot_before"])
     step = ("explain", "llama_3_70b", "h100_sxm", "--engine", "vllm", "--weights", "fp8", "--tp", "8", "--batch", "16")
     assert f"as measured: x {line['decode']:.2f} (1 rows)" in command(*step, "--assumptions", "mine.yaml").out
