@@ -64,7 +64,6 @@ OpenAPI document (`sh run.sh explorer-fuzz`), 200 users with heavy questions bes
 ## Not tried
 
 - 100,000 made-up inputs in a row: {inputs}
-- A full file system: a disk that is full in the middle of a file was tried as a limit on the size of files.
 - A database of known weaknesses: `sh run.sh audit` asks one where there is a network; its outcome hangs on the day.
 - Windows and macOS.
 """
@@ -85,6 +84,11 @@ def ran(
     """A command in a folder, with what stands before it."""
     line = [*before, str(PROGRAM), *map(str, words)]
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False, **settings)
+
+
+def unwritten(outcome: subprocess.CompletedProcess[str]) -> bool:
+    """Whether a command was refused because its file cannot be written."""
+    return refused(outcome) and "cannot be written" in " ".join(outcome.stderr.split())
 
 
 def refused(outcome: subprocess.CompletedProcess[str]) -> bool:
@@ -122,11 +126,7 @@ def inputs_are_no_outputs(folder: Path) -> Row:
 
 def places_that_cannot_be_written(folder: Path) -> Row:
     """Disks that are full after some bytes, and folders that may only be read: nothing is half there."""
-    places = (("-o", "a.json"), ("-o", "a.csv"), ("-o", "a.md"), ("--plot", "a.svg"), ("--plot", "a.html"))
-    lines: list[tuple[str, ...]] = [("frontier", *SMALL, *place) for place in places]
-    lines += [("report", *SMALL[:2], "--max-instance-gpus", "1", "-o", "a.html")]
-    lines += [("launch", *SMALL, "--to", "vllm", "-o", "a.sh"), ("import-model", str(_config()), "-o", "a.yaml")]
-    tried = found = 0
+    lines, tried, found = _writing(), 0, 0
     for line in lines:
         for most in (0, 100):
             inside = Path(tempfile.mkdtemp(dir=folder))
@@ -134,15 +134,49 @@ def places_that_cannot_be_written(folder: Path) -> Row:
             environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
             outcome = ran(inside, *line, env=environment, preexec_fn=lambda most=most: _small_files(most))
             tried += 1
-            found += not refused(outcome) or any(inside.iterdir())
+            found += not unwritten(outcome) or any(inside.iterdir())
     inside = Path(tempfile.mkdtemp(dir=folder))
     inside.chmod(0o555)
     for line in lines:
         tried += 1
         outcome = ran(inside, *line, before=HEEDING if os.geteuid() == 0 else ())
-        found += not refused(outcome) or any(inside.iterdir())
+        found += not unwritten(outcome) or any(inside.iterdir())
     remark = "files of at most 0 and 100 bytes; a folder that may only be read"
     return Row("places that cannot be written", tried, found, remark)
+
+
+def _writing() -> Sequence[tuple[str, ...]]:
+    """Commands that write a file into their folder."""
+    places = (("-o", "a.json"), ("-o", "a.csv"), ("-o", "a.md"), ("--plot", "a.svg"), ("--plot", "a.html"))
+    answers = [("frontier", *SMALL, *place) for place in places]
+    report, script = ("report", " ".join(("frontier", *SMALL))), ("launch", *SMALL, "--to", "vllm")
+    model = ("import-model", str(_config()))
+    return (*answers, (*report, "-o", "a.html"), (*script, "-o", "a.sh"), (*model, "-o", "a.yaml"))
+
+
+def full_file_system(folder: Path) -> Row:
+    """A file system of its own with room for nothing, or for 4 kB: nothing is half there, and what was is as it was."""
+    small, tried, found = folder / "small", 0, 0
+    small.mkdir()
+    mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small))
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        return Row("a full file system", 0, 0, "none can be mounted here")
+    try:
+        for free in (0, 4096):
+            for line in _writing():
+                before = small / line[-1]
+                before.write_text("before")
+                (small / "filler").write_bytes(bytes(61_440 - free))
+                outcome = ran(small, *line)
+                whole = outcome.returncode == 0 and _whole(before)
+                left = {path.name for path in small.iterdir()} == {before.name, "filler"}
+                tried += 1
+                found += not left or not (whole or (unwritten(outcome) and before.read_text() == "before"))
+                before.unlink()
+                (small / "filler").unlink()
+    finally:
+        subprocess.run(("umount", str(small)), check=True)
+    return Row("a full file system", tried, found, "of 64 kB, with room for nothing or for 4 kB")
 
 
 def little_memory(folder: Path) -> Row:
@@ -235,8 +269,15 @@ def killed(folder: Path, kills: int) -> Row:
 def _whole(path: Path) -> bool:
     """Whether a file that was written ends as its kind does; leftovers of writing are no such files."""
     text = path.read_bytes()
-    ends = {".svg": b"</svg>", ".html": b"</html>", ".json": b"}", ".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF"}
-    known = (".svg", ".png", ".pdf", ".html", ".json", ".yaml", ".csv", ".md", ".txt")
+    ends = {
+        ".svg": b"</svg>",
+        ".html": b"</html>",
+        ".json": b"}",
+        ".png": b"IEND\xaeB`\x82",
+        ".pdf": b"%%EOF",
+        ".sh": b"esac",
+    }
+    known = (".svg", ".png", ".pdf", ".html", ".json", ".yaml", ".csv", ".md", ".txt", ".sh")
     return path.suffix in known and text.rstrip().endswith(ends.get(path.suffix, b""))
 
 
@@ -606,6 +647,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         attacks: tuple[Callable[[Path], Row | list[Row]], ...] = (
             inputs_are_no_outputs,
             places_that_cannot_be_written,
+            full_file_system,
             little_memory,
             hostile_names,
             dead_scheduler,
