@@ -73,14 +73,14 @@ def _key(question: Question, option: Option) -> str:
 def _paths(question: Question, asked: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
     content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{asked}"}}}
-    said = {"summary": question.summary, "description": question.description}
+    texts = {"summary": question.summary, "description": question.description}
     body = {"requestBody": {"required": True, "content": content}}
     responses = _replies("application/json", _answered(question.name))
-    got = {"operationId": f"get_{question.name}", **said, "parameters": parameters, "responses": responses}
-    sent = {"operationId": f"ask_{question.name}", **said, **body, "responses": responses}
+    got = {"operationId": f"get_{question.name}", **texts, "parameters": parameters, "responses": responses}
+    sent = {"operationId": f"ask_{question.name}", **texts, **body, "responses": responses}
     file = {
         "operationId": f"file_{question.name}",
-        **said,
+        **texts,
         "parameters": [dict(_FORM), *parameters],
         "responses": _replies(*sorted({media.partition(";")[0] for media in MEDIA.values()})),
     }

@@ -187,9 +187,9 @@ class AgentChoicesPage(RecommendationPage):
         assert isinstance(best, AgentChoice)
         record = best.use.record(best, best.replicas)
         most = f"carries most, {best.use.agents:,.0f} agents"
-        said = most if isinstance(self.answer, MostAgents) else "is the cheapest"
+        rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
-            f"{fleet_name(best.service, best.replicas)} {said}: $", per_hour(best.dollars_per_hour),
+            f"{fleet_name(best.service, best.replicas)} {rank}: $", per_hour(best.dollars_per_hour),
             " per hour, $", dollars(record["dollars_per_task"]), " per task, $",
             dollars(record["dollars_per_agent_hour"]), " per hour of an agent.",
         )  # fmt: skip

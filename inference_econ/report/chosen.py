@@ -147,8 +147,8 @@ def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
     use = choice.get("agent_use")
-    said = () if use is None else agents_said(use, choice["replicas"])
-    return Chosen((part,), _rate(saved, choice), expected, in_flight, said=said)
+    remarks = () if use is None else agents_said(use, choice["replicas"])
+    return Chosen((part,), _rate(saved, choice), expected, in_flight, said=remarks)
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
