@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import yaml
 from pydantic.json_schema import models_json_schema
 
 from inference_econ.explorer.questions import Option, Question
 from inference_econ.explorer.replies import MEDIA
+from inference_econ.inputs import foreign_yaml
 from inference_econ.report import schema
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "sch
 @cache
 def _base() -> Mapping[str, Any]:
     """What the document says whatever the questions are: ``openapi.yaml``."""
-    base: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return base
+    path = Path(__file__).with_suffix(".yaml")
+    return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
 
 def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
