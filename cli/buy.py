@@ -45,8 +45,8 @@ def buy(
     if ready is not None:
         with show.progress_bar(quiet=output.quiet) as progress:
             offers = _competing(choices, ready.requests, named, required=bool(chips))
-            api, asked = _offers(api_prices, choices["model"]), agents.played(choices, **agents.usual())
-            answered = ready.buy(offers, api, choices["agents"], ways=ways, progress=progress, **asked)
+            api, sessions = _offers(api_prices, choices["model"]), agents.played(choices, **agents.usual())
+            answered = ready.buy(offers, api, choices["agents"], ways=ways, progress=progress, **sessions)
         show.answer(answered, output)
         return
     requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)

@@ -119,8 +119,8 @@ class _Measured(NamedTuple):
 
         wanted = [condition for text in choices["where"] for condition in conditions(text)]
         unwanted = [conditions(text) for text in choices["without"]]
-        told = {name: choices[name] for name in _DEPLOYMENT}
-        server = MeasuredServer(**{**told, "hardware": told["hardware"] or ""})
+        deployment = {name: choices[name] for name in _DEPLOYMENT}
+        server = MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
         read = read_all(data, server)
         rows, left_out = chosen(read, wanted, unwanted)
         return cls(read, rows, left_out, thinned(rows, choices["most"]))

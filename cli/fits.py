@@ -23,5 +23,5 @@ def fits(concurrency: int, output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.fits import fits
 
     with show.progress_bar(quiet=output.quiet):
-        found = fits(options.setup(choices), options.requests(choices), options.space(choices), concurrency=concurrency)
-    show.answer(found, output)
+        fit = fits(options.setup(choices), options.requests(choices), options.space(choices), concurrency=concurrency)
+    show.answer(fit, output)

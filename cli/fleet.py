@@ -40,12 +40,12 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
         from inference_econ.answers.fleet import fleet
         from inference_econ.inputs import catalog
 
-        told = {
+        rules = {
             "startup_seconds": choices["start_up"],
             "interruptions_per_hour": choices["interruptions"],
             "spot_share": choices["spot_share"],
         }
-        elasticity = catalog.elasticity().replace(**{name: value for name, value in told.items() if value is not None})
+        elasticity = catalog.elasticity().replace(**{name: value for name, value in rules.items() if value is not None})
         answered = fleet(
             market.of_chips(choices, requests, chips),
             day,

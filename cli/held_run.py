@@ -61,10 +61,10 @@ def _calibrate(result: str, saved: SavedAnswer, part: Part) -> str:
     from inference_econ.answers.launching.instance import Degrees
 
     service, degrees = part.service, Degrees.of(part.service)
-    asked = saved.options
+    question = saved.options
     named = {
-        "--hardware": asked.get("decode_on") or asked["hardware"],
-        "--model": asked["model"],
+        "--hardware": question.get("decode_on") or question["hardware"],
+        "--model": question["model"],
         "--engine": engine_of(service.setup).partition(" ")[0],
         "--weights": service.setup.precision.weights,
         "--kv": service.setup.precision.kv,

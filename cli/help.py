@@ -85,8 +85,8 @@ class Command(click.Command):
         """Refuse options that are given twice and take one value: click would keep the last without a word."""
         from .compare import compare
 
-        *_, given = self.make_parser(ctx).parse_args(typed)
-        for option, times in Counter(given).items():
+        *_, parameters = self.make_parser(ctx).parse_args(typed)
+        for option, times in Counter(parameters).items():
             if times > 1 and isinstance(option, click.Option) and not option.multiple:
                 compared = any(axis.name == option.name and axis.multiple for axis in compare.params)
                 other = "; 'compare' holds several side by side" if compared else ""

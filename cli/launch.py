@@ -76,8 +76,10 @@ def _deployment(choices: options.Choices) -> Deployment:
     plan.check_engine(engines, to, f"{which} of {saved.origin}")
     runner = plan.engine(to, choices["version"], choices["image"])
     parts = saved_services.parts(saved, deployment)
-    asked = saved_services.asked_speculation(saved, deployment.parts[-1])
-    if choices["draft_model_id"] is not None and (asked is None or asked.proposer not in ("eagle", "draft")):
+    speculation = saved_services.asked_speculation(saved, deployment.parts[-1])
+    if choices["draft_model_id"] is not None and (
+        speculation is None or speculation.proposer not in ("eagle", "draft")
+    ):
         raise InputError(
             "--draft-model-id names an EAGLE head or a draft model, and nobody proposes by one; ask with --eagle or "
             "--draft MODEL",
@@ -89,8 +91,8 @@ def _deployment(choices: options.Choices) -> Deployment:
     if scaling is not None:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
-    load, expected, said = deployment.load, deployment.expected, deployment.said
-    return plan.Deployment(made, load, expected, choices["generator"], pick, asked, scaling, said)
+    load, expected, remarks = deployment.load, deployment.expected, deployment.said
+    return plan.Deployment(made, load, expected, choices["generator"], pick, speculation, scaling, remarks)
 
 
 def _pick(saved: SavedAnswer, number: int | None) -> str:
@@ -136,25 +138,25 @@ def _recommended(choices: options.Choices) -> SavedAnswer:
 
     model = Name("models").convert(choices["answer"], None, click.get_current_context())
     named = {"model": model, "hardware": choices["hardware"]}
-    asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
-    engine = options.one_engine({"any_layout": False, "engine": asked.get("engine")}) or choices["to"]
+    question = {name: value for name, value in choices.items() if name not in _WRITING} | named
+    engine = options.one_engine({"any_layout": False, "engine": question.get("engine")}) or choices["to"]
     if engine and choices["to"] and engine.partition("@")[0] != choices["to"]:
         raise InputError(
             f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other",
             option="engine",
         )
-    if engine and not asked.get("any_layout"):
-        asked["engine"] = engine
-    work = agents.work(asked)
+    if engine and not question.get("any_layout"):
+        question["engine"] = engine
+    work = agents.work(question)
     if work is not None:
-        offered = market.candidates(asked, work.requests)
-        carried = work.recommend(offered, asked["agents"], **agents.played(asked))
+        offered = market.candidates(question, work.requests)
+        carried = work.recommend(offered, question["agents"], **agents.played(question))
         layouts, answer = carried.layouts, carried.record()
     else:
-        requests, targets = options.requests(asked), options.targets(asked)
-        offered = market.candidates(asked, requests)
-        rate = options.request_rate(asked, requests)
-        deployments = recommend(offered, rate, targets, arrival_scv=asked["arrival_scv"])
+        requests, targets = options.requests(question), options.targets(question)
+        offered = market.candidates(question, requests)
+        rate = options.request_rate(question, requests)
+        deployments = recommend(offered, rate, targets, arrival_scv=question["arrival_scv"])
         layouts, answer = deployments.layouts, recommend_record(deployments, targets)
-    record = {**head("recommend", asked), **answer, "layouts": layouts}
+    record = {**head("recommend", question), **answer, "layouts": layouts}
     return startable(json.loads(json_text(record)), _HERE)

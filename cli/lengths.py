@@ -28,12 +28,12 @@ def context_or_lengths(choices: Choices) -> dict[str, Any]:
         If several of them are given.
     """
     isl, osl = choices["isl"], choices["osl"]
-    said = [name for name in ("context", "contexts") if choices.get(name) is not None]
-    if len(said) + (isl is not None or osl is not None) > 1:
-        other = "--contexts" if len(said) > 1 else "--isl and --osl"
-        raise InputError(f"give either --{said[0]}, or {other}, not both", option=said[0])
-    if said:
-        return {said[0]: choices[said[0]]}
+    contexts = [name for name in ("context", "contexts") if choices.get(name) is not None]
+    if len(contexts) + (isl is not None or osl is not None) > 1:
+        other = "--contexts" if len(contexts) > 1 else "--isl and --osl"
+        raise InputError(f"give either --{contexts[0]}, or {other}, not both", option=contexts[0])
+    if contexts:
+        return {contexts[0]: choices[contexts[0]]}
     return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
 
 
@@ -86,9 +86,9 @@ def _recorded(choices: Choices) -> Requests | None:
     name = next((name for name in ("traffic", "trace") if choices.get(name) is not None), None)
     if name is None:
         return None
-    other = next((each for each in (*_SAID, "traffic", "trace") if each != name and is_given(each)), None)
+    other = next((option for option in (*_SAID, "traffic", "trace") if option != name and is_given(option)), None)
     if other is not None:
-        spelled = [OPTIONS[each].spelled for each in (name, other)]
+        spelled = [OPTIONS[option].spelled for option in (name, other)]
         raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
     from inference_econ.answers.traffic import trace
     from inference_econ.inputs import catalog

@@ -31,7 +31,7 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
         rates = (requests.arrivals.rate,)
     layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
-    asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
+    settings = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
-        curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)
+        curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **settings)
     show.answer(curve, output)

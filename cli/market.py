@@ -56,9 +56,9 @@ def arrangement(choices: options.Choices) -> Arrangement:
         )
     pinned = next((name for name in _OF_ONE_LAYOUT if choices.get(name) is not None), None)
     if apart and pinned is not None:
-        given = options.as_option(pinned, choices[pinned])
+        option = options.as_option(pinned, choices[pinned])
         raise InputError(
-            f"--apart contradicts {given}, which is said of instances that read prompts and decode; leave one out",
+            f"--apart contradicts {option}, which is said of instances that read prompts and decode; leave one out",
             option="apart",
         )
     return "together" if together else "apart" if apart else "both"

@@ -18,5 +18,5 @@ def run(choices: options.Choices, offers: Sequence[Candidate], means: Means, mos
 
     targets = options.targets(choices)
     with show.progress_bar(quiet=output.quiet):
-        found = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
-    show.answer(found, output)
+        most_carried = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
+    show.answer(most_carried, output)

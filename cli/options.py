@@ -157,9 +157,9 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
     """
     if not choices["any_layout"] or choices.get("grid") == "paper":
         return None
-    asked = {**choices, "any_layout": False}
+    startable = {**choices, "any_layout": False}
     try:
-        return answer(asked) if setup(asked).engines else None
+        return answer(startable) if setup(startable).engines else None
     except (InputError, NothingFitsError):
         return None
 
@@ -189,12 +189,13 @@ def usual_targets(choices: Choices, *, any_speed: bool) -> Targets | None:
     InputError
         If both are given.
     """
-    given = targets(choices)
-    if any_speed and given.given:
+    promises = targets(choices)
+    if any_speed and promises.given:
         raise InputError(
-            f"--any-speed promises nothing, which contradicts {given.text}; leave one of them out", option="any_speed"
+            f"--any-speed promises nothing, which contradicts {promises.text}; leave one of them out",
+            option="any_speed",
         )
-    return given if any_speed or given.given else None
+    return promises if any_speed or promises.given else None
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

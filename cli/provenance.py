@@ -70,7 +70,7 @@ def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
 def _texts(value: object) -> list[object]:
     """What stands behind an option that is repeated: prices by chip, or all of a list."""
     if isinstance(value, Mapping):
-        return [f"{name}={each}" for name, each in value.items()]
+        return [f"{name}={part}" for name, part in value.items()]
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

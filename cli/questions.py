@@ -59,11 +59,11 @@ def answer(question: str, fields: Fields) -> Answer:
         with _context(command, question, fields) as context, catalog.uncopied(), allow(_SECONDS):
             taken = show.taken(lambda: _run(context))
     # A number of milliseconds stays one, in the digits in which it was given.
-    given = {
+    values = {
         str(parameter.name): repr(value) if isinstance(value, float) else value
         for parameter, value in _given(command, fields)
     }
-    typed = shlex.join(["inference-econ", question, *provenance.typed(command, given)])
+    typed = shlex.join(["inference-econ", question, *provenance.typed(command, values)])
     file = partial(_scenario, question, fields) if listed.in_scenarios else None
     return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
 

@@ -36,5 +36,5 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
 def no_such_option(error: click.NoSuchOption) -> InputError | None:
     """The message for an option that is gone, with what to type; None for one that never was."""
     command = "" if error.ctx is None else error.ctx.command.name or ""
-    told = {**RENAMED.get("", {}), **RENAMED.get(command, {})}.get(error.option_name)
-    return None if told is None else InputError(f"there is no {error.option_name} any more: {told}")
+    advice = {**RENAMED.get("", {}), **RENAMED.get(command, {})}.get(error.option_name)
+    return None if advice is None else InputError(f"there is no {error.option_name} any more: {advice}")

@@ -128,7 +128,7 @@ def _command(name: str) -> click.Command:
 
 def _check_unshown(context: click.Context) -> None:
     """Refuse options that say where an answer goes and how it is printed."""
-    given = next(
+    option = next(
         (
             parameter.opts[0]
             for parameter in context.command.params
@@ -138,8 +138,8 @@ def _check_unshown(context: click.Context) -> None:
         ),
         None,
     )
-    if given is not None:
-        raise InputError(f"{given} inside of the quotes: a report is written once, by its own -o; leave it out")
+    if option is not None:
+        raise InputError(f"{option} inside of the quotes: a report is written once, by its own -o; leave it out")
 
 
 def _swept(folder: str) -> Asked:
@@ -170,10 +170,10 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     answer = saved.question(path)
     words = provenance.typed(_command(answer.kind), answer.options)
     try:
-        asked = _asked([answer.kind, *words], to, quiet=quiet)
+        question = _asked([answer.kind, *words], to, quiet=quiet)
     except click.UsageError as error:
         raise InputError(f"{path}: not what {answer.kind} writes ({error.format_message()})") from error
-    return replace(asked, remarks=(_compared(path, answer.record, asked.page),))
+    return replace(question, remarks=(_compared(path, answer.record, question.page),))
 
 
 def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:

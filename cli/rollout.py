@@ -41,6 +41,6 @@ def rollout(further: tuple[str, ...], output: options.Output, **choices: Any) ->
     named = ("prompts", "samples", "concurrency", "finished", "max_tokens")
     with show.progress_bar(quiet=output.quiet) as progress:
         offers = market.of_chips({**choices, "together": True}, requests, chips)
-        asked = {name: choices[name] for name in named}
-        made = rollout(offers, choices["gpus"], **asked, learner=learner, progress=progress)
+        settings = {name: choices[name] for name in named}
+        made = rollout(offers, choices["gpus"], **settings, learner=learner, progress=progress)
     show.answer(made, output)

@@ -78,11 +78,11 @@ def asked_speculation(saved: SavedAnswer, part: ChosenPart) -> Speculation | Non
 def _part(saved: SavedAnswer, chosen: ChosenPart, speculation: Speculation | None) -> Part:
     from inference_econ.answers.launching import plan
 
-    asked = saved.options
+    question = saved.options
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
-    practice = {"engine": _engine(asked, chosen), "kv": chosen.practice.get("kv") or asked.get("kv")}
-    alone = {**asked, **practice, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
-    services = options.offer(alone, _requests(asked), _chip(saved, chosen.hardware), speculation)
+    practice = {"engine": _engine(question, chosen), "kv": chosen.practice.get("kv") or question.get("kv")}
+    alone = {**question, **practice, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
+    services = options.offer(alone, _requests(question), _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role, chosen.slots)
 
 
@@ -113,8 +113,8 @@ def _chip(saved: SavedAnswer, name: str) -> str:
     """The chip of an answer by the name of its file, from what it is called there."""
     from inference_econ.inputs import catalog
 
-    asked = saved.options
-    tried = [asked["hardware"], *(asked.get("further") or ()), asked.get("decode_on")]
+    question = saved.options
+    tried = [question["hardware"], *(question.get("further") or ()), question.get("decode_on")]
     for chip in dict.fromkeys(chip for chip in tried if chip):
         if catalog.hardware(chip).name == name:
             return str(chip)

@@ -32,8 +32,8 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
     if name is None or name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
-        given = (("-o", target if name is None else None), ("--plot", plot))
-        stray = next((spelled for spelled, value in given if value is not None), None)
+        files = (("-o", target if name is None else None), ("--plot", plot))
+        stray = next((spelled for spelled, value in files if value is not None), None)
         if stray is not None:
             raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
         if name is not None:

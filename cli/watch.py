@@ -104,10 +104,10 @@ def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
                 option="hardware",
             )
         model = Name("models").convert(answer, None, click.get_current_context())
-        asked = {**choices, "model": model}
-        services = options.offer(asked, options.requests(asked), speculation=proposals.speculation(asked))
-        targets = options.targets(asked)
-        return usual_service(services, targets)[0], targets, asked["arrival_scv"]
+        question = {**choices, "model": model}
+        services = options.offer(question, options.requests(question), speculation=proposals.speculation(question))
+        targets = options.targets(question)
+        return usual_service(services, targets)[0], targets, question["arrival_scv"]
     if not answer.endswith(".json"):
         raise InputError(
             f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "

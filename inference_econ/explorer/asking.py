@@ -49,13 +49,13 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
         if shown.shared.get(control) and control in options:
             options = {name: option for name, option in options.items() if name not in said}
     own = {"series": series(chosen)} if "series" in options else alone
-    given = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
+    values = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
     if "percentile" not in options:
         # A frontier has no queue, and takes all promises as means.
-        given |= {name: str(given[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in given}
+        values |= {name: str(values[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in values}
     elif point.get("tpot"):
-        given["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
-    return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in given.items()}
+        values["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
+    return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in values.items()}
 
 
 def address(question: str, fields: Fields, form: str) -> str:

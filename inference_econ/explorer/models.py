@@ -92,6 +92,6 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
 def _refused(error: ValidationError) -> RefusedError:
     first = error.errors(include_url=False, include_context=False)[0]
     field = str(first["loc"][0]) if first["loc"] else None
-    told = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
-    given = "" if told else f"got {str(first['input'])[:60]!r}; "
-    return RefusedError(f"{field or 'request'}: {given}{told or first['msg']}", field)
+    advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
+    value = "" if advice else f"got {str(first['input'])[:60]!r}; "
+    return RefusedError(f"{field or 'request'}: {value}{advice or first['msg']}", field)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import yaml
 from pydantic.json_schema import models_json_schema
 
 from inference_econ.explorer.questions import Option, Question
 from inference_econ.explorer.replies import MEDIA
+from inference_econ.inputs import foreign_yaml
 from inference_econ.report import schema
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "sch
 @cache
 def _base() -> Mapping[str, Any]:
     """What the document says whatever the questions are: ``openapi.yaml``."""
-    base: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return base
+    path = Path(__file__).with_suffix(".yaml")
+    return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
 
 def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
@@ -73,14 +73,14 @@ def _key(question: Question, option: Option) -> str:
 def _paths(question: Question, asked: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
     content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{asked}"}}}
-    said = {"summary": question.summary, "description": question.description}
+    texts = {"summary": question.summary, "description": question.description}
     body = {"requestBody": {"required": True, "content": content}}
     responses = _replies("application/json", _answered(question.name))
-    got = {"operationId": f"get_{question.name}", **said, "parameters": parameters, "responses": responses}
-    sent = {"operationId": f"ask_{question.name}", **said, **body, "responses": responses}
+    got = {"operationId": f"get_{question.name}", **texts, "parameters": parameters, "responses": responses}
+    sent = {"operationId": f"ask_{question.name}", **texts, **body, "responses": responses}
     file = {
         "operationId": f"file_{question.name}",
-        **said,
+        **texts,
         "parameters": [dict(_FORM), *parameters],
         "responses": _replies(*sorted({media.partition(";")[0] for media in MEDIA.values()})),
     }

@@ -120,9 +120,9 @@ def _csv(answer: Answer) -> str:
 
 def _markdown(answer: Answer) -> str:
     """The answer for people and assistants, below what asks it."""
-    said = "".join(f"{remark}\n\n" for remark in answer.remarks)
+    remarks = "".join(f"{remark}\n\n" for remark in answer.remarks)
     shown = f"```sh\n{answer.text}\n```\n" if answer.page is None else _titled(answer.page)
-    return f"`{answer.command}`\n\n{said}{shown}"
+    return f"`{answer.command}`\n\n{remarks}{shown}"
 
 
 def _titled(page: Page) -> str:

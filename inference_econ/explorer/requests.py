@@ -48,15 +48,15 @@ def texts(request: Request, question: Question) -> Fields:
         If one is repeated that is no list.
     """
     many = {option.name for option in question.options if option.many}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in many:
-            given.setdefault(name, []).append(value)
-        elif name in given:
+            values.setdefault(name, []).append(value)
+        elif name in values:
             raise RefusedError(f"{name[:40]}: given twice; give it once", name)
         else:
-            given[name] = value
-    return given
+            values[name] = value
+    return values
 
 
 async def json_object(request: Request, most_bytes: int) -> Fields:

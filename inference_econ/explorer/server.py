@@ -62,8 +62,8 @@ def _free(host: str, port: int) -> int:
     """A port that is free: the next one, or any."""
     for candidate in (*range(port + 1, min(port + _NEAR, 65_536)), 0):
         try:
-            with _bound(host, candidate) as found:
-                return int(found.getsockname()[1])
+            with _bound(host, candidate) as listener:
+                return int(listener.getsockname()[1])
         except OSError:
             continue
     raise InputError(f"no port of {host} is free")

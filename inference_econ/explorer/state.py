@@ -61,13 +61,13 @@ def state(address: Iterable[tuple[str, str]]) -> State:
     address : iterable of (str, str)
         Names and values in their order; those of series repeat.
     """
-    given: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in address:
-        given.setdefault(name, []).append(value)
-    columns = {name: given[name] for name in OF_SERIES if name in given} or {
+        values.setdefault(name, []).append(value)
+    columns = {name: values[name] for name in OF_SERIES if name in values} or {
         name: [value] for name, value in _FIRST.items()
     }
     rows = zip_longest(*columns.values(), fillvalue="")
     series = [{**dict.fromkeys(OF_SERIES, ""), **dict(zip(columns, row, strict=True))} for row in rows]
-    start = dict.fromkeys(_SHARED, "") | {"percentile": "p90", "chosen": "0"} if given else _SHARED
-    return State(series[:MOST_SERIES], {name: given.get(name, [value])[0] for name, value in start.items()})
+    start = dict.fromkeys(_SHARED, "") | {"percentile": "p90", "chosen": "0"} if values else _SHARED
+    return State(series[:MOST_SERIES], {name: values.get(name, [value])[0] for name, value in start.items()})

@@ -29,13 +29,13 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
 
     shown = {} if answer.page is None else answer.page.charts()
     specifications = {name: charts.specification(chart) for name, chart in shown.items()}
-    titles = {name: _title(each) for name, each in specifications.items()}
+    titles = {name: _title(chart) for name, chart in specifications.items()}
     record = {} if answer.page is None else answer.page.plain()
     return json_text(
         {
             "html": _html(question, fields, answer, titles),
             "charts": specifications,
-            "series": [_series(each, fields) for each in record.get("series", [])] if question == "compare" else [],
+            "series": [_series(row, fields) for row in record.get("series", [])] if question == "compare" else [],
             "runs": _runs(record["rows"]) if question == "validate" else [],
         }
     )
@@ -46,7 +46,7 @@ def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
     from inference_econ.report.metrics import AXES
 
     axis = AXES[fields.get("y", "cost")]
-    points = [{**_point(each), "y": axis.factor * each[axis.field]} for each in record["points"]]
+    points = [{**_point(point), "y": axis.factor * point[axis.field]} for point in record["points"]]
     preferred = record["preferred"]["tokens_per_second_per_user"] if points else None
     price = record.get("dollars_per_accelerator_hour")
     label, reason = record["label"], record.get("reason", "")

@@ -195,9 +195,9 @@ class AgentChoicesPage(RecommendationPage):
         assert isinstance(best, AnyAgentChoice)
         record = best.use_record()
         most = f"carries most, {best.use.agents:,.0f} agents"
-        said = most if isinstance(self.answer, MostAgents) else "is the cheapest"
+        rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
-            f"{choice_label(best)} {said}: $", per_hour(best.dollars_per_hour),
+            f"{choice_label(best)} {rank}: $", per_hour(best.dollars_per_hour),
             " per hour, $", dollars(record["dollars_per_task"]), " per task, $",
             dollars(record["dollars_per_agent_hour"]), " per hour of an agent.",
         )  # fmt: skip

@@ -146,13 +146,13 @@ def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
     practice = _practice(choice, choice["layout"])
     expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
     use, apart = choice.get("agent_use"), choice.get("serving") == "apart"
-    said = () if use is None else agents_said(use, choice["prefill_instances" if apart else "replicas"])
+    remarks = () if use is None else agents_said(use, choice["prefill_instances" if apart else "replicas"])
     if apart:
         parts = _pools(choice, (choice["hardware"], choice["hardware"]), practice)
-        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], said=said)
+        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], said=remarks)
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
-    return Chosen((part,), _rate(saved, choice), expected, in_flight, said=said)
+    return Chosen((part,), _rate(saved, choice), expected, in_flight, said=remarks)
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:

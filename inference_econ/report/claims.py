@@ -71,8 +71,10 @@ class ClaimsPage(AnswerPage[Ledger]):
     def _references(self) -> tuple[str, ...]:
         """Where the claims and their settings come from, each once."""
         records = {record["ref"]: record for record in source_records(self.answer.sources)}
-        told = {ref: [record[part] for part in ("title", "url") if record.get(part)] for ref, record in records.items()}
-        return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in told.items() if parts)
+        named = {
+            ref: [record[part] for part in ("title", "url") if record.get(part)] for ref, record in records.items()
+        }
+        return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in named.items() if parts)
 
     def draw(self, path: str) -> None:
         """Draw ours over the published numbers."""
@@ -142,10 +144,10 @@ def _within(claim: Claim) -> str:
 def _sentence(finding: Finding) -> str:
     """What a claim says, where, and why it does not hold."""
     claim = finding.claim
-    told = f"{claim.id} ({claim.where}): {claim.claim}"
-    told += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
+    text = f"{claim.id} ({claim.where}): {claim.claim}"
+    text += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
     missing = "".join(f" Under {basis}: {why}." for basis, why in finding.missing.items())
-    return f"{told}{f' {claim.why}' if claim.why else ''}{missing}"
+    return f"{text}{f' {claim.why}' if claim.why else ''}{missing}"
 
 
 def _reasons(findings: Sequence[Finding]) -> list[str]:

@@ -10,15 +10,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import TYPE_CHECKING, Any, cast
 
 from inference_econ.answers.launching.instance import CONFIG, Degrees, Expanded, Instance, Role
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment, Scaling
 from inference_econ.errors import InputError
-from inference_econ.inputs import yaml_text
+from inference_econ.inputs import foreign_yaml, yaml_text
 from inference_econ.report.launch import SIDE_CHANNEL, command_text, files, remarks, shell_word, templates
 
 if TYPE_CHECKING:
@@ -54,7 +52,9 @@ def _templates() -> Environment:
 def _documents(template: str, **values: Any) -> list[Record]:
     """The documents of a template of YAML."""
     values |= {"config": CONFIG, "folder": _FOLDER, "token": _TOKEN}
-    return list(yaml.safe_load_all(_templates().get_template(f"{template}.yaml.j2").render(values)))
+    name = f"{template}.yaml.j2"
+    texts = _templates().get_template(name).render(values).split("\n---\n")
+    return [cast("Record", foreign_yaml(text, name)) for text in texts]
 
 
 def compose(deployment: Deployment, size: int) -> str:

@@ -63,8 +63,8 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     rows = tuple((*row[:place], practice, *row[place:]) for row, practice in zip(table.rows, practices, strict=True))
     columns = (*table.columns[:place], "recipe", *table.columns[place:])
     engines = [row[place - 1] for row in table.rows]
-    told = len(set(zip(engines, practices, strict=True))) == len(set(engines))
-    least = ("recipe", *table.least) if told else (*table.least, "recipe")
+    alike = len(set(zip(engines, practices, strict=True))) == len(set(engines))
+    least = ("recipe", *table.least) if alike else (*table.least, "recipe")
     return replace(table, columns=columns, rows=rows, least=least)
 
 

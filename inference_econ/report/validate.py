@@ -213,10 +213,10 @@ def _overall_reading(name: str, parts: dict[str, Accuracy]) -> str:
     if "fitted to" not in parts:
         return f"{name}: half of its {everything.predicted} rows are within {_percent(everything)}; fitted to none."
     inside, others = parts["fitted to"], parts.get("others")
-    told = f"{name}: half of the {inside.predicted} rows that it was fitted to are within {_percent(inside)}"
+    sentence = f"{name}: half of the {inside.predicted} rows that it was fitted to are within {_percent(inside)}"
     if others is None or others.median is None:
-        return f"{told}; there are no others."
-    return f"{told}, half of the {others.predicted} others within {_percent(others)}."
+        return f"{sentence}; there are no others."
+    return f"{sentence}, half of the {others.predicted} others within {_percent(others)}."
 
 
 def _by_series(report: Report, name: str) -> Table:

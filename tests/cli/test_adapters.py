@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.cli.conftest import Command, record
@@ -33,27 +31,3 @@ def test_engines_are_told_the_room(command: Command, engine: str, flags: tuple[s
     out = command(*START, "--engine", engine, "--loras", 12, "--lora-rank", 20).out
     assert all(flag in out for flag in flags)
     assert "lora" not in command(*START, "--engine", engine).out
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ((*STEP, "--loras", 2, "--lora-rank", 0), r"'--lora-rank': 0 is not in the range"),
-        ((*STEP, "--loras", 0), r"'--loras': 0 is not in the range"),
-        ((*STEP, "--lora-rank", 8), "--lora-rank is that of --loras; give --loras N, too"),
-        ((*STEP, "--loras", 2, "--set", "assumptions.adapters.loras=3"), "give either --loras or --set"),
-        ((*START, "--engine", "trtllm", "--loras", 2), "is not known to serve adapters beside Llama 3.1 8B"),
-        (
-            (*START, "--engine", "vllm", "--loras", 1, "--lora-rank", 1024),
-            r"no room for adapters of rank 1024; its --max-lora-rank is one of 1, 8, .*, 512",
-        ),
-        (
-            ("fits", "llama_3_8b", "h100_sxm", "--tp", 1, "--loras", 2000, "--lora-rank", 64),
-            "2000 adapters of rank 64 included",
-        ),
-    ],
-)
-def test_what_cannot_be_asked(command: Command, words: tuple[object, ...], problem: str) -> None:
-    outcome = command(*words)
-    assert outcome.code in (1, 2)
-    assert re.search(problem, outcome.err), outcome.err

@@ -167,21 +167,3 @@ def test_recipes_of_one_engine_and_format(command: Command) -> None:
     assert [(record["engine"], record["kv"]) for record in narrow] == [("vllm", "fp8")]
     (plain,) = json.loads(command(*asked, "--format", "json").out)
     assert (plain["practice"], plain["source"], plain["layouts"]) == ("16-bit cache", None, [])
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--weights", "fp8"), "--weights says something of recipes; give --recipes MODEL CHIP as well"),
-        (("--recipes", "deepseek_v3", "h2000"), "unknown hardware 'h2000'"),
-        (("--recipes", "deepseek_v3", "h200_sxm", "--weights", "fp7"), "'fp7' is not one of"),
-        (
-            ("deepseek", "--recipes", "deepseek_v3", "h200_sxm"),
-            "there is no engine 'deepseek'; known: llama_cpp, mlx, sglang",
-        ),
-    ],
-)
-def test_recipes_of_what_there_is_not(command: Command, words: tuple[str, ...], message: str) -> None:
-    outcome = command("engines", *words)
-    assert outcome.code == 2
-    assert message in outcome.err

@@ -71,28 +71,6 @@ def test_the_study_means_no_engine(command: Command) -> None:
     assert "engine" not in shown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("frontier", "llama_3_8b", "h100_sxm", "--engine", "vlm"), "there is no engine 'vlm'"),
-        (
-            ("load", "llama_3_8b", "h100_sxm", "--engine", "vllm", "--any-layout"),
-            "give either --engine or --any-layout",
-        ),
-        (("price", "llama_3_8b", "mi300x", "--engine", "trtllm"), "trtllm 1.3.0rc20 is not known to run on"),
-        (("recommend", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
-        (("explain", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
-        (("explain", "llama_3_70b", "h100_sxm", "--tp", 4, "--cut", "2d"), "matrices are cut in one dimension"),
-        (("frontier", "llama_3_70b", "h100_sxm", "--dp", 2), "dp must be 1"),
-    ],
-)
-def test_what_cannot_be_started_is_refused(command: Command, arguments: tuple[object, ...], message: str) -> None:
-    refused = command(*arguments)
-    assert refused.code == 2
-    assert message in refused.err
-    assert refused.out == ""
-
-
 def test_engines_are_compared(command: Command) -> None:
     words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
     found = parsed(command(*words, "--engine", "vllm", "--engine", "sglang", "--any-layout", "--format", "json").out)

@@ -7,8 +7,6 @@ import io
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Command
 
 ASKED = ("intensity", "llama_3_70b", "h100_sxm", "--tp", "8", "--assumptions", "ideal")
@@ -39,28 +37,6 @@ def test_forms_and_picture(command: Command, tmp_path: Path) -> None:
 def test_experts_are_said_to_need_more(command: Command) -> None:
     text = " ".join(command("intensity", "mixtral_8x7b", "h100_sxm", "--tp", "2").out.split())
     assert "Each expert gets one of 4 tokens on average: their weights need 4 times the batch of dense ones" in text
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--over", "width"), "'width' is not one of 'batch', 'context', 'prompt'"),
-        (("--batch", "64"), "batch is what is varied, and batch=64 is given; leave it out"),
-        (("--over", "context", "--context", "99"), "--context says what --over context varies; leave one of them out"),
-        (("--over", "context", "--isl", "99"), "--isl says what --over context varies; leave one of them out"),
-        (("--over", "prompt", "--prefill", "99"), "prompt is what is varied, and prompt=99 is given; leave it out"),
-        (("--over", "prompt", "--osl", "99"), "--osl says how long requests are that decode"),
-        (("--to", "1"), "the largest batch must be from 2 to 100,000,000, got 1"),
-        (("--to", "1e9"), "the largest batch must be from 2 to 100,000,000, got 1e+09"),
-        (("--tp", "3"), "64 query heads do not split over the attention ranks (tp=3"),
-    ],
-)
-def test_bad_questions(command: Command, options: tuple[str, ...], message: str) -> None:
-    asked = ASKED[:3] if "--tp" in options else ASKED
-    outcome = command(*asked, *options)
-    assert outcome.code == 2
-    assert outcome.out == ""
-    assert message in " ".join(outcome.err.split())
 
 
 def test_a_model_without_room(command: Command) -> None:

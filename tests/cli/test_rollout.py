@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-import pytest
-
 from tests.cli.conftest import Command, record
 
 SMALL = ("rollout", "llama_3_8b", "h100_sxm", "--tp", 1, "--gpus", 2, "--no-speculation", "--prompts", 16)
@@ -40,22 +36,3 @@ def test_lengths_of_a_traffic(command: Command) -> None:
 def test_proposers_that_a_model_in_training_leaves_behind(command: Command) -> None:
     words = [word for word in SMALL if word != "--no-speculation"]
     assert "fewer proposals are accepted than here" in command(*words, "--ngram").out
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("--samples", 0), r"'--samples': 0 is not in the range"),
-        (("--finished", 0), "finished must be a share of the trajectories above 0"),
-        (("--finished", 2), "'--finished': 2"),
-        (("--mfu", 0.3), "--mfu is that of a --learner; give both, or neither"),
-        (("--learner", "--mfu", 0), "mfu"),
-        (("--traffic", "batch"), "'price', 'buy' and 'cache' play them"),
-        (("--traffic", "azure_code", "--osl", 9), "give either --traffic or --osl, not both"),
-        (("--isl", 200_000), "give shorter prompts"),
-    ],
-)
-def test_what_cannot_be_asked(command: Command, words: tuple[object, ...], problem: str) -> None:
-    outcome = command(*SMALL, *words)
-    assert outcome.code == 2
-    assert re.search(problem, outcome.err), outcome.err

@@ -47,39 +47,6 @@ def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
     assert "mine.yaml" in command("traffic", "mine.yaml").out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("traffic", "nowhere"), "unknown traffic 'nowhere'; known: azure_code, azure_conversation"),
-        (("traffic", "nowhere.yaml"), "nowhere.yaml: no such file"),
-        (("traffic", "azure.csv", "-o", "mine.json"), "mine.json: a traffic is written as YAML; end the name in .yaml"),
-        (("traffic", "-o", "mine.yaml"), "-o is of a trace; name its file, or leave -o out"),
-        (("traffic", "--plot", "mine.svg"), "--plot is of a trace; name its file"),
-        (("load", *ONE, "--traffic", "nowhere"), "unknown traffic 'nowhere'"),
-        (("load", *ONE, "--traffic", "azure_code", "--isl", 2000), "give either --traffic or --isl, not both"),
-        (("load", *ONE, "--traffic", "azure_code", "--arrival-scv", 3), "give either --traffic or --arrival-scv"),
-        (("load", *ONE, "--trace", "azure.csv", "--cached", 3), "give either --trace or --cached, not both"),
-        (("load", *ONE, "--trace", "azure.csv", "--traffic", "azure_code"), "give either --traffic or --trace"),
-        (("load", *ONE, "--trace", "nowhere.csv"), "nowhere.csv: cannot be read: No such file"),
-        (("load", *ONE, "--trace", "weka.json"), "weka.json: says no different times of arrival"),
-        (("load", "gpt_3", "h100_sxm", "--trace", "azure.csv"), "line 5 has 3,030 tokens of prompt and answer, and"),
-        (("load", "gpt_3", "h100_sxm", "--traffic", "azure_code"), "was made for 2,048 at most"),
-        (("frontier", *ONE[:2], "--traffic", "azure_code", "--osl", 10), "give either --traffic or --osl"),
-        (("frontier", *ONE[:2], "--traffic", "azure_code", "--decode-only"), "--traffic is said of services"),
-        (
-            ("compare", ONE[0], "--on", ONE[1], "--traffic", "azure_code", "--isl", 10),
-            "give either traffic or isl, not both",
-        ),
-        (("disaggregate", *ONE[:2], "--traffic", "azure_code"), "pools are not played, and closed forms know nothing"),
-    ],
-)
-def test_what_cannot_be_is_refused(command: Command, arguments: tuple[object, ...], message: str) -> None:
-    outcome = command(*arguments)
-    assert outcome.code == 2
-    assert message in outcome.err
-    assert "Traceback" not in outcome.err
-
-
 def test_a_traffic_is_an_answer_to_every_question(command: Command) -> None:
     traffic = ("--traffic", "azure_conversation")
     (point,) = record(command, "load", *ONE, *traffic)["points"]

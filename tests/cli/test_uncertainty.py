@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.cli.conftest import Command
+
+if TYPE_CHECKING:
+    import pytest
 
 CHIPS = ("llama_3_8b", "h100_sxm", "h200_sxm", "--tp", 1, "--samples", 64)
 STUDY = """name: Mine
@@ -48,28 +50,6 @@ def test_a_study_is_run_with_other_samples(command: Command, tmp_path: Path) -> 
     assert run["samples"] == 64
     assert command("figure", path, "-o", tmp_path / "a.svg").code == 0
     assert command("table", path, "--format", "csv").out.startswith("series,")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--vary", "price"), "--vary 'price': write INPUT=DISTRIBUTION, or 'profile', each input once"),
-        (("--vary", "price=2"), "'2' is no distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats"),
-        (("--vary", "price=norm(2)"), "'norm(2)': write each parameter once, as NAME=VALUE; got '2'"),
-        (
-            ("--vary", "price=lognrm(s=1)"),
-            "vary: ask.inputs.price: 'lognrm' is no continuous distribution",
-        ),
-        (("--vary", "b200: price=norm(loc=2)"), "'b200' is none of what is compared: h100_sxm, h200_sxm"),
-        (("--vary", "speed=uniform(loc=2)"), "'speed' is no number of a question; allowed: context, isl"),
-        (("--vary", "watts=uniform(loc=2)"), "'watts' is no number of a question; allowed: context, isl"),
-        ((), "say what is uncertain: --vary profile (how far predictions are off), or for example"),
-    ],
-)
-def test_what_cannot_be_varied_is_refused(command: Command, words: tuple[str, ...], message: str) -> None:
-    outcome = command("uncertainty", *CHIPS, *words)
-    assert outcome.code == 2
-    assert message in " ".join(outcome.err.split())
 
 
 def test_options_of_one_line_are_not_those_of_a_study(command: Command) -> None:
