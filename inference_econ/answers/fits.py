@@ -158,6 +158,8 @@ def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
         except (InputError, NothingFitsError) as reason:
             reasons.append(reason)
     if not found:
+        # What is missing whoever serves is said first.
+        offer(setup, requests, space)
         raise reasons[0]
     return found
 
