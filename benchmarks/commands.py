@@ -40,11 +40,18 @@ CASES = (
     Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
 )
 #: Questions that aiconfigurator 0.12 was asked too, once: the commands that answer them, its seconds, those of the
-#: interpreter on the same machine [s], and how many times as fast as it they should be [1]. It is not run again: it
-#: takes minutes, and hundreds of megabytes.
+#: interpreter on the same machine [s], and how many times as fast as it they should be [1]. It is only run again where
+#: it is named: it takes minutes, and hundreds of megabytes.
 RECORDED = (
     ("Qwen3-32B recommendation", CASES[4:], 18.3, 0.12, 20.0),
     ("DeepSeek-V3 on NVL72, with pools", CASES[2:4], 86.5, 0.12, 40.0),
+)
+#: How it is asked, of every engine as the commands are, for all of :data:`RECORDED` in order.
+THEIRS = (
+    "cli default --backend auto --model-path Qwen/Qwen3-32B --system h200_sxm --total-gpus 8 "
+    "--isl 2000 --osl 500 --ttft 1000 --tpot 30",
+    "cli default --backend auto --model-path deepseek-ai/DeepSeek-V3 --system gb200 --total-gpus 72 "
+    "--isl 2000 --osl 500 --ttft 1000 --tpot 30",
 )
 
 
@@ -89,7 +96,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all commands and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.commands", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="runs of each command; the best counts (default: 5)")
-    rounds = parser.parse_args(arguments).rounds
+    parser.add_argument(
+        "--aiconfigurator", metavar="PROGRAM", help="run it in the same run, once: .venv-scoreboard/bin/aiconfigurator"
+    )
+    asked = parser.parse_args(arguments)
+    rounds, program = asked.rounds, asked.aiconfigurator
     commands: list[Sequence[str | Path]] = [[sys.executable, "-c", "import numpy"]]
     commands += [[PROGRAM, *shlex.split(case.asked), *(["--quiet"] if case.goal else [])] for case in CASES]
     console = Console(width=120)
@@ -105,10 +116,17 @@ def main(arguments: list[str] | None = None) -> int:
         wanted = f"{case.goal:g}" if case.goal else ""
         table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", *ratios, wanted)
     console.print(table)
-    for name, cases, theirs, their_interpreter, goal in RECORDED:
+    for (name, cases, theirs, their_interpreter, goal), question in zip(RECORDED, THEIRS, strict=True):
         ours = sum(times.cpu for case, times in zip(CASES, shortest, strict=True) if case in cases) / numpy.cpu
+        how = "recorded"
+        if program is not None:
+            theirs, their_interpreter, how = (
+                timed([program, *shlex.split(question)]).cpu,
+                numpy.cpu,
+                "CPU, every engine",
+            )
         ratio = theirs / their_interpreter / ours
-        console.print(f"{name}: {ratio:.0f} x as fast as aiconfigurator 0.12 (recorded: {theirs:g} s; goal {goal:g} x)")
+        console.print(f"{name}: {ratio:.0f} x as fast as aiconfigurator 0.12 ({how}: {theirs:.3g} s; goal {goal:g} x)")
     return 0
 
 

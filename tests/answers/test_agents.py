@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
 from inference_econ.inputs import SessionSpec, Step
-from inference_econ.serving import Sessions, draw_sessions
+from inference_econ.serving import Sessions, Trace, draw_sessions
 from inference_econ.serving.simulation.events import Cache, Server, simulate
 
 #: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
@@ -90,6 +92,35 @@ def test_the_smallest_instance_that_carries_all_is_the_cheapest() -> None:
     rows = work.recommend(offers, 500, Targets(ttft_seconds=0.5, tpot_seconds=0.03))
     assert [choice.accelerators for choice in rows] == sorted(choice.accelerators for choice in rows)
     assert (rows[0].accelerators, rows[0].replicas) == (1, 1)
+
+
+def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheapest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
+    runs: list[tuple[object, ...]] = []
+    alone = agent_play.PlayedInstance._played
+
+    def played(instance: agent_play.PlayedInstance, *asked: Any) -> Trace:
+        runs.append((instance.service.accelerators, instance.service.speculation, *asked))
+        return alone(instance, *asked)
+
+    monkeypatch.setattr(agent_play.PlayedInstance, "_played", played)
+    step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
+    work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
+    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, slots=16)
+    kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
+    bill = work.price(offers, targets=kept)
+    assert len(set(runs)) == len(runs)
+    assert bill.use is not None
+    agents = int(bill.use.agents)
+    best = work.recommend(offers, agents, kept)[0]
+    assert isinstance(best, AgentChoice)
+    assert bill.dollars_per_hour == pytest.approx(best.dollars_per_hour)
+    runs.clear()
+    instance, too_dear = agent_play.PlayedInstance(best.service, work, ()), 0.9 * best.dollars_per_hour / best.replicas
+    assert agent_play.cheapest_fleet(instance, agents, kept, 4, "prefix_aware", too_dear) is None
+    assert not runs
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0, 1.5])
