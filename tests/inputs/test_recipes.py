@@ -327,7 +327,7 @@ def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:
 
 
 def test_the_rack_of_a_recipe_takes_the_place_of_its_family() -> None:
-    """DeepSeek-V4-Pro by SGLang: racks decode in groups of up to 40 chips, machines of up to 8; all keep caches in fp8."""
+    """DeepSeek-V4-Pro by SGLang: racks decode in groups of up to 40 chips, machines of up to 8; caches are in fp8."""
     pro = catalog.model("deepseek_v4_pro")
     widest = {
         chip: max(pools.decode.ep for one in practices("sglang", pro, catalog.hardware(chip)) for pools in one.pools)
