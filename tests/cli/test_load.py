@@ -63,7 +63,10 @@ def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Comman
 
 def test_preemptions_are_counted_and_told(command: Command) -> None:
     """29 requests fit on average; at 90 % too many are now and then longer than that."""
-    words = ("load", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "2", "--isl", "8000", "--osl", "1000")
+    words = (
+        "load", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--kv", "bf16",
+        "--tp", "2", "--isl", "8000", "--osl", "1000",
+    )  # fmt: skip
     full, roomy = (record(command, *words, "--rates", rate)["points"][0] for rate in ("0.5", "0.1"))
     assert full["simulated"]["preemptions"] > 0
     assert "simulated" not in roomy
