@@ -188,8 +188,9 @@ class PlayedGroup(PlayedInstance):
         )  # fmt: skip
         readers, writers = self.instances
         fleet = Fleet(
-            self.pools, *self.layouts, replicas * readers, replicas * writers, every, rate / reading, rate / decoding
-        )
+            self.pools, *self.layouts, replicas * readers, replicas * writers, every, rate / reading, rate / decoding,
+            SLOTS_OF_SESSIONS * self.service.slots,
+        )  # fmt: skip
         use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
         return AgentPools(fleet, use, replicas, binding)
 

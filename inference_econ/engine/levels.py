@@ -46,7 +46,7 @@ class SetupLevels:
     ways : tuple of MeasuredWay
         Ways of serving that were measured of the version; none where it was not.
     shared : tuple of SharedLevel
-        Levels of all models and chips that this one has, too; that of speculation counts where tokens are proposed.
+        Levels of all models and chips, which count where tokens are proposed.
     weights : str
         Number format that is asked about.
     apart, speculates : bool
@@ -78,10 +78,7 @@ class SetupLevels:
         """
         if levels is None:
             return None
-        experts, weights = has_experts(model), precision.experts if has_experts(model) else precision.weights
-        shared = tuple(
-            level for level in levels.shared if level.experts is None or (experts and level.experts == weights)
-        )
+        weights, shared = precision.experts if has_experts(model) else precision.weights, levels.shared
         subject = levels.of(model.name, hardware.name)
         if subject is None:
             return cls(levels.engine, None, (), (), shared, weights) if shared else None
@@ -110,7 +107,7 @@ class SetupLevels:
     @property
     def counted(self) -> tuple[SharedLevel, ...]:
         """Levels of all models and chips that count for this way of serving."""
-        return tuple(level for level in self.shared if level.experts is not None or self.speculates)
+        return self.shared if self.speculates else ()
 
     @property
     def _beside(self) -> float:

@@ -223,6 +223,10 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
     ndarray, shape (...)
         In the unit of y, for example [USD per 1e6 tokens]; infinite where no curve goes so far.
 
+    Notes
+    -----
+    Abscissae are sorted once; of each the lines that pass over it and the points beyond it are looked at.
+
     Examples
     --------
     >>> least_at([[1.0, 4.0, 16.0]], [[1.0, 2.0, 8.0]], [0.5, 8.0, 17.0]).round(12)

@@ -103,14 +103,12 @@ class MeasuredSubject(MeasuredLevel):
 
 
 class SharedLevel(Spec):
-    """By how much steps that decode differ in what no row of the profile had, whatever the model: one of these."""
+    """By how much steps that decode differ where tokens are proposed and verified, whatever the model and chip."""
 
     rows: Count
     """Measurements [1]."""
     decode: Log
     """Natural logarithm of what steps take over what is predicted [1]."""
-    experts: str | None = Field(default=None, min_length=1)
-    """Number format of experts; None: that tokens are proposed and verified."""
 
 
 class LevelSpreads(Spec):
@@ -124,8 +122,6 @@ class LevelSpreads(Spec):
     """Ways of serving around those."""
     deployment: Spread
     """Deployments around those."""
-    experts: Spread = 0
-    """Formats of experts that the profile was not fitted to, around the profile."""
     speculation: Spread = 0
     """Engines that propose tokens, around theirs that do not."""
     row: Spread

@@ -170,8 +170,7 @@ def measured(instances: Instances) -> str:
 def _shared(levels: SetupLevels) -> str:
     """What was measured of an engine with all models."""
     texts = [
-        f"{level.rows} rows of {levels.engine} with "
-        f"{'proposed tokens' if level.experts is None else f'experts in {level.experts}'} (all models), "
+        f"{level.rows} rows of {levels.engine} with proposed tokens (all models), "
         f"{math.exp(level.decode):.3g} x per token"
         for level in levels.counted
     ]

@@ -198,8 +198,8 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
 def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
     asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
     usual = " ".join(command(*asked).out.split())
-    assert "H100 SXM5 80GB at $3.2 per GPU-hour ($25.6 per node of 8), on-demand, 2026-08-26 and NVIDIA A100" in usual
+    assert "H100 SXM5 80GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-09-20 and NVIDIA A100" in usual
     assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
-    what_if = "hardware.prices.1.dollars_per_accelerator_hour=2 USD/h"
+    what_if = "hardware.prices.3.dollars_per_accelerator_hour=2 USD/h"
     changed = " ".join(command(*asked, "--set", what_if).out.split())
     assert "=2 USD/h at $2 per GPU-hour ($16 per node of 8), on-demand" in changed

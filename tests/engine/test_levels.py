@@ -85,24 +85,22 @@ def test_speculating_servers_have_a_level_of_their_own() -> None:
     assert setup().served(apart=True).measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.05))
 
 
-SHARED = ({"rows": 9, "decode": 0.5, "experts": "fp8_block"}, {"rows": 7, "decode": 0.25})
+SHARED = ({"rows": 7, "decode": 0.25},)
 
 
 def shared(model: str, weights: str | None = None) -> Setup:
-    """A model on H200 under levels of a format of experts and of proposals."""
+    """A model on H200 under a level of proposals."""
     assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(shared=SHARED)})
     return Setup.of(model, "h200_sxm", weights=weights, assumptions=assumed, context=1000.0).levelled("vllm", "1.2")
 
 
 def test_what_all_models_have_counts_for_those_that_were_not_measured() -> None:
-    """A format of experts and proposals, of steps that decode; intervals stay those of the profile."""
-    experts, dense = shared("deepseek_v3"), shared("llama_3_8b", "fp8")
-    assert experts.measured_factor(plans(8), prefill=False) == pytest.approx(math.exp(0.5))
-    assert experts.measured_factor(plans(8), prefill=True) == 1.0
-    assert experts.served(speculates=True).measured_factor(plans(8), prefill=False) == pytest.approx(math.exp(0.75))
+    """Proposals, of steps that decode; intervals stay those of the profile."""
+    dense = shared("llama_3_8b", "fp8")
     assert dense.measured_factor(plans(1), prefill=False) == 1.0
     assert dense.served(speculates=True).measured_factor(plans(1), prefill=False) == pytest.approx(math.exp(0.25))
-    assert Instances(experts, layouts=["tp8"]).subject.unseen is None
+    assert dense.served(speculates=True).measured_factor(plans(1), prefill=True) == 1.0
+    assert Instances(dense, layouts=["tp1"]).subject.unseen is None
 
 
 def test_what_all_models_have_counts_beside_what_was_measured() -> None:

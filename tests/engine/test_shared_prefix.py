@@ -93,7 +93,7 @@ def test_windows_read_their_own_tokens() -> None:
 
 
 def test_more_requests_fit_with_a_shared_prefix() -> None:
-    setup = Setup.of("llama_3_70b", "h100_sxm", weights="fp8")
+    setup = Setup.of("llama_3_70b", "h100_sxm", weights="fp8", kv="bf16")
     space, lengths = Space(Pins(tp=8, dp=1, pp=1)), {"isl": 4000, "osl": 300, "cached": 3000}
     apart, shared = (
         offer(setup, Requests.model_validate({**lengths, "shared_prefix": tokens}), space).service(0)

@@ -167,7 +167,7 @@ def test_the_page_of_assumptions_is_what_the_fields_say() -> None:
     page = reference_page()
     assert all(f"\n## {group}\n" in page for group in GROUPS)
     assert sum(line.startswith("| `") for line in page.splitlines()) == len(field_names())
-    assert "| `overlap` | `step`, `operator`, `none` | What hides behind what" in page
+    assert "| `overlap` | `step`, `operator`, `none` | Times that hide behind each other" in page
     kept = Path(__file__).parents[2] / "docs" / "reference" / "assumptions.md"
     assert kept.read_text(encoding="utf-8") == page, (
         "inference-econ schema assumptions --page -o docs/reference/assumptions.md"

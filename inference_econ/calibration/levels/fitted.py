@@ -43,8 +43,8 @@ def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
     None of series whose prompts were probably cached: their time is that of other requests.
     """
     cached = {(misfit.engine, misfit.model, misfit.hardware) for misfit in known_misfits() if misfit.cached}
-    rows = distinct([row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"])
-    rows = [row for row in rows if (row.engine, row.model, row.hardware) not in cached]
+    loops = [row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"]
+    rows = distinct(row for row in loops if (row.engine, row.model, row.hardware) not in cached)
     return [row for row in rows if not row.spoilt and not is_poor(row)]
 
 

@@ -83,22 +83,18 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
 
 
 def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[dict[str, Any]]:
-    """Levels of all models of a group, or of its engine, that were fitted to some rows, as a file says them."""
+    """Levels of all models of the engine of a group that were fitted to some rows, as a file says them."""
     counts = Counter(name for row in rows for name in row.shared)
     return [
-        {"rows": count, "decode": round(levels[name], 4), **({"experts": name[2][1]} if len(name[2]) > 1 else {})}
+        {"rows": count, "decode": round(levels[name], 4)}
         for name, count in sorted(counts.items(), key=str)
-        if name[0] in (group, Group(group.engine, ""))
+        if name[0] == Group(group.engine, "")
     ]
 
 
 def known_shared(group: Group, file: MeasuredLevels) -> dict[Name, float]:
-    """The same of a file."""
-    return {
-        (Group(group.engine, ""), 0, (SHARED[1],)) if level.experts is None else (group, 0, (SHARED[0], level.experts)):
-        level.decode
-        for level in file.shared
-    }  # fmt: skip
+    """Levels of all models that a file says."""
+    return {(Group(group.engine, ""), 0, SHARED): level.decode for level in file.shared}
 
 
 def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], Entry]:

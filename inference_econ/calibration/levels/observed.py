@@ -29,9 +29,9 @@ from inference_econ.inputs import (
 
 #: What levels are fitted to, and which of these the level of a kind of step is told by first.
 QUANTITIES: tuple[Quantity, Quantity] = ("tpot", "ttft")
-#: What steps that decode have in common beside where they belong, whatever the model: a format of experts that no row
-#: of their profile had, and proposed tokens, which no profile is fitted to.
-SHARED = ("experts", "speculation")
+#: What steps that decode have in common beside where they belong, whatever the model: proposed tokens, which no profile
+#: is fitted to.
+SHARED = ("speculation",)
 #: Logarithm of a level that is tried to see what follows from it [1].
 _TRIED = 0.05
 _NO_SPREAD = LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
@@ -64,7 +64,7 @@ class Place(NamedTuple):
     """Layout of the instance, and format of the weights."""
 
 
-#: A level: its group, the kind of step, and the first entries of a place, or one of :data:`SHARED` with its name.
+#: A level: its group, the kind of step, and the first entries of a place, or :data:`SHARED`.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
@@ -120,15 +120,8 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 
 
 def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
-    """What the decode steps of a row have that no row of its profile had: a format of experts, and proposed tokens."""
-    model, calibration = specs(row.model, row.hardware)[0], catalog.as_fitted(group.profile).calibration
-    weights = formats(model, row.weights)
-    names: list[Name] = []
-    if has_experts(model) and calibration is not None and weights not in calibration.weights:
-        names.append((group, 0, (SHARED[0], weights)))
-    if row.speculates:
-        names.append((Group(group.engine, ""), 0, (SHARED[1],)))
-    return tuple(names)
+    """Levels of all models that the decode steps of a row have: of proposed tokens, which no profile is fitted to."""
+    return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
 
 
 def _pool(pool: Pool) -> str:

@@ -28,7 +28,7 @@ def _service(model: str, ranks: int, isl: int, osl: int, weights: str, kv: str |
 @pytest.fixture(scope="module")
 def worker() -> Service:
     """A worker as in the published failure: Llama 3.1 70B in FP8 on one accelerator of 80 GB."""
-    return _service("llama_3_70b", 1, 3000, 150, "fp8")
+    return _service("llama_3_70b", 1, 3000, 150, "fp8", "bf16")
 
 
 def test_a_generated_worker_that_did_not_start_is_refused(worker: Service) -> None:

@@ -20,7 +20,7 @@ from inference_econ.calibration.prediction.predict import Prediction
 from inference_econ.inputs import MeasuredLevels
 
 GROUP = Group("vllm", "hopper")
-SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.3, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0, 0.0]]), np.array([0.05, 0.2]))
+SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0]]), np.array([0.05, 0.2]))
 NESTED = slice(len(DEPTHS))
 
 
@@ -86,23 +86,6 @@ def test_what_shares_nothing_has_no_level() -> None:
     changes: list[dict[str, Any]] = [{"model": "llama_3_8b"}, {"hardware": "h100_sxm"}]
     for change in changes:
         assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
-
-
-def test_a_format_that_no_row_of_the_profile_had_is_the_same_for_all_models() -> None:
-    """Experts in fp8_block under vLLM on Hopper, which its constants were not fitted to: of TPOT, not of prompts."""
-    seen = observed(0.6, 0.4, model="qwen3_235b_a22b", weights="fp8_block")
-    levels = pooled([seen], SPREADS)
-    variances = SPREADS.effects[0, : len(DEPTHS) + 1] ** 2
-    share = variances[-1] / (variances.sum() + SPREADS.rows[0] ** 2)
-    other = observed(0.0, model="deepseek_v3", weights="fp8_block")
-    assert level_of(levels, other) == pytest.approx([0.6 * share, 0.0])
-    changes: list[dict[str, Any]] = [
-        {"model": "gpt_oss_120b", "weights": "mxfp4"},
-        {"weights": "bf16"},
-        {"model": "deepseek_v3", "engine": "sglang"},
-    ]
-    for change in changes:
-        assert level_of(levels, observed(0.0, **({"weights": "fp8_block"} | change))).tolist() == [0.0, 0.0]
 
 
 def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
