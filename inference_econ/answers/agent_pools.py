@@ -88,9 +88,7 @@ class PlayedGroup(PlayedInstance):
         """The latencies that are promised: where few places to decode are, first tokens wait for one as well."""
         return sorted(targets.given, key=lambda name: name != "tpot")
 
-    def play(
-        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
-    ) -> Trace:
+    def _played(self, agents: int, instances: int, router: Router, rate: float, quick: int) -> Trace:
         """Play some agents on some groups, whose instances share all requests."""
         (reading, writing), (readers, writers) = self.servers, self.instances
         service = self.pools.prefill.services.service(self.layouts[0])

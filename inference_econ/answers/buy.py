@@ -273,7 +273,9 @@ def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
 
     Prices that hold off-peak only are left out, and so are providers who were last seen half a year before the others.
     """
-    days = {offer.provider: max(other.date for other in offers if other.provider == offer.provider) for offer in offers}
+    days: dict[str, str] = {}
+    for offer in offers:
+        days[offer.provider] = max(offer.date, days.get(offer.provider, ""))
     newest = max(days.values(), default="")
     prices: dict[str, dict[str, float]] = {}
     for offer in sorted(offers, key=lambda each: each.dollars_per_million_output_tokens):

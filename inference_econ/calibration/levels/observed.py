@@ -120,7 +120,7 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 
 
 def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
-    """Levels of all models that the decode steps of a row have: of proposed tokens, which no profile is fitted to."""
+    """Levels of all models that the decode steps of a row have: that of an engine's proposed tokens."""
     return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
 
 

@@ -14,11 +14,11 @@ solves Henderson's mixed-model equations,
     (X' S^-1 X + T^-1) u = X' S^-1 y,
 
 whose inverse matrix C is the covariance of u given y. Beside what it belongs to, a step that decodes has an effect of
-what no row of its profile had, whatever the model: a format of experts under an engine on a generation, and proposed
-tokens under an engine. Blocks that share no effect are solved by themselves. Variances are those that repeat
-themselves: t_qa^2 is the mean of u^2 + C over the effects of its kind (a step of the EM algorithm, which no likelihood
-falls in), and s_r^2 that of an ordinary row: the median of squared residuals, each over its variance in units of s_r^2,
-over that of the chi-square distribution, so that a series that nothing explains makes no other row uncertain.
+what no row of its profile had, whatever the model: proposed tokens under an engine. Blocks that share no effect are
+solved by themselves. Variances are those that repeat themselves: t_qa^2 is the mean of u^2 + C over the effects of its
+kind (a step of the EM algorithm, which no likelihood falls in), and s_r^2 that of an ordinary row: the median of
+squared residuals, each over its variance in units of s_r^2, over that of the chi-square distribution, so that a series
+that nothing explains makes no other row uncertain.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Spreads(NamedTuple):
     """Standard deviations that levels are pooled with [1]."""
 
     effects: Array
-    """Of decode and prefill by depth, and of what is shared, shape (2, 6)."""
+    """Of decode and prefill by depth, and of what is shared, shape (2, 5)."""
     rows: Array
     """Of TPOT and TTFT around their levels, shape (2,)."""
 
@@ -97,7 +97,7 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
 
 def _depth(part: tuple[object, ...]) -> int:
     """The place of an effect among the standard deviations."""
-    return len(DEPTHS) + SHARED.index(str(part[0])) if part[0] in SHARED else len(part) - 1
+    return len(DEPTHS) if part == SHARED else len(part) - 1
 
 
 def _block(rows: Sequence[Observed], beside: bool = True) -> _Block:
@@ -135,7 +135,7 @@ def _solved(block: _Block, spreads: Spreads, fixed: Collection[tuple[object, ...
 
 
 def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
-    """Rows that share effects: of a model on a chip, and of all that have a format of experts, or proposals, alike."""
+    """Rows that share effects: of a model on a chip, and of all that an engine served with proposed tokens."""
     parts: list[tuple[set[object], list[Observed]]] = []
     for row in rows:
         names = {(row.group, row.places[0].subject), *row.shared}
@@ -216,7 +216,7 @@ def pooled(
         block = _block(part, beside)
         effects = dict(zip(block.names, _solved(block, spreads, fixed).effects.tolist(), strict=True))
         for group, kind, name in effects:
-            wider = [name] if name[0] in SHARED else [name[: depth + 1] for depth in range(len(name))]
+            wider = [name] if name == SHARED else [name[: depth + 1] for depth in range(len(name))]
             levels[group, kind, name] = sum(effects[group, kind, part] for part in wider)
     return levels
 
