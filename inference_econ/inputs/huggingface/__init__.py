@@ -14,9 +14,10 @@ from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
-from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba, _mixtures, _relatives
+from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba
 from inference_econ.inputs.huggingface._cache import cached_config, is_identity
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
+from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, plain
 from inference_econ.inputs.huggingface._file import find_config, parsed_json, quantisation_beside, read_json
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
@@ -40,115 +41,17 @@ __all__ = [
     "is_identity",
 ]
 
-#: The function that reads each ``model_type``.
-FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
-    "arcee": _relatives.arcee,
-    "baichuan": _relatives.baichuan,
-    "bailing_moe": _mixtures.bailing_moe,
-    "bailing_moe_v2": _mixtures.bailing_moe,
-    "cohere": _relatives.cohere,
-    "cohere2": _relatives.cohere2,
-    "dbrx": _mixtures.dbrx,
-    "deepseek_v2": _latent.deepseek,
-    "deepseek_v3": _latent.deepseek,
-    "deepseek_v32": _latent.deepseek_v32,
-    "deepseek_v4": _latent.deepseek_v4,
-    "deepseek_v41_text": _latent.deepseek_v41,
-    "deepseek_ref": _latent.deepseek_v4,  # what engines call copies of it whose modules have other names
-    "dots1": _mixtures.dots1,
-    "ernie4_5": _relatives.ernie4_5,
-    "ernie4_5_moe": _mixtures.ernie4_5_moe,
-    "exaone": _relatives.exaone,
-    "exaone4": _relatives.exaone4,
-    "exaone_moe": _mixtures.exaone_moe,
-    "falcon": _dense.falcon,
-    "gemma": _dense.gemma,
-    "gemma2": _dense.gemma2,
-    "gemma3_text": _dense.gemma3,
-    "gemma4_text": _mixtures.gemma4,
-    "glm": _dense.glm,
-    "glm4": _dense.glm4,
-    "glm4_moe": _experts.glm4_moe,
-    "glm4_moe_lite": _latent.glm4_moe_lite,
-    "glm_moe_dsa": _latent.glm_moe_dsa,
-    "gpt2": _dense.gpt2,
-    "gpt_bigcode": _relatives.gpt_bigcode,
-    "gpt_neox": _dense.gpt_neox,
-    "gpt_oss": _experts.gpt_oss,
-    "gptj": _dense.gptj,
-    "granite": _dense.granite,
-    "granitemoe": _mixtures.granitemoe,
-    "granitemoehybrid": _mamba.granitemoehybrid,
-    "granitemoeshared": _mixtures.granitemoe,
-    "hunyuan_v1_dense": _relatives.hunyuan_v1_dense,
-    "hunyuan_v1_moe": _mixtures.hunyuan_v1_moe,
-    "internlm2": _relatives.internlm,
-    "internlm3": _relatives.internlm,
-    "iquestcoder": _dense.iquestcoder,
-    "kimi_k2": _latent.deepseek,
-    "kimi_linear": _latent.kimi_linear,
-    "llama": _dense.llama,
-    "llama4_text": _experts.llama4,
-    "mamba2": _mamba.mamba2,
-    "mimo": _dense.mimo,
-    "mimo_v2": _experts.mimo_v2,
-    "mimo_v2_flash": _experts.mimo_v2_flash,
-    "minimax_m2": _experts.minimax_m2,
-    "minimax_m3": _experts.minimax_m3,
-    "ministral3": _dense.ministral3,
-    "mistral": _dense.mistral,
-    "mixtral": _experts.mixtral,
-    "mpt": _relatives.mpt,
-    "nemotron": _dense.nemotron,
-    "nemotron-nas": _hybrid.nemotron_nas,
-    "nemotron_h": _hybrid.nemotron_h,
-    "olmo2": _dense.olmo2,
-    "olmo3": _relatives.olmo3,
-    "olmoe": _mixtures.olmoe,
-    "opt": _relatives.opt,
-    "phi": _dense.phi,
-    "phi3": _dense.phi3,
-    "phimoe": _experts.phimoe,
-    "qwen2": _dense.qwen2,
-    "qwen2_5_vl": _dense.qwen2_vl,
-    "qwen2_5_vl_text": _dense.qwen2_vl,
-    "qwen2_moe": _experts.qwen2_moe,
-    "qwen2_vl": _dense.qwen2_vl,
-    "qwen2_vl_text": _dense.qwen2_vl,
-    "qwen3": _dense.qwen3,
-    "qwen3_5_moe_text": _hybrid.qwen3_5_moe,
-    "qwen3_5_text": _hybrid.qwen3_5,
-    "qwen3_moe": _experts.qwen3_moe,
-    "qwen3_next": _hybrid.qwen3_next,
-    "qwen3_vl_moe_text": _experts.qwen3_moe,
-    "qwen3_vl_text": _dense.qwen3,
-    "sarvam_mla": _latent.glm4_moe_lite,
-    "sarvam_moe": _mixtures.sarvam_moe,
-    "seed_oss": _dense.seed_oss,
-    "smollm3": _dense.smollm3,
-    "stablelm": _relatives.stablelm,
-    "starcoder2": _dense.starcoder2,
-    "step3p5": _mixtures.step3p5,
-    "step3p7": _mixtures.step3p5,  # copies whose text part stands at the top
-}
-
-#: What the text part is if a configuration of several modalities does not say.
-_TEXT_PART = {
-    "deepseek_v41": "deepseek_v41_text",
-    "gemma3": "gemma3_text",
-    "gemma4": "gemma4_text",
-    "kimi_k25": "kimi_k2",
-    "kimi_k3": "kimi_linear",
-    "llama4": "llama4_text",
-    "minimax_m3_vl": "minimax_m3",
-    "mistral3": "mistral",
-    "qwen2_5_vl": "qwen2_5_vl_text",
-    "qwen2_vl": "qwen2_vl_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "qwen3_vl": "qwen3_vl_text",
-    "qwen3_vl_moe": "qwen3_vl_moe_text",
-    "step3p7": "step3p5",
+#: Functions that make architectures, by the name that the table of families gives.
+_READERS: Mapping[str, Callable[[Reader], Architecture]] = {
+    reader.__name__: reader
+    for reader in (
+        *(plain, _dense.cohere2, _dense.falcon, _dense.hunyuan_v1_dense),
+        *(_experts.bailing_moe, _experts.dbrx, _experts.ernie4_5_moe, _experts.exaone_moe, _experts.gemma4),
+        *(_experts.hunyuan_v1_moe, _experts.llama4, _experts.mimo_v2, _experts.mimo_v2_flash, _experts.minimax_m2),
+        *(_experts.minimax_m3, _experts.step3p5, _hybrid.gated_delta, _hybrid.nemotron_h, _hybrid.nemotron_nas),
+        *(_latent.deepseek, _latent.deepseek_v32, _latent.deepseek_v4, _latent.deepseek_v41, _latent.glm_moe_dsa),
+        *(_latent.kimi_linear, _mamba.granitemoehybrid, _mamba.mamba2),
+    )
 }
 _AROUND_TEXT = re.compile(
     r"vision_.*|audio_.*|image_.*|video_.*|mm_.*|multimodal_.*|projector_.*|projection_.*|spatial_merge_size"
@@ -215,8 +118,12 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture
     text, outer, family = _text_part(data, file)
     reader = Reader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
+    entry = FAMILIES[family]
     try:
-        return reader, FAMILIES[family](reader)
+        entry.check(reader)
+        architecture = _READERS[entry.reader](reader)
+        reader.unused(*entry.unused)
+        return reader, architecture
     except SpecError as error:
         raise SpecError(_with_file(error, file, family)) from error
 
@@ -321,17 +228,17 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     kind = data.get("model_type")
     if kind is None:
         raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
-    if not isinstance(kind, str) or (kind not in FAMILIES and kind not in _TEXT_PART):
-        known = ", ".join(sorted({*FAMILIES, *_TEXT_PART}))
+    if not isinstance(kind, str) or (kind not in FAMILIES and kind not in TEXT_PART):
+        known = ", ".join(sorted({*FAMILIES, *TEXT_PART}))
         raise SpecError([f"{file}: model_type {kind!r} is not understood; understood: {known}"])
-    if kind in FAMILIES and not (kind in _TEXT_PART and "text_config" in data):
+    if kind in FAMILIES and not (kind in TEXT_PART and "text_config" in data):
         return data, {}, kind
     text = data.get("text_config")
     if not isinstance(text, dict):
         raise SpecError([f"{file}: text_config is missing; {kind} keeps the language model there"])
-    inner = text.get("model_type", _TEXT_PART[kind])
+    inner = text.get("model_type", TEXT_PART[kind])
     if not isinstance(inner, str) or inner not in FAMILIES:
-        raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {_TEXT_PART[kind]}"])
+        raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {TEXT_PART[kind]}"])
     unknown = [key for key, value in data.items() if value is not None and not _known_around(key)]
     if unknown:
         raise SpecError([f"{file}: unknown key {key!r} beside text_config (family {kind})" for key in unknown])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inference_econ.inputs._base import Dtype
-from inference_econ.inputs.huggingface._experts import gated_shared_experts, sparse_layers
+from inference_econ.inputs.huggingface._families import FAMILIES, attention, feed_forwards
 from inference_econ.inputs.huggingface._layers import (
     Architecture,
     Layer,
@@ -13,7 +13,6 @@ from inference_econ.inputs.huggingface._layers import (
     dense,
     experts,
     grouped_query,
-    head_dim,
     heads,
     hidden_size,
     kv_heads,
@@ -30,45 +29,11 @@ _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
 
-def qwen3_next(c: Reader) -> Architecture:
-    """Qwen3-Next: Gated DeltaNet in most layers, gated attention in the others, mixtures of experts."""
-    mixture = gated_shared_experts(c)
-    return _gated_delta_model(c, sparse_layers(c, mixture))
-
-
-def qwen3_5(c: Reader) -> Architecture:
-    """Qwen3.5, dense."""
-    c.only("attn_output_gate", True)
-    if c.numbers("mlp_only_layers"):
-        c.stop("mlp_only_layers must be empty: every layer is dense")
-    return _gated_delta_model(c, [dense(c.size("intermediate_size"))] * c.layers())
-
-
-def qwen3_5_moe(c: Reader) -> Architecture:
-    """Qwen3.5 with mixtures of experts in every layer."""
-    c.only("attn_output_gate", True)
-    c.only("decoder_sparse_step", 1)
-    if c.numbers("mlp_only_layers"):
-        c.stop("mlp_only_layers must be empty: every layer has experts")
-    c.unused("intermediate_size")
-    mixture = gated_shared_experts(c)
-    return _gated_delta_model(c, [mixture] * c.layers())
-
-
-def _gated_delta_model(c: Reader, parts: list[FeedForward]) -> Architecture:
-    bias = c.flag("attention_bias", default=False)
-    c.skip("mtp_use_dedicated_embeddings", "mlp_only_layers", "output_gate_type")
-    full = grouped_query(
-        c,
-        kv=kv_heads(c, default=2)
-        if c.family == "qwen3_next"
-        else whole_groups(c, heads(c), c.size("num_key_value_heads")),
-        width=head_dim(c, default=256),
-        qkv_bias=bias,
-        output_bias=bias,
-        qk_norm="per_head",
-        output_gate=True,
-    )
+def gated_delta(c: Reader) -> Architecture:
+    """Qwen3-Next and Qwen3.5: Gated DeltaNet in most layers, gated attention in the others."""
+    family = FAMILIES[c.family]
+    parts = feed_forwards(c, family)
+    full = attention(c, family)
     linear = RecurrentMixer(
         kind="recurrent",
         variant="gated_delta",
@@ -81,17 +46,11 @@ def _gated_delta_model(c: Reader, parts: list[FeedForward]) -> Architecture:
     )
     if linear.value_heads % linear.key_heads:
         c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
-    layers = [Layer(full if is_full else linear, part) for is_full, part in zip(_full_layers(c), parts, strict=True)]
+    period = c.size_or("full_attention_interval", default=4)
+    every = [(index + 1) % period == 0 for index in range(c.layers())]
+    kinds = c.marks("layer_types", ("linear_attention", "full_attention"), every)
+    layers = [Layer(full if is_full else linear, part) for is_full, part in zip(kinds, parts, strict=True)]
     return architecture(c, layers, mtp_layers=c.whole("mtp_num_hidden_layers", "num_nextn_predict_layers"))
-
-
-def _full_layers(c: Reader) -> list[bool]:
-    """Which layers attend to all tokens: as listed, or each ``full_attention_interval``-th."""
-    layers, period = c.layers(), c.size_or("full_attention_interval", default=4)
-    kinds = c.words("layer_types", ("linear_attention", "full_attention"), layers)
-    if kinds is None:
-        return [(index + 1) % period == 0 for index in range(layers)]
-    return [kind == "full_attention" for kind in kinds]
 
 
 def _state_format(c: Reader, key: str) -> Dtype:
@@ -105,20 +64,9 @@ def _state_format(c: Reader, key: str) -> Dtype:
 
 def nemotron_h(c: Reader) -> Architecture:
     """Nemotron-H and Nemotron 3: every layer is one of Mamba-2, attention, feed-forward or experts."""
-    c.only("attention_bias", False)
-    c.only("mlp_bias", False)
-    c.only("tie_word_embeddings", False)  # the published class has two matrices, whatever is stated
-    c.skip(
-        "chunk_size", "expand", "mamba_hidden_act", "mlp_hidden_act", "num_logits_to_keep", "rescale_prenorm_residual"
-    )
-    c.skip("time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank")
-    c.skip("use_mamba_kernels", "sliding_window", "moe_shared_expert_overlap", "mtp_layers_block_type")
-    c.skip("mtp_hybrid_override_pattern", "mamba_chunk_size", "mamba_expand", "mamba_dt_min", "mamba_dt_max")
-    c.skip("mamba_dt_limit", "mamba_dt_init_floor")
     kinds = _nemotron_kinds(c)
     makers = {"mamba": _mamba, "attention": _nemotron_attention, "mlp": _nemotron_mlp, "moe": _nemotron_experts}
     made = {kind: makers[kind](c) for kind in sorted(set(kinds))}
-    _skip_unused(c)
     return architecture(c, [made[kind] for kind in kinds], mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
@@ -190,21 +138,8 @@ def _nemotron_experts(c: Reader) -> Layer:
     return Layer(NoAttention(kind="none"), mixture, norms=1)
 
 
-def _skip_unused(c: Reader) -> None:
-    """Sizes of kinds of layers that the pattern does not have."""
-    c.skip("use_conv_bias", "use_bias", "mamba_proj_bias", "mamba_ssm_cache_dtype")
-    c.unused("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
-    c.unused("num_attention_heads", "num_key_value_heads", "head_dim", "attention_head_dim", "intermediate_size")
-    c.unused("moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size")
-    c.unused("n_routed_experts", "n_shared_experts", "num_experts_per_tok")
-
-
 def nemotron_nas(c: Reader) -> Architecture:
     """Llama-Nemotron (Super, Ultra): a searched width for each layer, some without attention or feed-forward."""
-    c.only("attention_bias", False)
-    c.only("mlp_bias", False)
-    c.only("num_key_value_heads")
-    c.only("intermediate_size")
     layers = c.layers()
     _, blocks = c.find("block_configs")
     if not isinstance(blocks, list) or len(blocks) != layers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inference_econ.inputs.huggingface._experts import dense_first
+from inference_econ.inputs.huggingface._families import FAMILIES, feed_forwards
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads, hidden_size
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers.compressed import CompressedAttention
@@ -20,28 +20,20 @@ _KIND_OF_STRIDE = {
 
 
 def deepseek(c: Reader) -> Architecture:
-    """DeepSeek-V2 and V3, Kimi K2: latent attention in every layer."""
-    second = c.family == "deepseek_v2"
-    return _latent_model(c, [_latent(c)] * c.layers(), first=0 if second else 3, shared=2 if second else 1)
-
-
-def glm4_moe_lite(c: Reader) -> Architecture:
-    """GLM-4.7-Flash: latent attention, one dense layer first, unless ``mlp_layer_types`` says otherwise."""
-    c.only("first_k_dense_replace", 1)  # the published class does not look at it
-    return _latent_model(c, [_latent(c)] * c.layers(), first=1)
+    """DeepSeek-V2 and V3, Kimi K2, GLM-4.7-Flash: latent attention in every layer."""
+    return _latent_model(c, [_latent(c)] * c.layers())
 
 
 def deepseek_v32(c: Reader) -> Architecture:
     """DeepSeek-V3.2: an indexer in every layer picks the tokens that are attended to."""
-    return _latent_model(c, [_latent(c, indexed="full")] * c.layers(), first=3)
+    return _latent_model(c, [_latent(c, indexed="full")] * c.layers())
 
 
 def glm_moe_dsa(c: Reader) -> Architecture:
     """GLM-5: as DeepSeek-V3.2; some layers may use the pick of an earlier layer's indexer."""
-    c.skip("index_share_for_mtp_iteration")  # what proposes tokens may use the pick of the step before
     kinds = _indexer_kinds(c)
     made = {kind: _latent(c, indexed=kind) for kind in set(kinds)}
-    return _latent_model(c, [made[kind] for kind in kinds], first=3)
+    return _latent_model(c, [made[kind] for kind in kinds])
 
 
 def _indexer_kinds(c: Reader) -> list[str]:
@@ -60,8 +52,6 @@ def _indexer_kinds(c: Reader) -> list[str]:
 
 
 def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
-    c.only("attention_bias", False)
-    c.unused("head_dim", "num_key_value_heads")  # implied by the widths of the parts
     c.only("qk_head_dim", c.size("qk_nope_head_dim") + c.size("qk_rope_head_dim"))
     top_k = c.size("index_topk") if indexed else None
     own = indexed == "full"
@@ -83,28 +73,18 @@ def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
     )
 
 
-def _latent_model(c: Reader, attentions: list[LatentAttention], first: int, shared: int = 1) -> Architecture:
+def _latent_model(c: Reader, attentions: list[LatentAttention]) -> Architecture:
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
-    c.words("layer_types", ("full_attention", "indexed_attention", "deepseek_sparse_attention"), c.layers())
-    parts = dense_first(c, default_first=first, default_shared=shared)
-    layers = [Layer(attention, part) for attention, part in zip(attentions, parts, strict=True)]
+    blocks = zip(attentions, feed_forwards(c, FAMILIES[c.family]), strict=True)
     mtp = c.whole("num_nextn_predict_layers", "num_mtp_layers")
-    return architecture(c, layers, mtp_layers=mtp)
+    return architecture(c, [Layer(*pair) for pair in blocks], mtp_layers=mtp)
 
 
 def deepseek_v4(c: Reader) -> Architecture:
     """DeepSeek-V4: pooled keys in two strides, experts in every layer, a residual stream of several copies."""
-    c.only("attention_bias", False)
-    c.only("mlp_bias", False)
-    c.only("num_key_value_heads", 1)
-    # The first layers look their experts up by token, but their router still weighs the experts.
-    c.skip("mlp_layer_types", "compress_rope_theta", "hc_sinkhorn_iters", "expert_dtype")
-    c.unused("num_hash_layers", "qk_rope_head_dim")
     made = {stride: _compressed(c, stride) for stride in _STRIDES}
     width = c.size("moe_intermediate_size")
-    c.only("n_shared_experts", 1)  # the published class has one, whatever is stated
-    c.only("intermediate_size", width)
     mixture = experts(c, width, count_keys=("n_routed_experts", "num_local_experts"), shared=width)
     return architecture(
         c,
@@ -116,14 +96,6 @@ def deepseek_v4(c: Reader) -> Architecture:
 
 def deepseek_v41(c: Reader) -> Architecture:
     """DeepSeek-V4.1: entries that later layers share, indexers that do, and tables of n-grams beside some layers."""
-    c.only("attention_bias", False)
-    c.only("num_key_value_heads", 1)
-    c.skip("compress_rope_theta", "hc_sinkhorn_iters", "gate_temp", "engram_vocab_size", "engram_pad_token_id")
-    c.skip("engram_pad_id", "engram_compressed_vocab_size")
-    c.skip("dspark_block_size", "dspark_noise_token_id", "dspark_target_layer_ids", "dspark_markov_rank")
-    c.skip("dspark_n_routed_experts", "dspark_num_experts_per_tok")
-    c.unused("qk_rope_head_dim")
-    c.only("n_shared_experts", 1)
     width = c.size("moe_intermediate_size")
     mixture = experts(c, width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")
@@ -228,15 +200,12 @@ def _compressed(c: Reader, stride: int) -> CompressedAttention:
 
 def kimi_linear(c: Reader) -> Architecture:
     """Kimi Linear and K3: delta attention in most layers, latent attention in the others."""
-    c.only("num_expert_group", 1)
-    c.only("moe_router_activation_func", "sigmoid")
-    c.skip("mla_use_nope", "moe_renormalize", "use_grouped_topk", "activation_situ_beta", "activation_situ_linear_beta")
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
     gated = c.has("mla_use_output_gate") and c.flag("mla_use_output_gate", default=False)
     latent = _latent(c).model_copy(update={"output_gate": gated})
     delta, is_delta = _delta(c)
-    parts = dense_first(c, default_first=1, default_shared=1)
+    parts = feed_forwards(c, FAMILIES[c.family])
     width = c.size_if("routed_expert_hidden_size")
     norm = c.has("latent_moe_use_norm") and c.flag("latent_moe_use_norm", default=False)
     if width is not None:

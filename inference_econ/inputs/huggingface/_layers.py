@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import Attention, FeedForward
@@ -13,6 +13,8 @@ from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
 from inference_econ.inputs.model import UnknownPart
 
 QkNorm = Literal["none", "per_head", "full"]
+#: Keys of the number of routed experts.
+ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Layer:
     parallel: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """Architecture that a family reads from a configuration."""
 
@@ -56,33 +58,19 @@ def context(c: Reader) -> int | None:
 
 
 def architecture(
-    c: Reader,
-    layers: Sequence[Layer],
-    *,
-    tied: bool = False,
-    mtp_layers: int = 0,
-    learned_positions: int = 0,
-    output_bias: bool = False,
-    residual_streams: int = 1,
-    residual_span: int | None = None,
-    max_context: int | None = None,
-    residual_fold: bool = True,
-    beside: tuple[UnknownPart, ...] = (),
+    c: Reader, layers: Sequence[Layer], *, tied: bool = False, max_context: int | None = None, **others: Any
 ) -> Architecture:
-    """The layers, with what every configuration states around them; ``tied`` is the class's default."""
+    """Layers with what every configuration states around them, and other fields of :class:`Architecture`.
+
+    ``tied`` is the default of the published class.
+    """
     return Architecture(
-        hidden_size(c),
-        c.size("vocab_size"),
-        layers,
-        c.tied(default=tied),
-        context(c) if max_context is None else max_context,
-        mtp_layers,
-        learned_positions,
-        output_bias,
-        residual_streams,
-        residual_span,
-        residual_fold,
-        beside,
+        hidden_size=hidden_size(c),
+        vocab_size=c.size("vocab_size"),
+        layers=layers,
+        tied_embeddings=c.tied(default=tied),
+        max_context=context(c) if max_context is None else max_context,
+        **others,
     )
 
 
@@ -123,50 +111,21 @@ def head_dim(c: Reader, *, default: int | None = None) -> int:
 
 
 def grouped_query(
-    c: Reader,
-    *,
-    queries: int | None = None,
-    kv: int | None = None,
-    width: int | None = None,
-    window: int | None = None,
-    chunk: int | None = None,
-    qkv_bias: bool = False,
-    output_bias: bool = False,
-    qk_norm: QkNorm = "none",
-    sinks: bool = False,
-    output_gate: bool = False,
-    head_gate: bool = False,
-    index: tuple[int, int, int] | None = None,
-    value_head_dim: int | None = None,
-    value_projection: bool = True,
+    c: Reader, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
 ) -> GroupedQueryAttention:
-    """Grouped-query attention with the usual keys; a window that no context exceeds is none.
+    """Grouped-query attention with the usual keys, and other fields of :class:`GroupedQueryAttention`.
 
-    ``index`` are heads of an indexer, their width, and the tokens that it picks.
+    A window or chunk that no context exceeds is none.
     """
     longest = context(c)
-    if window is not None and longest is not None and window >= longest:
-        window = None
-    if chunk is not None and longest is not None and chunk >= longest:
-        chunk = None
+    spans = {"window": window, "chunk": others.pop("chunk", None)}
+    others |= {name: None if span and longest and span >= longest else span for name, span in spans.items()}
     return GroupedQueryAttention(
         kind="grouped_query",
-        query_heads=heads(c) if queries is None else queries,
+        query_heads=others.pop("query_heads", None) or heads(c),
         kv_heads=kv_heads(c) if kv is None else kv,
         head_dim=head_dim(c) if width is None else width,
-        value_head_dim=value_head_dim,
-        window=window,
-        chunk=chunk,
-        qkv_bias=qkv_bias,
-        output_bias=output_bias,
-        qk_norm=qk_norm,
-        sinks=sinks,
-        output_gate=output_gate,
-        head_gate=head_gate,
-        index_heads=None if index is None else index[0],
-        index_head_dim=None if index is None else index[1],
-        index_top_k=None if index is None else index[2],
-        value_projection=value_projection,
+        **others,
     )
 
 
@@ -179,16 +138,13 @@ def experts(
     c: Reader,
     width: int,
     *,
-    count_keys: tuple[str, ...],
-    active_keys: tuple[str, ...] = ("num_experts_per_tok",),
+    count_keys: Sequence[str],
+    active_keys: Sequence[str] = ("num_experts_per_tok",),
     shared: int | None = None,
-    shared_gate: bool = False,
     gated: bool = True,
-    bias: bool = False,
-    router_bias: bool = False,
-    latent_size: int | None = None,
+    **others: Any,
 ) -> ExpertFeedForward:
-    """A mixture of experts whose number stands under one of ``count_keys``."""
+    """Mixture of experts whose number stands under one of ``count_keys``; others are fields of its class."""
     count, active = c.size(*count_keys), c.size(*active_keys)
     if active > count:
         c.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
@@ -199,13 +155,10 @@ def experts(
         active_experts=active,
         intermediate_size=width,
         input_matrices=1 + gated,
-        bias=bias,
         shared_intermediate_size=shared,
-        shared_gate=shared_gate,
-        router_bias=router_bias,
-        latent_size=latent_size,
         routing_groups=groups,
         active_groups=active_groups,
+        **others,
     )
 
 
@@ -223,10 +176,63 @@ def _routing_groups(c: Reader, count: int, active: int) -> tuple[int | None, int
 
 def windows(c: Reader, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:
     """Window of each layer, by ``layer_types`` or else by the class's own pattern (True slides)."""
-    kinds = c.words("layer_types", ("sliding_attention", "full_attention"), len(default))
-    slides = [kind == "sliding_attention" for kind in kinds] if kinds is not None else list(default)
+    slides = c.marks("layer_types", ("full_attention", "sliding_attention"), default)
     if not any(slides):
         c.unused(width_key)
         return [None] * len(slides)
     width = c.size(width_key)
     return [width if is_sliding else None for is_sliding in slides]
+
+
+def qwen_windows(c: Reader) -> list[int | None]:
+    """Qwen's windows: off unless ``use_sliding_window``, then in all layers from ``max_window_layers`` on."""
+    layers = c.layers()
+    first = c.whole("max_window_layers", default=28)
+    if not c.flag("use_sliding_window", default=False):
+        c.words("layer_types", ("full_attention",), layers)
+        c.unused("sliding_window")
+        return [None] * layers
+    return windows(c, [index >= first for index in range(layers)])
+
+
+def split(c: Reader) -> int:
+    """Width of a head where no key can state another."""
+    hidden, count = hidden_size(c), heads(c)
+    if hidden % count:
+        c.stop(f"hidden_size {hidden} is no multiple of the {count} heads")
+    return hidden // count
+
+
+def sparse_by_step(c: Reader, mixture: FeedForward) -> list[FeedForward]:
+    """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except where listed."""
+    step, layers = c.size_or("decoder_sparse_step", default=1), c.layers()
+    only = c.numbers("mlp_only_layers") or []
+    if any(index >= layers for index in only):
+        c.stop(f"mlp_only_layers names layer {max(only)}, but there are only {layers}, counted from 0")
+    sparse = [index not in only and (index + 1) % step == 0 for index in range(layers)]
+    if all(sparse):
+        c.unused("intermediate_size")
+        return [mixture] * layers
+    plain = dense(c.size("intermediate_size"))
+    return [mixture if is_sparse else plain for is_sparse in sparse]
+
+
+def dense_first(c: Reader, default_first: int, default_shared: int) -> list[FeedForward]:
+    """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
+
+    ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.
+    """
+    layers = c.layers()
+    c.only("moe_layer_freq", 1)
+    c.only("mlp_bias", False)
+    first = c.whole("first_k_dense_replace", default=default_first)
+    if first > layers:
+        c.stop(f"first_k_dense_replace is {first}, but there are only {layers} layers")
+    sparse = c.marks("mlp_layer_types", ("dense", "sparse"), [index >= first for index in range(layers)])
+    plain = None if all(sparse) else dense(c.size("intermediate_size"))
+    c.unused("intermediate_size")
+    width = c.size("moe_intermediate_size")
+    count = c.whole("n_shared_experts", "num_shared_experts", default=default_shared)
+    active = ("num_experts_per_tok", "num_experts_per_token")
+    mixture = experts(c, width, count_keys=ROUTED, active_keys=active, shared=count * width or None)
+    return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from inference_econ.inputs.huggingface._families import FAMILIES, attention
 from inference_econ.inputs.huggingface._layers import (
     Architecture,
     Layer,
     architecture,
     dense,
     experts,
-    grouped_query,
     hidden_size,
 )
 from inference_econ.inputs.huggingface._reader import Reader
@@ -22,9 +22,6 @@ _KINDS = (*_FULL, "mamba", "linear_attention")
 
 def mamba2(c: Reader) -> Architecture:
     """Mamba-2: a recurrent mixer behind one norm is all of a layer."""
-    c.only("rms_norm", True)
-    c.skip("chunk_size", "norm_before_gate", "rescale_prenorm_residual")
-    c.skip(*(key for key in c.data if key.startswith("time_step_")))
     bias = c.flag("use_bias", default=False)
     mixer = _mixer(
         c,
@@ -39,15 +36,10 @@ def mamba2(c: Reader) -> Architecture:
 def granitemoehybrid(c: Reader) -> Architecture:
     """Granite 4: Mamba-2 in most layers, attention in the others, each before experts or one wide block."""
     layers = c.layers()
-    c.only("normalization_function", "rmsnorm")
-    c.skip("init_method", "position_embedding_type", "logits_to_keep", "num_logits_to_keep", "mamba_chunk_size")
-    c.skip("time_step_limit", "time_step_min", "time_step_max")
     kinds = c.words("layer_types", _KINDS, layers) or c.words("layers_block_type", _KINDS, layers)
     if kinds is None:
         c.stop("layer_types is missing; it says which layers are attention")
     c.skip("layers_block_type")
-    bias = c.flag("attention_bias", default=False)
-    attention = grouped_query(c, qkv_bias=bias, output_bias=bias)
     heads = c.size("mamba_n_heads")
     _, stated = c.find("mamba_d_head")
     width = hidden_size(c) * c.size_or("mamba_expand", default=2) // heads if stated == "auto" else None
@@ -58,8 +50,8 @@ def granitemoehybrid(c: Reader) -> Architecture:
         convolution_bias=c.flag("mamba_conv_bias", default=True),
         bias=c.flag("mamba_proj_bias", default=False),
     )
-    part = _granite_feed_forward(c)
-    return architecture(c, [Layer(attention if kind in _FULL else mixer, part) for kind in kinds])
+    part, full = _granite_feed_forward(c), attention(c, FAMILIES[c.family])
+    return architecture(c, [Layer(full if kind in _FULL else mixer, part) for kind in kinds])
 
 
 def _granite_feed_forward(c: Reader) -> FeedForward:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from inference_econ.errors import SpecError
@@ -12,130 +14,9 @@ T = TypeVar("T", bound=int | None)
 _MAX_SIZE = 1_000_000_000
 _MAX_LAYERS = 10_000
 
-#: Keys that change no shape in any family: training, generation, numerics, positions, tokens.
-_WITHOUT_SHAPE = frozenset(
-    [
-        "add_cross_attention",
-        "architectures",
-        "attention_multiplier",
-        "attention_value_scale",
-        "attn_logit_softcapping",
-        "attn_scale",
-        "attn_temperature_tuning",
-        "aux_loss_alpha",
-        "auto_map",
-        "bad_words_ids",
-        "beta_fast",
-        "beta_slow",
-        "cache_implementation",
-        "chunk_size_feed_forward",
-        "decoder_start_token_id",
-        "diversity_penalty",
-        "do_sample",
-        "early_stopping",
-        "embedding_multiplier",
-        "encoder_no_repeat_ngram_size",
-        "ep_size",
-        "exponential_decay_length_penalty",
-        "final_logit_softcapping",
-        "finetuning_task",
-        "floor_scale",
-        "forced_bos_token_id",
-        "forced_eos_token_id",
-        "gradient_checkpointing",
-        "hidden_act",
-        "hidden_activation",
-        "activation",
-        "activation_function",
-        "id2label",
-        "indexer_rope_interleave",
-        "initial_context_length",
-        "initializer_range",
-        "input_jitter_noise",
-        "interpolate_factor",
-        "is_decoder",
-        "is_encoder_decoder",
-        "label2id",
-        "length_penalty",
-        "logits_scaling",
-        "max_length",
-        "max_new_tokens",
-        "max_sequence_length",
-        "min_length",
-        "model_type",
-        "model_version",
-        "moe_router_dtype",
-        "mscale",
-        "n_group",
-        "no_repeat_ngram_size",
-        "norm_topk_prob",
-        "num_beam_groups",
-        "num_beams",
-        "num_return_sequences",
-        "original_max_position_embeddings",
-        "output_attentions",
-        "output_hidden_states",
-        "output_router_logits",
-        "output_scores",
-        "partial_rotary_factor",
-        "prefix",
-        "pretraining_tp",
-        "problem_type",
-        "pruned_heads",
-        "query_pre_attn_scalar",
-        "remove_invalid_values",
-        "repetition_penalty",
-        "residual_multiplier",
-        "residual_in_fp32",
-        "return_dict",
-        "return_dict_in_generate",
-        "rope_interleave",
-        "rope_local_base_freq",
-        "rope_parameters",
-        "rope_pct",
-        "rope_ratio",
-        "rope_scaling",
-        "rope_theta",
-        "rotary_base",
-        "rotary_emb_base",
-        "rotary_dim",
-        "rotary_pct",
-        "routed_scaling_factor",
-        "router_aux_loss_coef",
-        "router_jitter_noise",
-        "router_scaling_factor",
-        "scale_attn_weights",
-        "score_function",
-        "scoring_func",
-        "seq_aux",
-        "suppress_tokens",
-        "swa_rope_theta",
-        "swiglu_alpha",
-        "swiglu_limit",
-        "task_specific_params",
-        "temperature",
-        "tf_legacy_loss",
-        "tie_encoder_decoder",
-        "tokenizer_class",
-        "top_k",
-        "top_p",
-        "topk_group",
-        "topk_method",
-        "torchscript",
-        "transformers_version",
-        "typical_p",
-        "unsloth_fixed",
-        "unsloth_version",
-        "use_bfloat16",
-        "use_cache",
-        "use_flash_attn",
-        "use_return_dict",
-    ]
-)
-_ENDINGS = (
-    *("_token_id", "_token_ids", "_token_index", "_dropout", "_dropout_prob", "_pdrop"),
-    *("_eps", "_epsilon", "_loss_coef", "_in_fp32"),
-)
+#: Table of families (``_families.py``), which has the keys that change no shape in any of them, too.
+TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
+_WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endings_without_shape"])
 
 
 class Reader:
@@ -268,6 +149,19 @@ class Reader:
             if entry not in allowed:
                 self.stop(f"{key} has the entry {_short(entry)}; understood: {', '.join(allowed)}")
         return list(value)
+
+    def marks(self, key: str, words: tuple[str, str], default: Sequence[bool], numbers_key: str = "") -> list[bool]:
+        """One mark per layer: the second of two words, or else 1 of 0 and 1 under another key, or else the default."""
+        kinds = self.words(key, words, len(default))
+        numbers = self.stated_marks(numbers_key, len(default)) if numbers_key and self.has(numbers_key) else default
+        return list(numbers) if kinds is None else [kind == words[1] for kind in kinds]
+
+    def stated_marks(self, key: str, layers: int) -> list[bool]:
+        """One mark per layer, of a list of 0 and 1."""
+        numbers = self.numbers(key)
+        if numbers is None or len(numbers) != layers or not set(numbers) <= {0, 1}:
+            self.stop(f"{key} must have 0 or 1 for each of {layers} layers, got {numbers}")
+        return [number == 1 for number in numbers]
 
     def numbers(self, key: str) -> list[int] | None:
         """A list of whole numbers; None if absent."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, heads
-from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.huggingface._reader import TABLE, Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward, NoFeedForward
 from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
@@ -82,33 +82,7 @@ _EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hid
 _COUNT = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
 _ACTIVE = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
 #: Keys whose meaning the tensors show, or that only say what is counted anyway.
-_SHOWN = (
-    *(
-        *_WIDTH,
-        *_EXPERT_WIDTH,
-        *_COUNT,
-        *_ACTIVE,
-        "head_dim",
-        "kv_channels",
-        "num_attention_heads",
-        "num_key_value_heads",
-        "qk_head_dim",
-    ),
-    *(
-        "attention_bias",
-        "mlp_bias",
-        "use_bias",
-        "qkv_bias",
-        "use_qk_norm",
-        "qk_norm",
-        "add_bias_linear",
-        "use_qkv_bias",
-    ),
-    *("n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size", "first_k_dense_replace"),
-    *("moe_layer_freq", "decoder_sparse_step", "mlp_only_layers", "num_nextn_predict_layers", "moe_layers"),
-    *("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "max_window_layers"),
-    *("use_sliding_window", "expert_dtype", "text_config"),
-)
+_SHOWN: tuple[str, ...] = tuple(TABLE["shown_by_tensors"])
 #: What an index states beyond the count and is no block: correction biases of routers, scales of matrices [1].
 _NEGLIGIBLE = 1e-3
 
