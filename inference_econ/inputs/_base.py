@@ -98,10 +98,11 @@ class SourcedSpec(Spec):
     """The source of every number in this file, keyed by field."""
 
     @model_validator(mode="after")
-    def _every_number_has_a_source(self) -> Self:
+    def _checked(self) -> Self:
         problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
         if problems:
             raise PydanticCustomError("sources", "{problem}", {"problem": problems[0][1]})
+        self._check_fields()
         return self
 
     @classmethod

@@ -13,7 +13,7 @@ from operator import getitem, or_
 from types import UnionType
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._described import describe
@@ -94,6 +94,14 @@ class Spec(BaseModel, metaclass=_Readable):
 
     # Otherwise pydantic would build nested specifications through ``__init__`` and lose where their mistakes are.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self._check_fields()
+        return self
+
+    def _check_fields(self) -> None:
+        """Refuse, with ValueError, fields that do not go together."""
 
     def replace(self, **changes: object) -> Self:
         """A copy with some fields changed, validated like a file.

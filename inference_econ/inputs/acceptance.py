@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._base import Count
@@ -39,12 +39,10 @@ class AcceptanceLengths(Spec):
     source: Source
     """Where it is published."""
 
-    @model_validator(mode="after")
-    def _rounds_give_what_they_can(self) -> Self:
+    def _check_fields(self) -> None:
         for length, tokens in self.tokens.items():
             if not 1.0 <= tokens <= length + 1.0:
                 raise ValueError(f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}")
-        return self
 
 
 class UsualAcceptance(Spec):
@@ -61,14 +59,12 @@ class UsualAcceptance(Spec):
     source: Source
     """Source that it was drawn from."""
 
-    @model_validator(mode="after")
-    def _every_position_is_known(self) -> Self:
+    def _check_fields(self) -> None:
         if self.longest > len(self.acceptance):
             raise ValueError(
                 f"the longest draft has {self.longest} tokens, but the acceptance of {len(self.acceptance)} positions "
                 "is given"
             )
-        return self
 
 
 class SpeculationFacts(Spec):
@@ -79,22 +75,16 @@ class SpeculationFacts(Spec):
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
     """Acceptance of proposers where nobody says otherwise."""
 
-    @model_validator(mode="after")
-    def _one_length_each(self) -> Self:
+    def _check_fields(self) -> None:
         seen: set[tuple[str, Method, Prompts]] = set()
         for key in self._keys():
             if key in seen:
                 raise ValueError(f"acceptance of {key[0]} with {key[1]} on {key[2]} prompts is given twice")
             seen.add(key)
-        return self
-
-    @model_validator(mode="after")
-    def _one_usual_acceptance_each(self) -> Self:
         named = [(entry.proposer, model) for entry in self.usual for model in entry.models or ("",)]
         for proposer, model in named:
             if named.count((proposer, model)) > 1:
                 raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
-        return self
 
     def _keys(self) -> Iterator[tuple[str, Method, Prompts]]:
         for entry in self.acceptance:

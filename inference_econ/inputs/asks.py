@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
@@ -186,16 +186,11 @@ class Settings(Spec):
         """Decode steps alone: where that is asked for, and always on the published study's grid."""
         return bool(self.decode_only) or self.grid == "paper"
 
-    @model_validator(mode="after")
-    def _one_way_to_give_lengths(self) -> Self:
+    def _check_fields(self) -> None:
         check_lengths(self.context, self.contexts, self.isl, self.osl)
         other = next((name for name in options.SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
         if self.traffic is not None and other is not None:
             raise ValueError(f"give either traffic or {other}, not both: a traffic says that, too")
-        return self
-
-    @model_validator(mode="after")
-    def _one_proposer(self) -> Self:
         proposers = [name for name in PROPOSERS if getattr(self, name)]
         if len(proposers) > 1:
             raise ValueError(f"give one of {', '.join(PROPOSERS)}, got {' and '.join(proposers)}")
@@ -203,7 +198,6 @@ class Settings(Spec):
             raise ValueError(f"speculate: false and {proposers[0]} contradict each other; leave one of them out")
         if self.max_draft is not None and self.draft_length is not None:
             raise ValueError("give either max_draft or draft_length, not both")
-        return self
 
     @classmethod
     def from_text(cls, pairs: Mapping[str, str], *, origin: str) -> Settings:
@@ -280,11 +274,9 @@ class ToyAsk(Spec):
     base: Seconds
     """Further time of every reduction [s]."""
 
-    @model_validator(mode="after")
-    def _a_hop_takes_time(self) -> Self:
+    def _check_fields(self) -> None:
         if self.kind == "toy_optimum" and self.hop == 0:
             raise ValueError("a toy_optimum needs a hop > 0 s; without one the best instance is infinitely large")
-        return self
 
 
 class Measured(Spec):
@@ -348,16 +340,10 @@ class AssessAsk(Spec):
     presets: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names or paths of further presets, each of which gets its verdict."""
 
-    @model_validator(mode="after")
-    def _measured_once(self) -> Self:
+    def _check_fields(self) -> None:
         given = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of utilization, batch and throughput; given: {', '.join(given) or 'none'}")
-        return self
-
-    @model_validator(mode="after")
-    def _a_server_that_runs(self) -> Self:
         odd = [name for name in _NOT_OF_A_SERVER if getattr(self.common, name) is not None]
         if odd:
             raise ValueError(f"common: {', '.join(odd)} cannot be said of a measured server; leave it out")
-        return self

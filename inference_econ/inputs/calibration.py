@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs._base import Count, Date, Size, Spec
@@ -104,11 +104,9 @@ class ErrorSpread(Spec):
     quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
     """Of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95 % [1]."""
 
-    @model_validator(mode="after")
-    def _ascending(self) -> Self:
+    def _check_fields(self) -> None:
         if list(self.quantiles) != sorted(self.quantiles):
             raise PydanticCustomError("quantiles", "quantiles must ascend, got {given}", {"given": str(self.quantiles)})
-        return self
 
     @property
     def bias(self) -> float:

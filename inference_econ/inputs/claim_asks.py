@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Bytes, BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.asks import Positive, Printed, Probability, Settings
@@ -46,14 +46,12 @@ class FrontierReading(Spec):
     speed: Positive | None = None
     """Instead: the cheapest point at least so fast [tokens/s]."""
 
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _check_fields(self) -> None:
         places = ("at", "cost", "times_cheapest", "share_of_fastest", "speed")
         given = [name for name in places if name in self.model_fields_set]
         if len(given) > 1:
             raise ValueError(f"give one of {', '.join(places)}, got {' and '.join(given)}")
         _check_parts(self.read, self.parts)
-        return self
 
 
 class ToyReading(Spec):
@@ -89,12 +87,10 @@ class StepReading(Spec):
     prompt: Count | None = None
     """Read so many tokens of a prompt, instead of decoding [tokens]."""
 
-    @model_validator(mode="after")
-    def _a_share_has_parts(self) -> Self:
+    def _check_fields(self) -> None:
         _check_parts(self.read, self.parts)
         if self.rows and self.read not in ("balance", "intensity"):
             raise ValueError("give rows where a balance or an intensity is read, and only there")
-        return self
 
 
 class SquareRootReading(Spec):
@@ -196,15 +192,13 @@ class ChainReading(Spec):
     latency: Seconds
     """Of a message between processes [s]."""
 
-    @model_validator(mode="after")
-    def _cases_fit_what_is_read(self) -> Self:
+    def _check_fields(self) -> None:
         sizes = len(self.processes), len(self.prompts), len(self.links)
         of_one = self.read not in ("largest_loss", "share_best")
         if of_one and sizes != (1, 1, 1):
             raise ValueError(f"{self.read} is that of one number of processes, one prompt and one link")
         if not of_one and len(self.processes) != _CHOICES:
             raise ValueError(f"the rule chooses from {_CHOICES} numbers of processes, got {len(self.processes)}")
-        return self
 
 
 Reading = Annotated[
@@ -267,15 +261,13 @@ class Published(Spec):
     at_most: Printed | None = None
     """No more."""
 
-    @model_validator(mode="after")
-    def _a_number_or_bounds(self) -> Self:
+    def _check_fields(self) -> None:
         bounds = self.at_least is not None or self.at_most is not None
         if (self.value is not None) == bounds:
             raise ValueError("give a value, or at_least, at_most or both")
         low, high = self.bounds
         if not 0 <= low <= high or high == 0:
             raise ValueError(f"bounds must ascend and be positive, got {low:g} and {high:g}")
-        return self
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -331,10 +323,8 @@ class ClaimsAsk(Spec):
     claims: Annotated[tuple[Claim, ...], Field(min_length=1, strict=False)]
     """All of them."""
 
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
+    def _check_fields(self) -> None:
         names = [claim.id for claim in self.claims]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two claims have the id {repeated[0]!r}; an id names one claim")
-        return self

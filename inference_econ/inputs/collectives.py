@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Bytes, Count, Fraction, Seconds, Spec
 
@@ -80,14 +80,12 @@ class NcclTree(Spec):
     exchange_chain: Count | None = None
     """Accelerators of a chain in all-to-alls and hand-offs, if their kernels were measured with another [1]."""
 
-    @model_validator(mode="after")
-    def _kernels_know_the_network(self) -> NcclTree:
+    def _check_fields(self) -> None:
         """Refuse exchange kernels without what they pay between domains."""
         if self.exchange_kernels and self.exchange_per_domain_doubling is None:
             raise ValueError(
                 "exchange_kernels need exchange_per_domain_doubling beside them: what they pay between link domains"
             )
-        return self
 
 
 class Mesh(Spec):

@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Discriminator, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Tag
 
 from inference_econ.errors import UnitError
 from inference_econ.inputs._base import Spec
@@ -112,10 +112,21 @@ class Distribution(Spec):
         """Scipy's distribution with its parameters."""
         return _families()[self.distribution](**{name: _bare(value) for name, value in self.parameters.items()})
 
-    @model_validator(mode="after")
-    def _scipy_knows_it(self) -> Self:
-        if not checkable():
-            return self
+    def _check_fields(self) -> None:
+        if checkable():
+            self._check_names()
+        for name, value in {**self.parameters, "low": self.low, "high": self.high}.items():
+            if isinstance(value, str) and name not in _WITH_UNIT:
+                raise ValueError(f"{name} is a number without a unit, got {value!r}")
+            if isinstance(value, str) and self.relative:
+                raise ValueError(f"{name}: a factor on the present value has no unit, got {value!r}")
+            if value is not None and not math.isfinite(_bare(value) or 0.0):
+                raise ValueError(f"{name} must be finite, got {value!r}")
+        if checkable():
+            self._check_values()
+
+    def _check_names(self) -> None:
+        """Refuse distributions and parameters that scipy does not have."""
         if self.distribution not in _families():
             raise ValueError(_unknown("continuous distribution of scipy", self.distribution, list(_families())))
         allowed, needed = _parameters_of(self.distribution)
@@ -125,23 +136,9 @@ class Distribution(Spec):
         missing = [name for name in needed if name not in self.parameters]
         if missing:
             raise ValueError(f"{self.distribution} needs {' and '.join(missing)}; its parameters: {', '.join(allowed)}")
-        return self
 
-    @model_validator(mode="after")
-    def _numbers_are_numbers(self) -> Self:
-        for name, value in {**self.parameters, "low": self.low, "high": self.high}.items():
-            if isinstance(value, str) and name not in _WITH_UNIT:
-                raise ValueError(f"{name} is a number without a unit, got {value!r}")
-            if isinstance(value, str) and self.relative:
-                raise ValueError(f"{name}: a factor on the present value has no unit, got {value!r}")
-            if value is not None and not math.isfinite(_bare(value) or 0.0):
-                raise ValueError(f"{name} must be finite, got {value!r}")
-        return self
-
-    @model_validator(mode="after")
-    def _has_values_that_can_be(self) -> Self:
-        if not checkable():
-            return self
+    def _check_values(self) -> None:
+        """Refuse distributions of values that cannot be."""
         if not math.isfinite(float(self._frozen.ppf(0.5))):
             raise ValueError(f"scipy has no {self.words}: a parameter is outside of what scipy.stats allows")
         least, largest = self.support
@@ -159,7 +156,6 @@ class Distribution(Spec):
             )
         if math.isinf(largest) and not math.isfinite(float(self._frozen.var())):
             raise ValueError(f"{self.words} has no finite variance, so that shares of it mean nothing; set high")
-        return self
 
 
 def _word(text: str) -> str:

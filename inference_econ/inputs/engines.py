@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
@@ -255,14 +255,12 @@ class EngineFacts(Spec):
         """The formats that it has kernels for on a generation of chips; None if it does not run there."""
         return next((chip for chip in self.chips if generation in chip.generations), None)
 
-    @model_validator(mode="after")
-    def _cut_experts_say_how_they_lie(self) -> Self:
+    def _check_fields(self) -> None:
         if (self.expert_groups == "any") != (self.inside is not None):
             raise ValueError(
                 "inside says how groups lie where experts are cut as well: "
                 "it belongs to 'expert_groups: any', and only there"
             )
-        return self
 
     def exchange(self, phase: Literal["prefill", "decode"], *, wide: bool, one_domain: bool = False) -> Exchange:
         """The exchange of a phase: that of wide groups, or the default.
@@ -318,21 +316,15 @@ class EngineSpec(SourcedSpec):
     versions: tuple[EngineVersion, ...] = Field(min_length=1, strict=False)
     """Facts that each version brought, as far as somebody looked."""
 
-    @model_validator(mode="after")
-    def _versions_tell_a_history(self) -> Self:
+    def _check_fields(self) -> None:
         missing = set(EngineFacts.model_fields) - _MAY_LACK - set(self.versions[0].stated)
         if missing:
             raise ValueError(f"the first version states everything; missing: {', '.join(sorted(missing))}")
         numbers = [version.version for version in self.versions]
         if [version_order(number) for number in numbers] != sorted({version_order(number) for number in numbers}):
             raise ValueError(f"versions go from the oldest to the newest, each once; got {', '.join(numbers)}")
-        return self
-
-    @model_validator(mode="after")
-    def _every_statement_has_a_source(self) -> Self:
         for _, problem in _unsourced(self.model_dump(exclude_none=True, exclude_unset=True)):
             raise PydanticCustomError("sources", "{problem}", {"problem": problem})
-        return self
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:

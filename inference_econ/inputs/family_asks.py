@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.asks import Positive, Settings
@@ -54,15 +54,10 @@ class FamilyAsk(Spec):
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 
-    @model_validator(mode="after")
-    def _few_enough(self) -> Self:
+    def _check_fields(self) -> None:
         members = math.prod(len(axis.choices) for axis in self.axes)
         if members > _MOST_MEMBERS:
             raise ValueError(f"the axes have {members} combinations; at most {_MOST_MEMBERS} are answered at once")
-        return self
-
-    @model_validator(mode="after")
-    def _of_its_kind(self) -> Self:
         if self.common.counts_decode_steps:
             raise ValueError("families are of services; leave decode_only and the study's grid out of common")
         if self.kind == "architecture":
@@ -70,14 +65,9 @@ class FamilyAsk(Spec):
                 raise ValueError("budget and dollars are said of chips; an architecture has parameters")
         elif self.equal_parameters is not None:
             raise ValueError("equal_parameters is said of architectures; a chip has a price and a budget")
-        return self
-
-    @model_validator(mode="after")
-    def _only_what_is_varied(self) -> Self:
         varied = "hardware" if self.kind == "chip" else "model"
         for axis in self.axes:
             for choice in axis.choices:
                 others = [name for name, changes in split_changes(choice.changes).items() if changes and name != varied]
                 if others:
                     raise ValueError(f"{choice.label!r} changes {others[0]}; a {self.kind} study varies {varied} alone")
-        return self

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import (
     BytesPerSecond,
@@ -110,8 +110,7 @@ class HardwareSpec(SourcedSpec):
     purchase: Purchase | None = None
     """Price of buying it; absent if nobody was found who says."""
 
-    @model_validator(mode="after")
-    def _no_marketing_numbers(self) -> Self:
+    def _check_fields(self) -> None:
         peaks = self.dense_flops_per_second
         for narrow, wide in (("fp8", "bf16"), ("fp8", "fp16")):
             if self.two_to_four_sparsity and narrow in peaks and wide in peaks:
@@ -141,7 +140,6 @@ class HardwareSpec(SourcedSpec):
                 f"the peaks of fp16 ({peaks['fp16']:g}) and bf16 ({peaks['bf16']:g}) differ: "
                 "one of them is sparse, or accumulates in fp16"
             )
-        return self
 
 
 def _ratio_must_be_two(narrow_peak: float, wide_peak: float, narrow: str, wide: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._base import Seconds, Spec
@@ -39,14 +39,12 @@ class ObservedOffer(Spec):
     ttft_seconds: Annotated[Seconds, Field(gt=0)] | None = None
     """Time to the first token [s]."""
 
-    @model_validator(mode="after")
-    def _something_is_seen(self) -> Self:
+    def _check_fields(self) -> None:
         if self.model_fields_set <= {"provider", "hardware"}:
             raise ValueError(
                 "an offer needs something that was observed: a price of input or output tokens, a speed, or a time to "
                 "the first token"
             )
-        return self
 
     @property
     def priced(self) -> bool:
@@ -109,11 +107,9 @@ class ClosedModel(Spec):
     truth: str | None = None
     """Name of the model that it is, where that is known: it is looked at in the end only."""
 
-    @model_validator(mode="after")
-    def _offers_are_named_once(self) -> Self:
+    def _check_fields(self) -> None:
         if bool(self.offers) == (self.recorded is not None):
             raise ValueError("give either offers or the name under which they are recorded, and one of them")
-        return self
 
 
 class InferAsk(Spec):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._base import Spec
@@ -51,8 +51,7 @@ class Length(Spec):
     variation: Annotated[int | float, Field(ge=0, le=_MOST_VARIED, allow_inf_nan=False)] = 0
     """Coefficient of variation of a lognormal length [1]."""
 
-    @model_validator(mode="after")
-    def _probabilities_add_up(self) -> Self:
+    def _check_fields(self) -> None:
         if self.kind == "listed" and (
             len(self.probabilities) != len(self.values) or abs(math.fsum(self.probabilities) - 1) > 1e-6
         ):
@@ -60,7 +59,6 @@ class Length(Spec):
             raise ValueError(f"each listed length needs a probability, and they must add up to 1, got {total:g}")
         if self.kind == "uniform" and not (len(self.values) == 2 and self.values[0] <= self.values[1]):
             raise ValueError("a uniform length needs its least and its largest value, in this order")
-        return self
 
     @classmethod
     def parse(cls, text: object) -> Length:

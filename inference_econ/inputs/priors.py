@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.asks import Positive, Probability, ProposerName
@@ -53,13 +53,11 @@ class Family(Spec):
     common_speed: Lognormal
     """Quotient of measured over predicted speeds that all offers of such a model share [1]."""
 
-    @model_validator(mode="after")
-    def _nodes_ascend(self) -> Self:
+    def _check_fields(self) -> None:
         for name in ("parameters", "experts"):
             nodes = getattr(self, name) or ()
             if list(nodes) != sorted(set(nodes)):
                 raise ValueError(f"{name} must ascend, got {', '.join(f'{node:g}' for node in nodes)}")
-        return self
 
 
 class ChipPrior(Spec):
@@ -72,11 +70,9 @@ class ChipPrior(Spec):
     weights: Annotated[dict[Dtype, Weight], Field(min_length=1)]
     """Formats of the weights, in proportion to these."""
 
-    @model_validator(mode="after")
-    def _some_format(self) -> Self:
+    def _check_fields(self) -> None:
         if not sum(self.weights.values()) > 0:
             raise ValueError("weights: all formats have the weight 0; give one of them more")
-        return self
 
 
 class SpeculationPrior(Spec):
@@ -91,15 +87,13 @@ class SpeculationPrior(Spec):
     draft_length: Count
     """Proposals of a round at most [1]."""
 
-    @model_validator(mode="after")
-    def _usable(self) -> Self:
+    def _check_fields(self) -> None:
         if self.proposer == "draft":
             raise ValueError(
                 "proposer: a draft model would be another model of unknown size; write eagle, mtp or ngram"
             )
         if not self.acceptance[0] < self.acceptance[1]:
             raise ValueError(f"acceptance must ascend, got {self.acceptance[0]:g} and {self.acceptance[1]:g}")
-        return self
 
 
 class Priors(SourcedSpec):
@@ -139,8 +133,7 @@ class Priors(SourcedSpec):
     max_instance_gpus: Count
     """Largest instance [1]."""
 
-    @model_validator(mode="after")
-    def _proper(self) -> Self:
+    def _check_fields(self) -> None:
         for name in ("families", "chips"):
             if not sum(entry.probability for entry in getattr(self, name).values()) > 0:
                 raise ValueError(f"{name}: all probabilities are 0; give one of them more")
@@ -150,4 +143,3 @@ class Priors(SourcedSpec):
                 f"utilisation: a median of {self.utilisation.median:g} with a spread of {self.utilisation.spread:g} "
                 f"is often more than all there is ({likely:.3g} at two standard deviations); make one of them less"
             )
-        return self

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import _yaml, catalog, generations, serving_engines
@@ -47,11 +47,9 @@ class Degrees(Spec):
         """Every degree by its name [1]."""
         return {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep}
 
-    @model_validator(mode="after")
-    def _experts_lie_on_a_stage(self) -> Self:
+    def _check_fields(self) -> None:
         if self.ep > self.tp * self.dp:
             raise ValueError(f"experts are spread over {self.ep} ranks of a stage of {self.tp * self.dp}")
-        return self
 
 
 class Pools(Spec):
@@ -97,13 +95,11 @@ class Recipe(Spec):
     source: Source
     """Where it is published."""
 
-    @model_validator(mode="after")
-    def _proposals_have_a_proposer_and_a_number(self) -> Self:
+    def _check_fields(self) -> None:
         if (self.proposer is None) != (self.drafts is None):
             raise ValueError("a proposer and its number of drafts are stated together, or neither")
         if self.head is not None and self.proposer != "eagle":
             raise ValueError(f"a head belongs to the proposer 'eagle', got {self.proposer or 'none'}")
-        return self
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._base import Date, SourcedSpec, Spec
@@ -99,22 +99,16 @@ class TableSpec(Spec):
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
     """Published cells by series and column, as text so that their digits count: expectations, never results."""
 
-    @model_validator(mode="after")
-    def _a_cost_is_of_the_fastest(self) -> Self:
+    def _check_fields(self) -> None:
         if self.cost is not None and self.point != "fastest":
             raise ValueError(
                 f"a cost is that of the fastest point; leave it out, or write point: fastest, not {self.point}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _printed_cells_have_a_column(self) -> Self:
         shown = [column.key for column in self.columns]
         for row, cells in self.printed.items():
             for key in cells:
                 if key not in shown:
                     raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(shown)}")
-        return self
 
 
 class OfferedPoints(Spec):
@@ -142,14 +136,12 @@ class FigureSpec(Spec):
     y: tuple[float, float] | None = Field(default=None, strict=False)
     """Limits of the vertical axis, which is logarithmic."""
 
-    @model_validator(mode="after")
-    def _limits_ascend(self) -> Self:
+    def _check_fields(self) -> None:
         for axis, limits in (("x", self.x), ("y", self.y)):
             if limits is not None and not limits[0] < limits[1]:
                 raise ValueError(f"the limits of {axis} must ascend, got {limits[0]:g} and {limits[1]:g}")
         if self.y is not None and self.y[0] <= 0:
             raise ValueError(f"the limits of y must be > 0 on a logarithmic axis, got {self.y[0]:g}")
-        return self
 
 
 class Scenario(SourcedSpec):
@@ -196,8 +188,7 @@ class Scenario(SourcedSpec):
             named["series"] = tuple(_changed(series, further) for series in self.ask.series)
         return self.replace(name=said, figure=figure, ask=self.ask.replace(**named))
 
-    @model_validator(mode="after")
-    def _rows_exist(self) -> Self:
+    def _check_fields(self) -> None:
         labels = [series.label for series in getattr(self.ask, "series", ())]
         repeated = sorted({label for label in labels if labels.count(label) > 1})
         if repeated:
@@ -209,21 +200,12 @@ class Scenario(SourcedSpec):
         for label in (label for points in offered for label in points.series):
             if label not in labels:
                 raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
-        return self
-
-    @model_validator(mode="after")
-    def _a_table_has_rows(self) -> Self:
         if isinstance(self.ask, _OWN_TABLES) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
-        return self
-
-    @model_validator(mode="after")
-    def _columns_are_known(self) -> Self:
         shown = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
         odd = [column.key for column in shown if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
         if odd:
             raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
-        return self
 
 
 def _changed(series: Series, further: Sequence[str]) -> Series:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.asks import Series, Settings
@@ -30,17 +30,11 @@ class StepsAsk(Spec):
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 
-    @model_validator(mode="after")
-    def _values_ascend(self) -> Self:
+    def _check_fields(self) -> None:
         if list(self.values) != sorted(set(self.values)):
             raise ValueError(f"values must ascend, got {', '.join(f'{value:g}' for value in self.values)}")
         if self.over != "shared_prefix" and self.values[0] < 1:
             raise ValueError(f"a {self.over} is at least 1, got {self.values[0]:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _what_differs_is_not_set(self) -> Self:
         for name, settings in (("common", self.common), *((one.label, one.settings) for one in self.series)):
             if getattr(settings, self.over) is not None:
                 raise ValueError(f"{self.over} is what differs along a line; leave it out of the settings of {name!r}")
-        return self

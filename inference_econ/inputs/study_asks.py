@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import BytesPerSecond, Count, Dtype, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.asks import Printed
@@ -136,14 +136,12 @@ class Chain(Spec):
     printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
     """Published values."""
 
-    @model_validator(mode="after")
-    def _several_are_linked(self) -> Self:
+    def _check_fields(self) -> None:
         if (self.link is None) != (self.processes == 1):
             raise ValueError(f"give a link for 2 or more processes, and none for one; processes is {self.processes}")
         shared = {"all_gather", "searched", "speedup"}
         if self.processes == 1 and any(shared & one.model_fields_set for one in self.printed):
             raise ValueError("a single process has times of one_process only")
-        return self
 
 
 class RunaheadAsk(Spec):
@@ -170,8 +168,7 @@ class RunaheadAsk(Spec):
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Where ours differ from what was printed, and why."""
 
-    @model_validator(mode="after")
-    def _prompts_are_in_order(self) -> Self:
+    def _check_fields(self) -> None:
         longest = max(chain.processes for chain in self.chains)
         for name, prompts in (("contexts", self.contexts), ("lookup", self.lookup)):
             if list(prompts) != sorted(set(prompts)):
@@ -185,4 +182,3 @@ class RunaheadAsk(Spec):
         labels = [chain.label for chain in self.chains]
         if len(set(labels)) < len(labels):
             raise ValueError("two chains have the same label; a label names one chain")
-        return self

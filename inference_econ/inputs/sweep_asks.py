@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._base import Spec
@@ -51,11 +51,9 @@ class Cheapest(Spec):
     where: dict[str, Written] = Field(default_factory=dict)
     """Columns that must have a value: one traffic of several."""
 
-    @model_validator(mode="after")
-    def _speeds_ascend(self) -> Self:
+    def _check_fields(self) -> None:
         if list(self.speeds) != sorted(set(self.speeds)):
             raise ValueError(f"speeds must ascend, got {', '.join(f'{speed:g}' for speed in self.speeds)}")
-        return self
 
 
 class SweepAsk(Spec):
@@ -76,8 +74,7 @@ class SweepAsk(Spec):
     cheapest: Cheapest = Field(default_factory=Cheapest)
     """View of it."""
 
-    @model_validator(mode="after")
-    def _axes_are_settings(self) -> Self:
+    def _check_fields(self) -> None:
         owner: dict[str, str] = {}
         for name, axis in self.axes.items():
             if axis == "all" and name not in WHOLE_CATALOGUE:
@@ -88,10 +85,6 @@ class SweepAsk(Spec):
                 for field in point:
                     if owner.setdefault(field, name) != name:
                         raise ValueError(f"{field} is set by two axes, {owner[field]!r} and {name!r}; leave one out")
-        return self
-
-    @model_validator(mode="after")
-    def _left_out_is_on_an_axis(self) -> Self:
         for entry in self.leave_out:
             if not entry:
                 raise ValueError("an entry of leave_out names no axis, and would leave everything out")
@@ -100,7 +93,6 @@ class SweepAsk(Spec):
                     raise ValueError(f"leave_out: {name!r} is no axis; axes: {', '.join(self.axes)}")
                 if self.axes[name] != "all":
                     _check_known(name, written(values), [label for label, _ in axis_points(name, self.axes[name])])
-        return self
 
 
 def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:

@@ -54,12 +54,10 @@ class Traffic(Spec):
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
-    @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> Self:
+    def _check_fields(self) -> None:
         check_lengths(self.context, self.contexts, self.isl, self.osl)
         if self.context is None and self.contexts is None and (self.isl is None or self.osl is None):
             raise ValueError("give context, or both isl and osl")
-        return self
 
     @property
     def shares(self) -> tuple[tuple[float, float], ...]:
@@ -112,15 +110,13 @@ class Arrivals(Spec):
     """Times between arrivals as somebody recorded them, in place of a law: requests come in the order of the table of
     their lengths, each after its gap [s]."""
 
-    @model_validator(mode="after")
-    def _something_arrives(self) -> Self:
+    def _check_fields(self) -> None:
         if self.rates and not any(self.rates):
             raise ValueError("rates are all 0; give at least one above 0, or leave them out")
         if self.gaps and self.rates:
             raise ValueError("give either gaps, or rates, not both")
         if self.gaps and not any(self.gaps):
             raise ValueError("gaps are all 0: requests that come at once have no rate; give at least one above 0")
-        return self
 
     @property
     def rate(self) -> float | None:
@@ -165,12 +161,11 @@ class Lengths(Spec):
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
     """Of a table: share of the requests in each row; the same for all if left out [1]."""
 
-    @model_validator(mode="after")
-    def _columns_are_of_one_table(self) -> Self:
+    def _check_fields(self) -> None:
         columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
         lengths = {name: len(value) for name, value in columns.items() if not isinstance(value, Length)}
         if not lengths:
-            return self
+            return
         if len(lengths) < len(columns) or len(set(lengths.values())) > 1 or not {"isl", "osl"} <= set(columns):
             counts = ", ".join(f"{name} {lengths.get(name, 'one')}" for name in columns)
             raise ValueError(f"a table needs as many isl as osl, cached and shares, got {counts}")
@@ -182,7 +177,6 @@ class Lengths(Spec):
                     f"row {row} must have at least 1 token of prompt and answer, and one that is not cached, got isl "
                     f"{isl:g}, cached {cached:g}, osl {osl:g}"
                 )
-        return self
 
     @cached_property
     def rows(self) -> tuple[tuple[float, float, float, float], ...]:
@@ -213,8 +207,7 @@ class Reuse(Spec):
     found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
     """Share of all blocks that it finds, for each room [1]."""
 
-    @model_validator(mode="after")
-    def _more_room_finds_more(self) -> Self:
+    def _check_fields(self) -> None:
         if len(self.blocks) != len(self.found):
             raise ValueError(
                 f"each number of blocks needs its share found, got {len(self.blocks)} and {len(self.found)}"
@@ -223,7 +216,6 @@ class Reuse(Spec):
             raise ValueError("blocks and found must be ascending")
         if self.found and self.found[-1] > self.share + _ROUNDED:
             raise ValueError(f"no cache finds more than share ({self.share:g}), got {self.found[-1]:g}")
-        return self
 
 
 class Requests(Spec):
@@ -291,8 +283,7 @@ class Requests(Spec):
         numbers = isinstance(shared, (int, float)) and isinstance(cached, (int, float))
         return {**values, "cached": max(shared, cached)} if numbers and shared > 0 else values
 
-    @model_validator(mode="after")
-    def _something_is_new(self) -> Self:
+    def _check_fields(self) -> None:
         if self.shared_prefix > self.isl.least - 1:
             raise ValueError(
                 f"shared_prefix must leave at least one new token of every prompt ({self.isl.least:g} or more), got "
@@ -302,7 +293,6 @@ class Requests(Spec):
             raise ValueError(
                 f"cached must leave at least one new token of the mean prompt ({self.isl.mean:g}), got {self.cached:g}"
             )
-        return self
 
     @property
     def is_simple(self) -> bool:
@@ -363,14 +353,12 @@ class TrafficSpec(SourcedSpec):
     sessions: SessionSpec | None = None
     """Conversations and agents that send them, if they are known."""
 
-    @model_validator(mode="after")
-    def _lengths_are_said(self) -> Self:
+    def _check_fields(self) -> None:
         if self.lengths is None and self.sessions is None:
             raise ValueError("lengths are missing; write for example 'lengths: {isl: 2000, osl: 500}'")
         if self.arrivals.gaps and (self.lengths is None or len(self.lengths.rows) != len(self.arrivals.gaps)):
             rows = 0 if self.lengths is None else len(self.lengths.rows)
             raise ValueError(f"each gap needs its row of lengths, got {len(self.arrivals.gaps)} gaps and {rows} rows")
-        return self
 
     @property
     def requests(self) -> Requests:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.asks import Positive, Series, Settings
@@ -44,23 +44,14 @@ class UncertaintyAsk(Spec):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Of the scrambling."""
 
-    @model_validator(mode="after")
-    def _something_is_uncertain(self) -> Self:
+    def _check_fields(self) -> None:
         if not self.inputs and not any(series.inputs for series in self.series):
             raise ValueError(
                 "nothing is uncertain; add inputs, for example 'price: {distribution: lognorm, s: 0.2, relative: true}'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _samples_are_a_power_of_two(self) -> Self:
         if self.samples is not None and self.samples & (self.samples - 1):
             below = 1 << (self.samples.bit_length() - 1)
             raise ValueError(f"samples must be a power of two, {below} or {2 * below}, got {self.samples}")
-        return self
-
-    @model_validator(mode="after")
-    def _every_input_is_said_once(self) -> Self:
         for series in self.series:
             twice = sorted(self.inputs.keys() & series.inputs.keys())
             if twice:
@@ -74,14 +65,9 @@ class UncertaintyAsk(Spec):
                     f"{name} has a distribution for all series, and series {series.label!r} sets it itself; make the "
                     "distribution relative, or move it into the inputs of the series"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _words_and_probabilities(self) -> Self:
         for inputs in (self.inputs, *(series.inputs for series in self.series)):
             for name, value in inputs.items():
                 _check(name, value)
-        return self
 
 
 def _absolute(inputs: Mapping[str, UncertainInput]) -> Iterable[str]:

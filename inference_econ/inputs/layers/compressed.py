@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference_econ.inputs._base import Count
 from inference_econ.inputs.layers.mixer import Cache, Mixer, MixerParameters, Shapes, indexer
@@ -48,8 +48,7 @@ class CompressedAttention(Mixer):
     sinks: bool = True
     """One learned attention sink per query head."""
 
-    @model_validator(mode="after")
-    def _parts_fit(self) -> Self:
+    def _check_fields(self) -> None:
         given = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
         if any(given) != all(given) and not (self.entries == "earlier" and all(given[:2])):
             raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
@@ -57,7 +56,6 @@ class CompressedAttention(Mixer):
             raise ValueError("an indexer picks pooled entries; give their stride")
         if (self.query_heads * self.head_dim) % self.output_groups:
             raise ValueError(f"query_heads * head_dim must split into output_groups ({self.output_groups})")
-        return self
 
     compressed = True
 

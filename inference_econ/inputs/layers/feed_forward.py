@@ -6,8 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, NamedTuple, Self
 
-from pydantic import model_validator
-
 from inference_econ.inputs._base import Count, Size, Spec
 
 
@@ -140,17 +138,12 @@ class ExpertFeedForward(FeedForwardPart):
 
     widths = ("intermediate_size", "shared_intermediate_size", "latent_size")
 
-    @model_validator(mode="after")
-    def _no_more_active_than_there_are(self) -> Self:
+    def _check_fields(self) -> None:
         if self.active_experts > self.experts:
             raise ValueError(f"active_experts must be at most experts ({self.experts}), got {self.active_experts}")
-        return self
-
-    @model_validator(mode="after")
-    def _groups_fit(self) -> Self:
         groups, active = self.routing_groups, self.active_groups
         if groups is None and active is None:
-            return self
+            return
         if groups is None or active is None:
             raise ValueError("routing_groups and active_groups go together; give both or none")
         if active > groups:
@@ -162,7 +155,6 @@ class ExpertFeedForward(FeedForwardPart):
             raise ValueError(
                 f"active_experts must be at most the {reached} in active_groups, got {self.active_experts}"
             )
-        return self
 
     @property
     def summary(self) -> str:

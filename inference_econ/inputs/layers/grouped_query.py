@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Literal, Self
 
-from pydantic import model_validator
-
 from inference_econ.inputs._base import Count, Size
 from inference_econ.inputs.layers.mixer import Cache, Mixer, MixerParameters
 from inference_econ.inputs.rounding import heads
@@ -50,20 +48,14 @@ class GroupedQueryAttention(Mixer):
     index_top_k: Count | None = None
     """Tokens in the blocks that are picked, attended to at most [tokens]."""
 
-    @model_validator(mode="after")
-    def _indexer_is_whole(self) -> Self:
+    def _check_fields(self) -> None:
         given = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
         if any(given) != all(given):
             raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
         if self.index_top_k is not None and (self.window is not None or self.chunk is not None):
             raise ValueError("an indexer picks tokens of the whole context; give no window and no chunk beside it")
-        return self
-
-    @model_validator(mode="after")
-    def _no_more_kv_heads_than_queries(self) -> Self:
         if self.kv_heads > self.query_heads:
             raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
-        return self
 
     index_keys_as_cache = True
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Literal, Self
 
-from pydantic import model_validator
-
 from inference_econ.inputs._base import Count, Size
 from inference_econ.inputs.layers.mixer import Cache, Mixer, MixerParameters, Whole, indexer
 from inference_econ.inputs.rounding import columns, heads
@@ -42,13 +40,11 @@ class LatentAttention(Mixer):
     index_top_k: Count | None = None
     """Tokens attended to at most, picked by the layer's indexer or by an earlier layer's [tokens]."""
 
-    @model_validator(mode="after")
-    def _indexer_is_whole(self) -> Self:
+    def _check_fields(self) -> None:
         if (self.index_heads is None) != (self.index_head_dim is None):
             raise ValueError("index_heads and index_head_dim go together; give both or none")
         if self.index_heads is not None and (self.index_top_k is None or self.query_rank is None):
             raise ValueError("an indexer needs index_top_k and query_rank, whose compressed query it reads")
-        return self
 
     @property
     def summary(self) -> str:
