@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from inference_econ.inputs.dtype import family
+from inference_econ.inputs.dtype import FORMATS, family
 
 #: Endings of a model's name that leave its architecture alone.
 _ENDING = re.compile(
@@ -39,8 +39,8 @@ _FORMATS = (
 )
 #: In names of checkpoints whose weights have a width of their own.
 _OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
-_FOUR_BITS = frozenset({"fp4", "nvfp4", "mxfp4", "int4", "int4_g32", "int4_channel"})
-EIGHT_BIT_FLOATS = frozenset({"fp8", "fp8_block", "mxfp8"})
+_FOUR_BITS = frozenset(name for name, row in FORMATS.items() if row.bits == 4 and row.kind != "file")
+EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits == 8 and row.kind == "float")
 
 
 def has_other_width(bare: str) -> bool:

@@ -4,74 +4,32 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._base import Dtype
-from inference_econ.inputs.dtype import is_format
+from inference_econ.inputs.dtype import FORMATS, block_width, is_format
+from inference_econ.inputs.huggingface._reader import TABLE
 
-_DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8"}
-_MODELOPT: Mapping[str, Dtype] = {
-    "FP8": "fp8",
-    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
-    "FP8_PB_WO": "fp8_block",
-    "FP8_BLOCK_SCALES": "fp8_block",
-    "MXFP8": "mxfp8",
-    "NVFP4": "nvfp4",
-    "NVFP4_AWQ": "nvfp4",
-    "W4A16_NVFP4": "nvfp4",
-    "MXFP4": "mxfp4",
-    "W4A16_AWQ": "int4",
-    "W4A8_AWQ": "int4",
-    "INT4_AWQ": "int4",
-    "W8A16": "int8",
-    "W8A8_SQ_PER_CHANNEL": "int8",
-    "INT8": "int8",
-}
+_TABLE: Mapping[str, Any] = TABLE["formats"]
+_DTYPES: Mapping[str, Dtype] = _TABLE["dtypes"]
+_MODELOPT: Mapping[str, Dtype] = _TABLE["modelopt"]
 #: What modelopt calls a model whose modules have formats of their own.
 _MIXED = "MIXED_PRECISION"
 #: By type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
-_GROUPED: Mapping[tuple[str, int, int | None], Dtype] = {
-    ("int", 4, 128): "int4",
-    ("int", 4, 32): "int4_g32",
-    ("int", 4, None): "int4_channel",
-    ("int", 8, 128): "int8_g128",
-    ("int", 8, None): "int8",
-    ("float", 8, 32): "mxfp8",
-    ("float", 8, None): "fp8",
-    ("float", 4, 16): "nvfp4",
-    ("float", 4, 32): "mxfp4",
+_GROUPED: Mapping[tuple[str, float, int | None], Dtype] = {
+    (row.kind, row.bits, row.group[-1] if row.group else None): name
+    for name, row in FORMATS.items()
+    if row.bits <= 8 and row.kind != "file" and name != "fp4" and not block_width(name) > 1
 }
 #: Rows and columns of the blocks of formats that have a name of their own.
-_BLOCKED: Mapping[tuple[int, int], Dtype] = {(128, 128): "fp8_block", (1, 32): "mxfp8"}
-
-#: Names that modules of a group have in published checkpoints; a group keeps its format if all of one
-#: naming are excluded. ``{}`` is the number of a layer.
-_ATTENTION = (
-    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
-    ("self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj"),
-    ("mixer.in_proj", "mixer.out_proj"),
-)
-_ATTENTION_OUTPUT = (("self_attn.o_proj",), ("mixer.out_proj",))
-_EXPERTS = (
-    ("mlp.experts.0.down_proj",),
-    ("mlp.experts",),
-    ("ffn.experts",),
-    ("block_sparse_moe.experts.0.w2",),
-    ("feed_forward.experts.0.down_proj",),
-    ("mixer.experts.0.down_proj",),
-)
-_SHARED = (
-    ("mlp.shared_experts.down_proj",),
-    ("mlp.shared_expert.down_proj",),
-    ("feed_forward.shared_expert.down_proj",),
-    ("block_sparse_moe.shared_experts.down_proj",),
-    ("mixer.shared_experts.down_proj",),
-)
-_DENSE = (("mlp.down_proj",), ("feed_forward.down_proj",), ("mixer.down_proj",))
+_BLOCKED: Mapping[tuple[int, ...], Dtype] = {row.group: name for name, row in FORMATS.items() if len(row.group) > 1}
+#: Names that modules have in published checkpoints, by group; a group keeps its format if all of one naming are
+#: excluded.
+_MODULES: Mapping[str, Sequence[Sequence[str]]] = _TABLE["modules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +112,22 @@ def formats(
     experts = _expert_dtype(stated, scheme.dtype, f"{file}: expert_dtype") or scheme.expert_dtype or scheme.dtype
     if scheme.only_experts:
         return Formats(base, base, base, experts, base, base, scheme.kv, where)
-    middle = layers // 2
 
-    def group(names: tuple[tuple[str, ...], ...], layer: int, narrow: Dtype) -> Dtype:
+    def group(kind: str, narrow: Dtype) -> Dtype:
+        names = _MODULES[kind]
         own = {scheme.modules[name] for naming in names for name in naming if name in scheme.modules}
         if len(own) > 1:
             raise SpecError(
                 [f"{where}: {names[0][0]} and its like have the formats {', '.join(sorted(own))}; keep one"]
             )
-        return own.pop() if own else base if _excluded(names, layer, layers, scheme.excluded) else narrow
+        return own.pop() if own else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
 
     return Formats(
-        weights=group(_DENSE, middle, scheme.dtype),
-        attention=group(_ATTENTION, middle, scheme.dtype),
-        attention_output=group(_ATTENTION_OUTPUT, middle, scheme.dtype),
-        experts=group(_EXPERTS, middle, experts),
-        shared_experts=group(_SHARED, middle, scheme.dtype),
+        weights=group("dense", scheme.dtype),
+        attention=group("attention", scheme.dtype),
+        attention_output=group("attention_output", scheme.dtype),
+        experts=group("experts", experts),
+        shared_experts=group("shared", scheme.dtype),
         embeddings=base,  # quantisers leave embeddings, and by default the output head, as they are
         kv=scheme.kv,
         where=where,
@@ -244,17 +202,15 @@ def _integers(data: Mapping[str, Any], method: str, place: str) -> Dtype:
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
     """The format of elements that share a scale per group; groups of another size have other true bytes."""
     group = None if size in (None, -1) else size
-    for known, dtype in _GROUPED.items():
-        if (kind, bits, group) == known and not (isinstance(bits, bool) or isinstance(group, bool)):
-            if dtype == "int4_g32" and not symmetric:
-                raise SpecError([f"{place}: zero points for groups of 32 are not understood; a symmetric scheme is"])
-            return dtype
-    sized = f"{kind}{bits}_g{group}"
-    if type(group) is int and is_format(sized):
-        if not symmetric:
-            raise SpecError([f"{place}: zero points for groups of {group} are not understood; a symmetric scheme is"])
-        return sized
-    sizes = [str(known[2]) if known[2] else "a scale per row" for known in _GROUPED if (kind, bits) == known[:2]]
+    sized = f"{kind}{bits}_g{group}" if type(group) is int else ""
+    plain = not (isinstance(bits, bool) or isinstance(group, bool))
+    dtype = next((dtype for key, dtype in _GROUPED.items() if plain and key == (kind, bits, group)), None)
+    dtype = dtype or (sized if is_format(sized) else None)
+    if dtype in (sized, "int4_g32") and not symmetric:
+        raise SpecError([f"{place}: zero points for groups of {group} are not understood; a symmetric scheme is"])
+    if dtype is not None:
+        return dtype
+    sizes = [str(key[2] or "a scale per row") for key in _GROUPED if (kind, bits) == key[:2]]
     hint = f"; understood: {', '.join(sizes)}" if sizes else ""
     raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood{hint}"])
 
@@ -273,31 +229,31 @@ def _blocked(blocks: object, scales: object, place: str) -> Dtype:
 
 def _modelopt(data: Mapping[str, Any], base: Dtype, place: str) -> _Quantisation | None:
     algorithm, cache = data.get("quant_algo"), data.get("kv_cache_quant_algo")
-    kv = None if cache is None else _MODELOPT.get(str(cache))
-    if cache is not None and kv is None:
-        raise SpecError(
-            [f"{place}: kv_cache_quant_algo {cache!r} is not understood; understood: {', '.join(_MODELOPT)}"]
-        )
+    kv = None if cache is None else _of_modelopt(cache, f"{place}: kv_cache_quant_algo {cache!r}")
     if algorithm is None:
         return None
     if algorithm == _MIXED:
         return _Quantisation(base, (), kv=kv or _cache_format(data, place), modules=_modules(data, place))
-    if not isinstance(algorithm, str) or algorithm not in _MODELOPT:
-        raise SpecError([f"{place}: quant_algo {algorithm!r} is not understood; understood: {', '.join(_MODELOPT)}"])
-    dtype = _MODELOPT[algorithm]
+    dtype = _of_modelopt(algorithm, f"{place}: quant_algo {algorithm!r}")
     if dtype == "int4":
         dtype = _grouped("int", 4, data.get("group_size", 128), True, place)
     excluded = _list(data, "exclude_modules", place) or _list(data, "ignore", place)
     return _Quantisation(dtype, excluded, kv=kv or _cache_format(data, place))
 
 
+def _of_modelopt(algorithm: object, place: str) -> Dtype:
+    """Format of an algorithm of modelopt."""
+    if str(algorithm) not in _MODELOPT:
+        raise SpecError([f"{place} is not understood; understood: {', '.join(_MODELOPT)}"])
+    return _MODELOPT[str(algorithm)]
+
+
 def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
     """Formats of modules by their path behind the number of the layer, of which all layers have the same."""
     formats: dict[str, Dtype] = {}
     for name, stated in _mapping(data.get("quantized_layers"), f"{place}: quantized_layers").items():
-        dtype = _MODELOPT.get(str(_mapping(stated, f"{place}: {name}").get("quant_algo")))
-        if dtype is None:
-            raise SpecError([f"{place}: {name}: {stated!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+        algorithm = _mapping(stated, f"{place}: {name}").get("quant_algo")
+        dtype = _of_modelopt(algorithm, f"{place}: {name}: {stated!r}")
         module = re.sub(r"^.*?layers\.\d+\.", "", name)
         if formats.setdefault(module, dtype) != dtype:
             raise SpecError([f"{place}: {module} is {formats[module]} in one layer and {dtype} in another; keep one"])
@@ -344,7 +300,7 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
     return dtype if value == "fp8" else "mxfp4"  # e2m1 with an 8-bit scale per 32 elements
 
 
-def _excluded(names: tuple[tuple[str, ...], ...], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
+def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
     """Whether a group stays as it was: most names of some naming are excluded, in this and the next layer."""
     for naming in names:
         for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):

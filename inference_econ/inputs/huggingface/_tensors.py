@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
@@ -22,65 +23,24 @@ from inference_econ.inputs.layers.mixer import NoAttention
 from inference_econ.inputs.model import ModelSpec, UnknownPart
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
-_ATTENTION, _EXPERT = r"\w*att(?:n|ention)\.", r"(?:\w+\.)?experts\.(?:\d+\.)?"
-_SHARED = r"(?:\w+\.)?shared_experts?\."
-_BLOCK = r"(?:mlp|feed_forward|ffn)\."
-_IN, _OUT = (
-    r"(?:gate_proj|up_proj|w1|w3|fc1|fc_in|c_fc|dense_h_to_4h)",
-    r"(?:down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h)",
-)
-_WEIGHT = r"(?:\.linear)?(?:\.(?:weight|qweight|weight_packed))?"
-#: What a tensor is by its name inside a layer; the first that fits.
-_ROLES: Mapping[str, re.Pattern[str]] = {
-    role: re.compile(pattern)
-    for role, pattern in (
-        *((role, _ATTENTION + name + _WEIGHT) for role, name in (
-            ("query", "(?:q_proj|wq|query)"),
-            ("key", "(?:k_proj|wk|key)"),
-            ("value", "(?:v_proj|wv|value)"),
-            ("all heads", "(?:qkv_proj|query_key_value|Wqkv|wqkv|c_attn|W_pack)"),
-            ("heads out", "(?:o_proj|wo|out_proj|c_proj|dense)"),
-            ("query norm", "(?:q|query)_(?:layer)?norm"),
-            ("key norm", "(?:k|key)_(?:layer)?norm"),
-            ("sinks", "sinks"),
-            ("query down", "q_a_proj"),
-            ("query up", "q_b_proj"),
-            ("query latent norm", "q_a_(?:layer)?norm"),
-            ("latent norm", "kv_a_(?:layer)?norm"),
-            ("latent down", "kv_a_proj_with_mqa"),
-            ("latent up", "kv_b_proj"),
-        )),
-        ("heads bias", _ATTENTION + r"(?:(?:qkv|[qkv])_proj|w[qkv]|query|key|value|query_key_value|Wqkv|c_attn)\.bias"),
-        ("heads out bias", rf"{_ATTENTION}(?:o_proj|wo|out_proj|c_proj|dense)\.bias"),
-        ("shared gate", _SHARED.replace(r"experts?\.", "expert_gate") + _WEIGHT),
-        *((f"{part}{role}", where + name) for part, where in (("shared ", _SHARED), ("expert ", _EXPERT), ("", _BLOCK))
-          for role, name in (
-            ("in", f"(?:gate_up_proj|gate_and_up_proj|{_IN}){_WEIGHT}"),
-            ("out", _OUT + _WEIGHT),
-            ("bias", rf"(?:gate_up_proj|{_IN}|{_OUT})[._]bias"),
-        )),
-        ("router", r"\w+\.(?:gate|router)(?:\.\w+)?" + _WEIGHT),
-        ("router bias", r"\w+\.(?:gate|router)(?:\.\w+)?\.bias"),
-        ("norm", r"\w*(?:norm|ln)\w*\.(?:weight|scale)"),
-        ("norm bias", r"\w*(?:norm|ln)\w*\.bias"),
-    )
-}  # fmt: skip
+_TABLE: Mapping[str, Any] = TABLE["tensors"]
+
+
+def _patterns(table: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
+    """Patterns of names by role, whose pieces stand in braces."""
+    return {
+        role: re.compile(re.sub(r"\{(\w+)\}", lambda piece: str(_TABLE["pieces"][piece[1]]), text))
+        for role, text in table.items()
+    }
+
+
+#: What a tensor is by its name inside a layer, and beside layers; the first that fits.
+_ROLES, _AROUND = _patterns(_TABLE["roles"]), _patterns(_TABLE["around"])
 #: Tensors of recurrences, whose keys and values are not cached.
 _RECURRENT = re.compile(r"A_log|dt_bias|decay")
 #: Keys that say how often layers are passed: their weights would be read as often.
 _PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
-#: What stands beside layers.
-_AROUND: Mapping[str, re.Pattern[str]] = {
-    "embedding": re.compile(r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings|tok_embeddings|embed)\.weight"),
-    "output": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output|head)\.weight"),
-    "output bias": re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output|head)\.bias"),
-    "positions": re.compile(r"(?:.*\.)?(?:wpe|embed_positions|position_embeddings)\.weight"),
-    "norm": re.compile(r"(?:.*\.)?(?:\w*norm|ln_f)\.(?:weight|bias)"),
-}
-_WIDTH = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner")
-_EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
-_COUNT = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
-_ACTIVE = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
+_WIDTH, _EXPERT_WIDTH, _COUNT, _ACTIVE = (_TABLE["keys"][of] for of in ("width", "expert_width", "experts", "active"))
 #: Keys whose meaning the tensors show, or that only say what is counted anyway.
 _SHOWN: tuple[str, ...] = tuple(TABLE["shown_by_tensors"])
 #: What an index states beyond the count and is no block: correction biases of routers, scales of matrices [1].
