@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, hardware_name
 from inference_econ.calibration.validation import _nccl
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Report
 from inference_econ.engine import Collective, Network, collective_seconds
 from inference_econ.errors import UnitError
 from inference_econ.formulas.collectives import Kind
@@ -28,10 +28,6 @@ from inference_econ.inputs import (
     units,
 )
 
-COLUMNS = (
-    *("op", "backend", "hardware", "n_gpus", "n_nodes", "dtype", "message_bytes"),
-    *("tokens", "hidden", "topk", "metric", "value", "unit"),
-)
 #: What a rounded value may be off by at most [1].
 _ROUNDING = 0.25
 _KERNELS = ("one_shot", "two_shot")
@@ -39,21 +35,6 @@ _KERNELS = ("one_shot", "two_shot")
 _RACK = 16
 #: Bytes of an fp8 element with its part of the 32-bit scale that 128 elements share, as DeepEP counts them.
 _SCALED_FP8 = 1.0 + 4.0 / 128.0
-
-NOTES = (
-    "How rows are predicted: by engine.collectives.collective_seconds, as the collectives of every operator are. Rows "
-    "of NCCL are held against NCCL's algorithms only (tree, ring, and multicast where the switch reduces), rows of "
-    "engines' kernels against kernels only (one-shot, two-shot): the engine takes the fastest of all.",
-    "All-gather and reduce-scatter: one pass with half of an all-reduce's traffic. All-to-all, dispatch and combine: "
-    "every rank sends tokens x experts per token x width x bytes per element (fp8 1, bf16 2) over its own links; "
-    "kernels for pure RDMA use the network only; normal kernels send a token once to each link domain that it reaches.",
-    "Bus bandwidths become times by the size: 2 (R - 1) / R x size / bandwidth for R ranks. The bandwidth of DeepEP's "
-    "normal kernels counts a token once for every domain that it reaches (inside one: every rank), its own included.",
-    "A row counts as fitted where the source of a constant says that it was fitted to the file and the operation that "
-    "the row is from: no proof of anything but the fit. Constants that are NCCL's own were fitted to none of the rows.",
-    "Sizes of aiconfigurator's rows are elements times 2 bytes, as those who collected them assumed; second runs of "
-    "the same shapes differ by up to 15 %.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +75,12 @@ class Measured:
         return float(self.collective.domains[0])
 
 
-def report(path: Path, names: Sequence[str]) -> Report:
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
     assumed = {name: preset(name) for name in names}
     points: list[ComparedPoint] = []
     used: dict[str, HardwareSpec] = {}
-    for line in read(path, COLUMNS):
+    for line in read(path, dataset.columns):
         try:
             measured = _measured(line)
         except UnusableRowError as error:
@@ -107,8 +88,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
             continue
         used[measured.chip.family] = measured.chip
         points += [_point(measured, name, assumptions) for name, assumptions in assumed.items()]
-    title = f"Collectives: {path.name}, predicted and measured"
-    return Report("collectives", title, tuple(points), (*_versions(assumed, used.values()), *NOTES, _nccl.verdict()))
+    return dataset.report(path, points, (*_versions(assumed, used.values()), *dataset.notes, _nccl.verdict()))
 
 
 def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) -> list[str]:

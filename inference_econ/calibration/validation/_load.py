@@ -11,31 +11,17 @@ import numpy as np
 
 from inference_econ.calibration.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Report
 from inference_econ.engine import Plans, Setup
 from inference_econ.errors import InferenceEconError
 from inference_econ.inputs import Assumptions, Length, Precision, Requests, catalog
 from inference_econ.serving import Loaded, Service, loaded, slots_of
 from inference_econ.serving.services import services
 
-COLUMNS = (
-    *("engine", "model", "precision", "hardware", "gpus", "isl", "osl", "rps", "request_throughput", "tps_output"),
-    *("ttft_p50_ms", "tpot_p50_ms", "e2el_p50_ms", "gpu_cost_hr", "c_eff_per_mtok"),
-)
 #: Requests that an engine runs at a time on such cards if nobody tells it otherwise: vLLM's max_num_seqs [1].
 _MOST = {"vllm": 256}
 #: Of those who are served at once, half have their first token within this; with more of a wait there is a queue [s].
 _QUEUE = 1.0
-
-NOTES = (
-    "The closed forms are those of 'inference-econ load' for endless traffic, with tensor parallelism over all cards "
-    "and at most 256 requests at a time on vLLM (its max_num_seqs). A server that does not keep up is predicted with "
-    "all slots taken. TPOT and TTFT are medians.",
-    "Kept up: half of the requests had their first token within a second. Near what a server completes, TPOT by the "
-    "offered rate magnifies every error of that capacity; by the measured number in flight (Little's law) it does not.",
-    "Runs were short (some 500 requests): their throughput includes the beginning and the end, 10 % at 10 requests/s.",
-    "Dollars are the hourly cost of the cards in the file over all output tokens.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +65,15 @@ class Run:
         return float(self.service.at(in_flight).tpot_seconds)
 
 
-def report(path: Path, names: Sequence[str]) -> Report:
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
-    lines = read(path, COLUMNS)
+    lines = read(path, dataset.columns)
     points: list[ComparedPoint] = []
     for name in names:
         assumed = preset(name)
         services: dict[tuple[str, ...], Service] = {}
         points += [point for line in lines for point in _points(line, name, assumed, services)]
-    return Report("load", f"Closed forms of load: {path.name}, predicted and measured", tuple(points), NOTES)
+    return dataset.report(path, points)
 
 
 def _points(

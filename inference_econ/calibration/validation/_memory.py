@@ -11,12 +11,11 @@ import numpy as np
 
 from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Report
 from inference_econ.engine import Plans, Setup, Speculation, kv_bytes_per_sequence, memory, needed_memory
 from inference_econ.errors import UnitError
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 
-COLUMNS = ("model", "hardware", "n_gpus", "parallelism", "weight_dtype", "kv_dtype", "item", "value", "unit")
 #: Differences that are not explained [1].
 _SMALL = 0.02
 #: Units of counts, which need no conversion.
@@ -24,13 +23,6 @@ _COUNTS = ("tokens", "requests")
 #: Context of logged tokens where none is stated: of caches that grow evenly, any does [tokens].
 _LONG = 8192.0
 _GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "GiB": 1.0, "TB": 1e12 / 2**40}
-
-NOTES = (
-    "Ours is what the capacity check of every plan reckons with: weights as stored, copies of attention and shared "
-    "experts in every data-parallel group, activations of the largest step as workspace, and the share of the memory "
-    "that the assumptions let an engine use; the vision tower of a model that has one, and what proposes tokens where "
-    "a row says so.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +125,12 @@ ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
 }
 
 
-def report(path: Path, names: Sequence[str]) -> Report:
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
-    lines = read(path, COLUMNS)
+    lines = read(path, dataset.columns)
     assumed = {name: preset(name) for name in names}
-    points = [_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items()]
-    return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, form="listed")
+    points = (_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items())
+    return dataset.report(path, points)
 
 
 def _point(line: Line, lines: Sequence[Line], name: str, assumed: Assumptions) -> ComparedPoint:

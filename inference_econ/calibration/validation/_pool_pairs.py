@@ -11,33 +11,20 @@ from inference_econ.answers.disaggregated import compare
 from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.calibration.measurements import UnusableRowError
 from inference_econ.calibration.validation._files import Line, read
-from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Report
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 
-COLUMNS = (
-    *("model", "hardware", "engine", "weights", "isl", "osl", "largest_instance", "tokens_per_second", "value"),
-    "source_id",
-)
 #: What stands for the profile that belongs to chip and engine.
 OWN = "profile"
 #: Any price: the chips of both sides are alike.
 _PRICE = 1.0
 
-NOTES = (
-    "A factor is the cost of aggregated over that of disaggregated serving at a speed, both on whole numbers of "
-    "instances that are no larger than the published ones, under Poisson arrivals and filled to the same share: the "
-    "answer of 'inference-econ disaggregate'. Published ones are of runs, or of rates that match perfectly.",
-    "Engines hold prompts of groups back as their version can; it is not said that every published server did.",
-)
 
-
-def report(path: Path, names: Sequence[str]) -> Report:
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, answered under each of some assumptions."""
-    points = [_point(line, name) for line in read(path, COLUMNS) for name in names]
-    title = f"Pools over aggregated serving: {path.name}, answered and published"
-    return Report("pool_pairs", title, tuple(points), NOTES, form="listed")
+    return dataset.report(path, (_point(line, name) for line in read(path, dataset.columns) for name in names))
 
 
 def _point(line: Line, name: str) -> ComparedPoint:

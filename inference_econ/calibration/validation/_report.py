@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 #: How the rows of a set are shown: errors by kind of row; one by one, where they are few and unlike each other; or how
@@ -87,3 +88,45 @@ class Report:
     def series(self) -> tuple[str, ...]:
         """All kinds of rows, in order."""
         return tuple(dict.fromkeys(point.series for point in self.points))
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Measurements that a module of the same name predicts, an entry of ``datasets.toml``.
+
+    Attributes
+    ----------
+    name : str
+        As the command line takes it.
+    description : str
+        For people.
+    files : sequence of str
+        The files that come with the package, below ``scenarios/measured`` and without their suffix.
+    assumptions : sequence of str
+        Presets or models of collectives that are compared if none are named.
+    on_request : bool
+        It takes long, and is compared only where it is named or the report is written.
+    title : str
+        Of its report, with the name of the file in braces.
+    columns : sequence of str
+        Columns that a file of it must have; empty where the module reads the files.
+    notes : sequence of str
+        How its rows are predicted, and what is to be known of them.
+    form : str
+        How its rows are shown.
+    """
+
+    name: str
+    description: str
+    files: Sequence[str]
+    assumptions: Sequence[str]
+    on_request: bool = False
+    title: str = ""
+    columns: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    form: Form = "errors"
+
+    def report(self, path: Path, points: Iterable[ComparedPoint], notes: Sequence[str] | None = None) -> Report:
+        """Report of the rows of a file."""
+        told = tuple(self.notes if notes is None else notes)
+        return Report(self.name, self.title.format(path.name), tuple(points), told, self.form)

@@ -12,33 +12,17 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.calibration.prediction.speculating import head_weights
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import ComparedPoint, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Report
 from inference_econ.engine import Plans, Setup, Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import Assumptions, Precision, catalog
 
-COLUMNS = (
-    *("method", "target_model", "draft_model", "task", "n_draft", "alpha", "accept_len", "c_draft_cost", "batch"),
-    *("hardware", "metric", "value", "unit", "baseline_value", "source_id"),
-)
 #: What a row must record for its deployment to be predicted, in words.
 _NEEDED = {"hardware": "hardware", "batch": "batch", "n_draft": "draft length", "accept_len": "tokens per round"}
 _LENGTHS = re.compile(r"(\d+)K/(\d+)K")
 _DEGREE = re.compile(r"\bTP(\d+)\b")
 _USER = "tok/s/user"
-
-NOTES = (
-    "A speed-up from acceptance and cost is (1 - a^(n + 1)) / (1 - a) / (1 + n c), theorem 3.8 of Leviathan et al. "
-    "(2023), with a and c as published beside it: verifying counts as a plain step.",
-    "A speed-up of a deployment is that of engine.speculation.rounds with the recorded tokens per round, so that it "
-    "tests the times of proposing and verifying alone; multi-token-prediction layers of 4-bit checkpoints are in 16 "
-    "bits, as in "
-    "NVIDIA's. Its tokens per round are also predicted from the acceptance of the first proposal as if all "
-    "were alike.",
-    "A row can give several comparisons. An acceptance rate is a property of two models and a text: it goes into "
-    "predictions, and does not come out of them.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +49,9 @@ class SpeculatingDeployment:
         return float(seconds[0]), float(seconds[-1])
 
 
-def report(path: Path, names: Sequence[str]) -> Report:
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
-    lines = read(path, COLUMNS)
+    lines = read(path, dataset.columns)
     assumed = {name: preset(name) for name in names}
     points = [
         replace(point, assumptions=name)
@@ -75,7 +59,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
         for name, assumptions in assumed.items()
         for point in _points(line, lines, assumptions)
     ]
-    return Report("specdec", f"Speculation: {path.name}, predicted and measured", tuple(points), NOTES)
+    return dataset.report(path, points)
 
 
 def _points(line: Line, lines: Sequence[Line], assumed: Assumptions) -> list[ComparedPoint]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.calibration import ComparedPoint, Report, accuracy, validation
-from inference_econ.calibration.validation._collectives import COLUMNS
+from inference_econ.calibration.validation import DATASETS
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 
@@ -32,7 +32,9 @@ LOW_LATENCY = {
 def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "nccl_2_23") -> list[ComparedPoint]:
     path = tmp_path / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, ["id", *COLUMNS, "groups", "interconnect", "source", "notes"], restval="")
+        writer = csv.DictWriter(
+            stream, ["id", *DATASETS["collectives"].columns, "groups", "interconnect", "source", "notes"], restval=""
+        )
         writer.writeheader()
         writer.writerows(rows)
     return list(validation.validate("collectives", file=path, assumptions=[assumptions]).points)

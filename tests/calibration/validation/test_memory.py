@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.calibration import ComparedPoint, validation
-from inference_econ.calibration.validation._memory import COLUMNS
+from inference_econ.calibration.validation import DATASETS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, catalog
@@ -21,7 +21,7 @@ ROW = {**B200, "weight_dtype": "nvfp4", "item": "checkpoint FP4", "value": "400"
 #: What a column can be blank for.
 NAMED = (
     "id",
-    *COLUMNS,
+    *DATASETS["memory"].columns,
     "source_id",
     "notes",
     "memory",
