@@ -1,4 +1,4 @@
-"""How far predictions are from what was measured."""
+"""Distance of predictions from what was measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Accuracy(NamedTuple):
     rows: int
     """Measurements [1]."""
     predicted: int
-    """Those that there is a prediction for [1]."""
+    """Rows that there is a prediction for [1]."""
     median: float | None
     """[1]"""
     mean: float | None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -57,32 +59,13 @@ class Target:
 
 #: What can be fitted, by the name of the field. The best kernels reach 0.9 of the memory bandwidth, and dense
 #: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
-CONSTANTS: Mapping[str, Constant] = {
-    "chip.math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
-    "attention.math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
-    "experts.kernel_efficiency": Constant(0.2, 1.0, 0.9, 0.2, "1"),
-    "experts.math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
-    "chip.product_efficiency": Constant(0.2, 1.3, 1.0, 0.1, "1"),
-    "chip.narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
-    "chip.hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
-    "experts.hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
-    "attention.score_efficiency": Constant(0.2, 1.3, 1.0, 0.1, "1"),
-    "attention.kv_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
-    "chip.widened_efficiency": Constant(0.05, 0.999, 0.7, 0.4, "1"),
-    "network.link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
-    "experts.popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
-    "host.graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
-    "attention.latent_graph_launch": Constant(1e-7, 2e-4, 3.5e-6, 1.0, "s"),
-    "host.launch": Constant(1e-7, 2e-4, 4e-5, 0.7, "s"),
-    "network.collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
-    "host.step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
-    "host.sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 2.0, "s"),
-    "host.request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
-    "serving.prefill_factor": Constant(0.3, 3.0, 1.0, 0.3, "1"),
-    "host.warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
-    "host.transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
-    "host.handover": Constant(1e-5, 0.2, 5e-3, 1.0, "s"),
-}
+with Path(__file__).with_name("constants.csv").open(encoding="utf-8", newline="") as _table:
+    CONSTANTS: Mapping[str, Constant] = {
+        row["constant"]: Constant(
+            float(row["low"]), float(row["high"]), float(row["start"]), float(row["spread"]), row["unit"]
+        )
+        for row in csv.DictReader(_table)
+    }
 TARGETS: Mapping[str, Target] = {
     "tpot": Target("tpot_seconds", 0.1),
     "ttft": Target("ttft_seconds", 0.3),

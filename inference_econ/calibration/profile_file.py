@@ -327,7 +327,7 @@ def _described(
 
 
 def _left_out(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[str, Any]]:
-    """How far off each group was without which the others were fitted."""
+    """Errors of each group without which the others were fitted."""
     groups = []
     for fold in (fold for by in ("hardware", "model", "subject") for fold in folds.get(by, ())):
         columns = {target: fold.errors[:, index] for index, target in enumerate(fitted.targets)}

@@ -94,12 +94,12 @@ def _pooled(own: Array, base: Array, share: float) -> Array:
 
 
 def own_share(groups: int) -> float:
-    """How much the groups of a profile count beside its base [1]."""
+    """Weight that the groups of a profile have beside its base [1]."""
     return groups / (groups + BASE_GROUPS)
 
 
 def stretch(groups: int) -> float:
-    """How much further from the middle a new group may be than those that are known, as these are few [1].
+    """Factor by which further from the middle a new group may be than those that are known, as these are few [1].
 
     The quantile of Student's t for one more normal variable after so many, over the normal one. A single group says
     nothing of others: 1.

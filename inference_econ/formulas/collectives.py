@@ -29,7 +29,7 @@ class Protocol(NamedTuple):
     bandwidth_factor: float
     """Share of the link that carries payload [1]."""
     shape: Shape = "tree"
-    """Who sends what to whom."""
+    """Pattern of who sends what to whom."""
     most_bytes: float = np.inf
     """Largest tensor it is used for [B]."""
     chain: float = np.inf

@@ -101,7 +101,7 @@ def wrong_choice(costs: Array) -> Array:
 
 
 def value_of_knowing(known: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
-    """How much less is lost by who knows one input before choosing (EVPPI), the other inputs still unknown.
+    """Loss that is avoided by knowing one input before choosing (EVPPI), the other inputs still unknown.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def value_of_knowing(known: Array, losses: Array, first_half: npt.NDArray[np.boo
 
 
 def value_of_knowing_all(losses: Array) -> Estimate:
-    """How much less is lost by who knows every input before choosing (EVPI).
+    """Loss that is avoided by knowing every input before choosing (EVPI).
 
     Parameters
     ----------

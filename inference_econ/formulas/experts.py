@@ -1,4 +1,4 @@
-"""How much of a mixture of experts a batch touches, and how unevenly."""
+"""Share of a mixture of experts that a batch touches, and its unevenness."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
 
 
 def expected_largest(count: npt.ArrayLike) -> Array:
-    """How far the largest of some independent, equally distributed amounts is above their mean, on average.
+    """Excess of the largest of some independent, equally distributed amounts over their mean, on average.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class LayerWork(NamedTuple):
     """Arithmetic and cache of one layer."""
 
     layers: int
-    """How many there are [1]."""
+    """Number of layers [1]."""
     projection_flop: float
     """Queries, keys and values of one token, before the cache is needed [FLOP]."""
     other_flop: float

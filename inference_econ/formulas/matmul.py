@@ -9,7 +9,7 @@ from inference_econ._types import Array
 
 
 def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """How a (rows x columns) matrix over ``ranks`` is cut so that the pieces are as square as possible.
+    """Cut of a (rows x columns) matrix over ``ranks`` so that the pieces are as square as possible.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ def lifetime_that_fits(
     think_seconds: ArrayLike,
     system_tokens: ArrayLike = 0.0,
 ) -> Array:
-    """How long entries stay if the least recently used go when room is short.
+    """Time that entries stay if the least recently used go when room is short.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def load(
     service_scv: ArrayLike = 1.0,
     bunching: ArrayLike = 0.0,
 ) -> Load:
-    """How full a server is and how long requests wait, from its completion rates.
+    """Occupation of a server and waits of its requests, from its completion rates.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _weighed(weights: Array) -> Array:
 
 
 def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
-    """How bursty the part of a stream is that comes to each of some instances, dealt at random.
+    """Burstiness of the part of a stream that comes to each of some instances, dealt at random.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ def scattered_lifetime(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> float:
-    """How long entries of a replica stay if the least recently used go when room is short.
+    """Time that entries of a replica stay if the least recently used go when room is short.
 
     Parameters
     ----------

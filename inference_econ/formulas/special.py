@@ -73,7 +73,7 @@ def normal_quantiles(shares: Array) -> Array:
 
 
 def normal_shares(values: Array) -> Array:
-    """How probably a normal variate of mean 0 and deviation 1 does not exceed some values.
+    """Probability that a normal variate of mean 0 and deviation 1 does not exceed some values.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def poisson_capped(mean: Array, most: Array) -> Array:
 
 
 def gamma_shares(shapes: Array, values: Array) -> Array:
-    """How probably a gamma variate of scale 1 does not exceed some values.
+    """Probability that a gamma variate of scale 1 does not exceed some values.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ class BestDraft(NamedTuple):
 def best_draft_length(
     verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, tokens: npt.ArrayLike, shortest: int = 0
 ) -> BestDraft:
-    """How many tokens to draft per round.
+    """Number of tokens to draft per round.
 
     Parameters
     ----------

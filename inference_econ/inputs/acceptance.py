@@ -27,7 +27,7 @@ class AcceptanceLengths(Spec):
     checkpoint: str = Field(min_length=1)
     """Checkpoint that it was measured on."""
     method: Method
-    """Who proposed."""
+    """Proposer."""
     prompts: Prompts
     """Prompts that it was measured with."""
     text: str = Field(min_length=1)
@@ -46,10 +46,10 @@ class AcceptanceLengths(Spec):
 
 
 class UsualAcceptance(Spec):
-    """How often proposals are accepted where nobody says otherwise, drawn from what is published."""
+    """Acceptance of proposals where nobody says otherwise, drawn from what is published."""
 
     proposer: ProposerName
-    """Who proposes."""
+    """Proposer."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Catalogue names of the targets that it holds for; of all others if there are none."""
     acceptance: Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)]

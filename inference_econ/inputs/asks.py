@@ -85,7 +85,7 @@ class SamplingSpec(Spec):
 
 
 class Settings(Spec):
-    """How one series is computed; what is absent comes from the scenario's ``common`` settings."""
+    """Settings of one series; what is absent comes from the scenario's ``common`` settings."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 

@@ -92,7 +92,7 @@ class ErrorSpread(Spec):
     own: Count | None = None
     """Of the fit itself, where the interval is mostly that of its base [1]."""
     groups: Count | None = None
-    """That were left out one after the other [1]."""
+    """Groups that were left out one after the other [1]."""
     misfits: Count | None = None
     """Rows of runs that are too far from all others to say how wide it is [1]."""
     median: Ratio | None = None

@@ -131,7 +131,7 @@ def power() -> PowerSpec:
 
 @cache
 def elasticity() -> Elasticity:
-    """How replicas come and go, where nobody says otherwise."""
+    """Opinions of how replicas come and go, where nobody says otherwise."""
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.elasticity import Elasticity
 
@@ -279,7 +279,7 @@ def server_files() -> dict[str, Path]:
 
 
 def measured_names() -> MeasuredNames:
-    """How measurements write the names of what is in the catalogue."""
+    """Names as measurements write them, and those of what is in the catalogue."""
     from inference_econ.inputs import names
 
     return names.measured_names()
@@ -354,7 +354,7 @@ def title(kind: Kind, name: str) -> str:
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
-    """How often a proposer is usually accepted by a target; by others than are named, without one.
+    """Usual acceptance of a proposer by a target; by others than are named, without one.
 
     Raises
     ------
@@ -408,7 +408,7 @@ def place(kind: Kind, name: Name, location: Location) -> str:
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
 ) -> tuple[KernelCount, ...]:
-    """What is known of the kernels that an engine launches for a row of the operator table; the last counts.
+    """Counts of the kernels that an engine launches for a row of the operator table; the last counts.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
 
 def _forget_calibration(document: Document) -> None:
-    """What changes fitted assumptions has not been fitted itself; what it extends has."""
+    """Take away the calibration of assumptions that change fitted ones: they have not been fitted themselves."""
     sources = document.data.get("sources")
     for key in ("calibration", "levels"):
         document.data.pop(key, None)

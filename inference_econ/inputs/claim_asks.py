@@ -158,7 +158,7 @@ class RoundReading(Spec):
 
 
 class PoolsReading(Spec):
-    """How many times as cheap disaggregated serving is as the best aggregated one, at the same speed, at most [1]."""
+    """Largest quotient of costs of the best aggregated serving over disaggregated serving, at the same speed [1]."""
 
     kind: Literal["pools"]
     """Names this kind of quantity."""
@@ -291,7 +291,7 @@ class Claim(Spec):
     unit: str = ""
     """Unit of the number; nothing of a quotient."""
     tolerance: Annotated[float, Field(ge=0, lt=1)]
-    """How far ours may be beyond what was published, and the claim still holds: a share of it [1]."""
+    """Share of what was published by which ours may be beyond it, and the claim still holds [1]."""
     measure: Measure
     """Quantity that is computed."""
     bases: Annotated[tuple[Basis, ...], Field(min_length=1, strict=False)] = ("paper", "today")
@@ -301,7 +301,7 @@ class Claim(Spec):
 
 
 class BasisSpec(Spec):
-    """How all claims of a file are computed under one basis."""
+    """Settings and names under which all claims of a file are computed."""
 
     settings: Settings = Field(default_factory=Settings)
     """Settings that claims leave out."""

@@ -194,7 +194,7 @@ def _parameters_of(name: str) -> tuple[list[str], list[str]]:
 
 
 def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
-    """That a name is none, with the nearest ones."""
+    """Message that a name is none, with the nearest ones."""
     near = difflib.get_close_matches(name, allowed, n=2)
     few = allowed if len(allowed) < 12 else ("lognorm", "norm", "uniform", "triang", "beta", "gamma")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"allowed: {', '.join(few)}"

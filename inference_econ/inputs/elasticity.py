@@ -1,4 +1,4 @@
-"""How replicas of a fleet come and go: opinions of autoscalers, start-up and spot machines."""
+"""Opinions of how replicas of a fleet come and go: of autoscalers, start-up and spot machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inference_econ.inputs._base import Fraction, Seconds, SourcedSpec
 
 
 class Elasticity(SourcedSpec):
-    """How quickly replicas start, how an autoscaler looks at them, and how often spot machines are taken away."""
+    """Times in which replicas start, how an autoscaler looks at them, and how often spot machines are taken away."""
 
     startup_seconds: Seconds
     """From the order of a replica until it serves: machine, image, weights, compilation [s]."""

@@ -1,4 +1,4 @@
-"""How a named engine divides the memory of a chip: its facts as assumptions of the capacity check."""
+"""Division of a chip's memory by a named engine: its facts as assumptions of the capacity check."""
 
 from __future__ import annotations
 

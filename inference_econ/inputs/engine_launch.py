@@ -1,4 +1,4 @@
-"""How an engine is started: its program and image, and what its options call number formats."""
+"""Start of an engine: its program and image, and what its options call number formats."""
 
 from __future__ import annotations
 

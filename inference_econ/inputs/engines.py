@@ -131,7 +131,7 @@ class Overlap(Spec):
 
 
 class KernelCount(Spec):
-    """How many kernels an engine launches for a part of a layer, one after the other."""
+    """Number of kernels that an engine launches for a part of a layer, one after the other."""
 
     part: KernelPart
     """A row of the operator table."""
@@ -220,7 +220,7 @@ class EngineFacts(Spec):
     connectors: tuple[str, ...] = Field(default=(), strict=False)
     """Ways of a cache from a prefill to a decode server, as options name them, the default or most used first."""
     speculation: tuple[ProposerName, ...] = Field(default=(), strict=False)
-    """Who may propose tokens of any model, beside the heads of :attr:`ModelSupport.speculation`."""
+    """Proposers of tokens of any model, beside the heads of :attr:`ModelSupport.speculation`."""
     async_scheduling: bool | None = None
     """Whether a step is prepared while the one before runs, where nothing is told; absent where nobody looked."""
     shared_expert_fusion: bool | None = None

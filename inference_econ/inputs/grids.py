@@ -22,7 +22,7 @@ class Grid(NamedTuple):
     year: str = ""
     """Of which the intensity is the mean."""
     source: str = ""
-    """Who says so: a key of ``references.bib``."""
+    """Reference: a key of ``references.bib``."""
 
     @property
     def text(self) -> str:

@@ -32,7 +32,7 @@ class Price(Spec):
     """Contract: on-demand, reserved, spot; the total cost of owning it (tco); an index, an estimate, or the value a
     paper used."""
     seller: Seller | None = None
-    """Who sells or owns it: prices of one class are compared; a survey is of several sellers. Absent if unknown."""
+    """Seller or owner: prices of one class are compared; a survey is of several sellers. Absent if unknown."""
     years: Count | None = None
     """Term of a reserved price [years]; absent if unknown."""
     date: Date
@@ -75,7 +75,7 @@ class HardwareSpec(SourcedSpec):
     """Chips that run the same kernels, for example ``hopper``: it decides which profile is assumed, which engines can
     start. A chip of a family that nobody speaks of is served as others of its generation are."""
     vendor: str
-    """Who makes it."""
+    """Maker."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]

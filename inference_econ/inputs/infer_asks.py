@@ -27,7 +27,7 @@ class ObservedOffer(Spec):
     """Observations of one offer of a closed model."""
 
     provider: str = ""
-    """Who serves it."""
+    """Provider."""
     hardware: str | None = None
     """Name of the chip, if it is known."""
     dollars_per_million_input_tokens: Positive | None = None

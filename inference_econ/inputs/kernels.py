@@ -68,7 +68,7 @@ class ExpertKernel(GroupedKernel):
     """Kernels that an engine picks for routed experts with weights of one format."""
 
     exchanged: ExchangedKernels | None = None
-    """Those where ranks with sequences of their own exchange tokens; absent if they are no others."""
+    """Kernels where ranks with sequences of their own exchange tokens; absent if they are no others."""
 
 
 class DecodeScores(Spec):

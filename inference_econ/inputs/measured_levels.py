@@ -79,7 +79,7 @@ class MeasuredWay(MeasuredLevel):
     speculates: bool = False
     """Tokens are proposed and verified."""
     deployments: Annotated[tuple[MeasuredDeployment, ...], Field(strict=False)] = ()
-    """That were measured so."""
+    """Deployments that were measured so."""
 
 
 class MeasuredVersion(MeasuredLevel):

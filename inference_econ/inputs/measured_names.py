@@ -1,4 +1,4 @@
-"""How people, and measurements, write the names of models, chips and engines."""
+"""Names that people, and measurements, write for models, chips and engines."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class UnknownPart(Spec):
     name: str = Field(min_length=1)
     """Of the tensors, with ``N`` for numbers; or the key."""
     parameters: Whole = 0
-    """That a checkpoint holds of it [1]; 0 of a key."""
+    """Parameters that a checkpoint holds of it [1]; 0 of a key."""
     looked_up: bool = False
     """A table of more rows than the vocabulary: it is held, and a step reads next to nothing of it."""
 
@@ -150,7 +150,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def unknown_parameters(self) -> int:
-        """Of these, parameters of parts that nobody here knows [1]."""
+        """Parameters of parts that nobody here knows [1]."""
         return sum(part.parameters for part in self.unknown if not part.looked_up)
 
     @property

@@ -42,7 +42,7 @@ class _Entry(NamedTuple):
 
 @cache
 def measured_names() -> MeasuredNames:
-    """How measurements write the names of what is in the catalogue."""
+    """Names as measurements write them, and those of what is in the catalogue."""
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.measured_names import MeasuredNames
 

@@ -21,7 +21,7 @@ class Offer(Spec):
     """One provider's offer of one model on one day."""
 
     provider: _Text
-    """Who serves it."""
+    """Provider."""
     model: str = ""
     """Name in the catalogue; empty for a model whose architecture nobody published."""
     model_as_written: _Text

@@ -26,7 +26,7 @@ class Option(NamedTuple):
     """An option of several questions."""
 
     group: str
-    """What it is about, a heading of the help."""
+    """Subject, a heading of the help."""
     name: str
     """Of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
     kind: str
@@ -35,20 +35,20 @@ class Option(NamedTuple):
     """Spelling with its dashes, where that is not the name."""
     default: str
     """Value where it is not given; empty leaves it open."""
-    shown: str
-    """``yes`` if the help says the default."""
+    shown: bool
+    """The help says the default."""
     counted: str
     """Count of a frontier that it is for, ``services`` or ``decode_steps``; empty of both."""
     what_if: str
     """Field of a specification that it sets, as ``--set`` does."""
-    number: str
-    """``yes`` if it is a number that studies of uncertainty and what-ifs may vary."""
+    number: bool
+    """It is a number that studies of uncertainty and what-ifs may vary."""
     help: str
     """Text of the help and of the HTTP API, with the unit; what is meant by default stands in brackets."""
 
     @property
     def spelled(self) -> str:
-        """How it is typed, with its dashes."""
+        """Spelling on the command line, with its dashes."""
         return self.typed or f"--{self.name.replace('_', '-')}"
 
 
@@ -59,8 +59,14 @@ def rows(table: Path) -> Iterator[dict[str, str]]:
             yield {name: text.format_map(_DEFAULTS) if "{" in text else text for name, text in row.items()}
 
 
+def _options() -> Iterator[Option]:
+    for row in rows(Path(__file__).with_suffix(".csv")):
+        texts = {name: text for name, text in row.items() if name not in ("shown", "number")}
+        yield Option(**texts, shown=row["shown"] == "yes", number=row["number"] == "yes")
+
+
 #: All of them by name, in the order of the help.
-OPTIONS: Mapping[str, Option] = {row["name"]: Option(**row) for row in rows(Path(__file__).with_suffix(".csv"))}
+OPTIONS: Mapping[str, Option] = {option.name: option for option in _options()}
 #: The same by what they are about.
 GROUPS: Mapping[str, tuple[Option, ...]] = {
     group: tuple(options) for group, options in groupby(OPTIONS.values(), lambda option: option.group)

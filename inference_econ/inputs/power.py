@@ -52,5 +52,5 @@ class PowerSpec(SourcedSpec):
     """Power of the host per accelerator in racks whose chips share one link domain of more than a machine [W]."""
 
     def shares(self, chip: HardwareSpec) -> PowerShares:
-        """Those of a chip's generation, or of any other."""
+        """Power of a chip's generation, or of any other."""
         return self.generations.get(chip.generation, self.otherwise)

@@ -59,7 +59,7 @@ class HourPrice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """How it is asked for: by its kind, by kind and seller, and by the source that it stands in, too."""
+        """Names by which it is asked for: by its kind, by kind and seller, and by the source that it stands in, too."""
         return (self.kind, f"{self.kind}:{self.seller}", f"{self.kind}:{self.seller}:{self.ref}")
 
     @property

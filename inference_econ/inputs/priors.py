@@ -76,7 +76,7 @@ class ChipPrior(Spec):
 
 
 class SpeculationPrior(Spec):
-    """How often, and how well, tokens are proposed."""
+    """Probability that tokens are proposed, and how well."""
 
     probability: Probability
     """Of an offer to speculate [1]."""

@@ -31,7 +31,7 @@ _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "dra
 
 
 class Degrees(Spec):
-    """How an instance is cut in a recipe."""
+    """Degrees of an instance in a recipe."""
 
     tp: Count = 1
     """Accelerators that share the attention of a sequence [1]."""
@@ -56,11 +56,11 @@ class Pools(Spec):
     """Instances that read prompts, and others that write answers."""
 
     prefill: Degrees
-    """How those are cut that read."""
+    """Degrees of instances that read."""
     decode: Degrees
-    """How those are cut that write."""
+    """Degrees of instances that write."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
-    """How many of both there are together: one pair for each size that is published [1]."""
+    """Numbers of both that go together: one pair for each size that is published [1]."""
 
 
 class Recipe(Spec):
@@ -78,7 +78,7 @@ class Recipe(Spec):
     kv: Dtype | None = None
     """Format of the cache that is asked for; absent where nothing is: that of the checkpoint, or 16 bits."""
     proposer: ProposerName | None = None
-    """Who proposes tokens; nobody if absent."""
+    """Proposer of tokens; nobody if absent."""
     drafts: Count | None = None
     """Proposals of a round [1]."""
     head: str | None = Field(default=None, pattern="/")
@@ -87,7 +87,7 @@ class Recipe(Spec):
     """Options of the engine's command, or dotted keys of its file, that name kernels; those that follow from the rest
     are not repeated here."""
     layouts: Annotated[tuple[Degrees, ...], Field(strict=False)] = ()
-    """How instances are cut; any that fits if nothing is said."""
+    """Degrees of instances; any that fits if nothing is said."""
     pools: Annotated[tuple[Pools, ...], Field(strict=False)] = ()
     """Pools that read prompts apart from answers; nothing if the source has no such pools."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
@@ -123,10 +123,10 @@ def _is_like(hardware: HardwareSpec, shipped: str) -> bool:
 
 
 class DraftLength(Spec):
-    """How many tokens an engine's own documents propose in a round, whatever the chip."""
+    """Proposals of a round in an engine's own documents, whatever the chip."""
 
     proposer: ProposerName
-    """Who proposes."""
+    """Proposer."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Catalogue names of the targets; all others if there are none."""
     drafts: Count
@@ -146,7 +146,7 @@ class EngineRecipes(Spec):
 
 @dataclass(frozen=True)
 class Practice:
-    """How an engine is run with a model on a chip.
+    """Practice of an engine with a model on a chip.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class Practice:
 def practices(
     engine: str, model: ModelSpec, hardware: HardwareSpec, weights: str | None = None
 ) -> tuple[Practice, ...]:
-    """How an engine is run with a model on a chip: by its recipes, or plainly where there are none.
+    """Practices of an engine with a model on a chip: by its recipes, or plainly where there are none.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def practices(
 
 
 def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
-    """How an engine is run with weights in some formats, see :func:`practices`; the cache of them is not asked."""
+    """Practices of an engine with weights in some formats, see :func:`practices`; the cache of them is not asked."""
     name, facts = serving_engines.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.generation)

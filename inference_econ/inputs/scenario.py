@@ -62,18 +62,8 @@ Ask = Annotated[
     Field(discriminator="kind"),
 ]
 
-#: Those whose answers have tables of their own.
-_OWN_TABLES = (
-    AssessAsk,
-    LatentVariantsAsk,
-    RunaheadAsk,
-    ClaimsAsk,
-    FamilyAsk,
-    InferAsk,
-    StepsAsk,
-    SweepAsk,
-    UncertaintyAsk,
-)
+#: Those whose answers are curves, which a table of a scenario shows; all others have tables of their own, if any.
+_CURVES = (FrontierAsk, ToyAsk, SquareRootAsk, PanelsAsk)
 
 
 class Column(Spec):
@@ -200,7 +190,7 @@ class Scenario(SourcedSpec):
         for label in (label for points in offered for label in points.series):
             if label not in labels:
                 raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
-        if isinstance(self.ask, _OWN_TABLES) and self.table is not None:
+        if not isinstance(self.ask, _CURVES) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         shown = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
         odd = [column.key for column in shown if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]

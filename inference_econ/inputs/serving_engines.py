@@ -89,7 +89,7 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Those of some engines that can serve, each once, and why others cannot.
+    """Engines of several that can serve, each once, and why others cannot.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def able_of(
 def serving_adapters(
     engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Those of some engines that serve adapters of low rank beside a model, and why others do not.
+    """Engines of several that serve adapters of low rank beside a model, and why others do not.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How names of models, chips and number formats are spelled: what counts of a text, and what does not."""
+"""Spellings of models, chips and number formats: what counts of a text, and what does not."""
 
 from __future__ import annotations
 

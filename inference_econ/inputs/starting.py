@@ -1,4 +1,4 @@
-"""How engines are started, by name: what their commands have for options, and what it takes besides."""
+"""Starts of engines by name: what their commands have for options, and what it takes besides."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def recorded() -> tuple[str, ...]:
 
 @cache
 def launch(engine: str) -> EngineLaunch:
-    """How an engine is started.
+    """Facts of the start of an engine.
 
     Raises
     ------

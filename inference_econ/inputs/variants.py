@@ -84,7 +84,7 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
 
 
 def times(document: Document, key: str, factor: float, origin: str) -> Value:
-    """What a field holds times a factor: a number, a quantity, or all of a mapping; None if it holds nothing.
+    """Value of a field times a factor: a number, a quantity, or all of a mapping; None if it holds nothing.
 
     Raises
     ------

@@ -114,7 +114,7 @@ def _block(value: Any, column: int, used: int) -> Any:
 
 
 def _styled(value: Any, column: int, used: int, *, fits: bool) -> Any:
-    """The same, lists and mappings on one line if they fit there; lists of numbers fill several otherwise."""
+    """A value with lists and mappings on one line if they fit there; lists of numbers fill several otherwise."""
     styled = _block(value, column, used)
     numbers = isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
     if numbers or (fits and isinstance(value, (Mapping, list, tuple))):

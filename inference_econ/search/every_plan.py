@@ -201,7 +201,7 @@ class Candidates(NamedTuple):
     plans: Plans
     """Of shape (..., n)."""
     cut: TensorLayout
-    """How matrices are cut."""
+    """Cut of the matrices."""
     codes: Indices
     """Why each plan cannot run, see :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
 

@@ -352,7 +352,7 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
 
 
 def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[int, Point]]:
-    """Those of the points that draft so many tokens, by position."""
+    """Points of those that draft so many tokens, by position."""
     setup, speculation, tokens = front.setup, front.speculation, 1.0
     if speculation is not None:
         tokens = float(speculation.tokens(setup.assumptions.serving)[drafted])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inference_econ._types import Progress
-from inference_econ.inputs import InferAsk, Priors, catalog
+from inference_econ.inputs import InferAsk, catalog
 from inference_econ.studies import inference
-from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Compared, Line
 
 if TYPE_CHECKING:
     from inference_econ.studies.inference import Inferred, Interval
@@ -19,26 +18,7 @@ _BILLION = 1e9
 _ENDS = ("10 %", "50 %", "90 %")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Sizes of every model.
-
-    Attributes
-    ----------
-    tables : tuple of CellTable
-        All and active parameters; kinds, and how many offers and draws count.
-    charts : tuple of Chart
-        Intervals over the true sizes, if those of several models are known.
-    priors : Priors
-        What the numbers rest on.
-    """
-
-    tables: tuple[CellTable, ...]
-    charts: tuple[Chart, ...]
-    priors: Priors
-
-
-def compare(ask: InferAsk, progress: Progress | None = None) -> Answer:
+def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
     """Sizes of every model that a scenario asks for.
 
     Raises
@@ -55,7 +35,7 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Answer:
         if len(with_truth) > 1
         else ()
     )
-    return Answer((*sizes, _kinds(ask, labels, answers)), charts, catalog.priors(ask.priors))
+    return Compared((*sizes, _kinds(ask, labels, answers)), charts, (catalog.priors(ask.priors),))
 
 
 def _of(answer: Inferred, index: int) -> Interval:

@@ -229,5 +229,24 @@ def _agrees(ours: float, printed: str) -> tuple[bool, str]:
 
 
 def _off_by(ours: float, printed: str) -> str:
-    """How much more than the printed value ours is, relative to it."""
+    """Difference of ours from the printed value, relative to it [1]."""
     return f"{100 * (ours / float(printed) - 1):+z.1f} %" if float(printed) != 0.0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Answer of tables and charts.
+
+    Attributes
+    ----------
+    tables : tuple of CellTable
+        Numbers, and what was printed for them.
+    charts : tuple of Chart
+        Lines over what differs.
+    basis : tuple
+        Setups or specifications that the numbers rest on.
+    """
+
+    tables: tuple[CellTable, ...]
+    charts: tuple[Chart, ...]
+    basis: tuple[object, ...]

@@ -15,7 +15,7 @@ from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import FamilyAsk, Settings, catalog, split_changes
 from inference_econ.inputs.whole_sizes import hidden_size, layer_parameters
-from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Compared, Line
 from inference_econ.studies.layout_curves import LayoutCurves, LayoutKey
 from inference_econ.studies.settings import frontier_of
 
@@ -49,26 +49,7 @@ class Member:
     costs: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A family, ranked.
-
-    Attributes
-    ----------
-    tables : tuple of CellTable
-        All members, the best first.
-    charts : tuple of Chart
-        Cost over speed of the best ones and of the base.
-    setups : tuple of Setup
-        What the numbers rest on.
-    """
-
-    tables: tuple[CellTable, ...]
-    charts: tuple[Chart, ...]
-    setups: tuple[Setup, ...]
-
-
-def compare(ask: FamilyAsk, progress: Progress | None = None) -> Answer:
+def compare(ask: FamilyAsk, progress: Progress | None = None) -> Compared:
     """Answer every member of a family.
 
     Parameters
@@ -125,7 +106,7 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
 
 
 def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
-    """Who serves the common settings the cheapest at a speed, or at the fastest: all members are served so."""
+    """Cheapest way to serve the common settings at a speed, or at the fastest: all members are served so."""
     try:
         front = frontier_of(settings)
     except NothingFitsError:
@@ -146,7 +127,7 @@ def _member(labels: tuple[str, ...], settings: Settings, speeds: Sequence[float]
     return Member(labels, settings, front, tuple(curves.cheapest(speed).dollars for speed in speeds))
 
 
-def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Sequence[str]) -> Answer:
+def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Sequence[str]) -> Compared:
     ranked = sorted(members, key=lambda member: [math.inf if math.isnan(cost) else cost for cost in member.costs])
     sizes = ("$/h",) if ask.kind == "chip" else ("10^9 parameters", "active")
     columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "what of the time per token changes")
@@ -158,7 +139,7 @@ def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Se
     x_label, y_label = "tokens per second per user", "US dollars per million output tokens"
     chart = Chart("Cost at each speed", x_label, y_label, lines, "y")
     setups = tuple(member.front.setup for member in members if member.front is not None)
-    return Answer((table,), (chart,), setups)
+    return Compared((table,), (chart,), setups)
 
 
 def _title(ask: FamilyAsk) -> str:

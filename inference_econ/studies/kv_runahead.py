@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
@@ -14,7 +13,7 @@ from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
 from inference_econ.formulas.kv_runahead import LayerWork, Machine
 from inference_econ.inputs import BYTES_PER_ELEMENT, Chain, ModelSpec, RunaheadAsk, catalog
-from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Compared, Line
 
 #: What the ways to prefill are called, by the field of a printed value where it has one.
 METHODS: Mapping[str, str] = {
@@ -30,26 +29,7 @@ _NEAR, _FAR = 10, 25
 _POINTS = 17
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The ways compared.
-
-    Attributes
-    ----------
-    tables : tuple of CellTable
-        Published times beside ours; times and partitions of all ways.
-    charts : tuple of Chart
-        Time to the first token over the prompt, one chart per chain of several processes.
-    models : tuple of ModelSpec
-        What the numbers rest on.
-    """
-
-    tables: tuple[CellTable, ...]
-    charts: tuple[Chart, ...]
-    models: tuple[ModelSpec, ...]
-
-
-def compare(ask: RunaheadAsk) -> Answer:
+def compare(ask: RunaheadAsk) -> Compared:
     """Compare ways to prefill over several processes.
 
     Parameters
@@ -59,7 +39,7 @@ def compare(ask: RunaheadAsk) -> Answer:
 
     Returns
     -------
-    Answer
+    Compared
         Times to the first token.
 
     Raises
@@ -72,7 +52,7 @@ def compare(ask: RunaheadAsk) -> Answer:
     times = {(player.chain.label, context): player.seconds(context) for player in players for context in ask.contexts}
     tables = (_published(ask, times), _by_method(ask, players, times))
     charts = tuple(player.chart(ask.contexts) for player in players if player.chain.processes > 1)
-    return Answer(tables, charts, tuple(models.values()))
+    return Compared(tables, charts, tuple(models.values()))
 
 
 class _Player:
@@ -175,7 +155,7 @@ def _speedup(times: Mapping[str, float]) -> float:
 
 
 def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
-    """How far ours are from the published values, by chain, by section and in all."""
+    """Distances of ours from the published values, by chain, by section and in all."""
     errors: dict[str, list[float]] = {}
     sections: dict[str, list[float]] = {}
     of = {chain.label: chain.section for chain in ask.chains}
@@ -195,7 +175,7 @@ def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) 
 
 
 def _met(where: str, sizes: list[float]) -> str:
-    """How many of some errors are small, and how large they are [%]."""
+    """Number of errors that are small, and their sizes [%]."""
     near, far = sum(size <= _NEAR for size in sizes), sum(size > _FAR for size in sizes)
     return (
         f"Of {where}, {near} of {len(sizes)} published values are met within {_NEAR} %, and {far} are off by more than "

@@ -6,7 +6,7 @@ import csv
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -15,7 +15,7 @@ from inference_econ.engine import Setup, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import Implementation, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
 from inference_econ.studies import attention_layer
-from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Compared, Line
 
 #: What the variants of ``Assumptions.latent_attention`` are called.
 NAMES: Mapping[LatentVariant, str] = {
@@ -52,26 +52,7 @@ Seconds = Callable[[LatentVariant, float, float, float], float | None]
 LayerSeconds = Callable[[Implementation, float, float, float], float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The variants compared.
-
-    Attributes
-    ----------
-    tables : tuple of CellTable
-        Per token and layer; by batch and context; by new tokens; break-even; whole steps if they were asked for.
-    charts : tuple of Chart
-        Attention of one layer over the context, and over the new tokens.
-    setups : tuple of Setup
-        What the numbers rest on.
-    """
-
-    tables: tuple[CellTable, ...]
-    charts: tuple[Chart, ...]
-    setups: tuple[Setup, ...]
-
-
-def compare(ask: LatentVariantsAsk) -> Answer:
+def compare(ask: LatentVariantsAsk) -> Compared:
     """Compare the variants of latent attention.
 
     Parameters
@@ -81,7 +62,7 @@ def compare(ask: LatentVariantsAsk) -> Answer:
 
     Returns
     -------
-    Answer
+    Compared
         Times are those of the engine's operator table under ``overlap: operator``.
 
     Raises
@@ -118,11 +99,11 @@ def compare(ask: LatentVariantsAsk) -> Answer:
     ]
     charts.append(_over_new_tokens(one_layer, ask))
     if ask.whole_step is None:
-        return Answer(tuple(tables), tuple(charts), (setup,))
+        return Compared(tuple(tables), tuple(charts), (setup,))
     step = ask.whole_step
     deployed = _setups(ask, setup.model, step.hardware)
     tables.append(_whole_steps(step, deployed))
-    return Answer(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
+    return Compared(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
 
 
 def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:

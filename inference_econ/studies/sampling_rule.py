@@ -34,7 +34,7 @@ _MAX_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well drawn tokens agree with a distribution: Pearson's chi-square test.
+    """Agreement of drawn tokens with a distribution: Pearson's chi-square test.
 
     Attributes
     ----------

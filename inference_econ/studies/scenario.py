@@ -35,6 +35,7 @@ from inference_econ.inputs import (
 )
 from inference_econ.studies import closed_models, families, kv_runahead, latent_attention, steps, uncertainty
 from inference_econ.studies.claims import answered
+from inference_econ.studies.exhibits import Compared
 from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier
@@ -139,16 +140,6 @@ class _Run:
         labels = tuple(model.label for model in ask.measured)
         return self._result([SquareRootLaw(labels, parameters, measured, predicted)])
 
-    def latent_variants(self, ask: LatentVariantsAsk) -> Result:
-        answer = latent_attention.compare(ask)
-        used = (source for setup in answer.setups for source in setup_sources(setup))
-        return self._result([*answer.tables, *answer.charts], used)
-
-    def kv_runahead(self, ask: RunaheadAsk) -> Result:
-        answer = kv_runahead.compare(ask)
-        used = (source for model in answer.models for source in spec_sources("model", model))
-        return self._result([*answer.tables, *answer.charts], used)
-
     def uncertainty(self, ask: UncertaintyAsk) -> Result:
         study = uncertainty.answer.answer(self.scenario, ask, progress=self.progress)
         return self._result([study], study.used)
@@ -171,19 +162,10 @@ class _Run:
     def claims(self, _: ClaimsAsk) -> Result:
         return self._result([answered(self.scenario, progress=self.progress)])
 
-    def family(self, ask: FamilyAsk) -> Result:
-        answer = families.compare(ask, self.progress)
-        used = (source for setup in answer.setups for source in priced_sources(setup))
+    def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
+        """Tables and charts, with the sources of what they rest on."""
+        used = (source for spec in answer.basis for source in sources_of(spec))
         return self._result([*answer.tables, *answer.charts], used)
-
-    def steps(self, ask: StepsAsk) -> Result:
-        answer = steps.compare(ask)
-        used = (source for setup in answer.setups for source in setup_sources(setup))
-        return self._result([*answer.tables, *answer.charts], used)
-
-    def closed_models(self, ask: InferAsk) -> Result:
-        answer = closed_models.compare(ask, self.progress)
-        return self._result([*answer.tables, *answer.charts], spec_sources("priors", answer.priors))
 
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
@@ -218,14 +200,14 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     ToyAsk: _Run.toy,
     SquareRootAsk: _Run.square_root_law,
     AssessAsk: _Run.assessment,
-    LatentVariantsAsk: _Run.latent_variants,
-    RunaheadAsk: _Run.kv_runahead,
+    LatentVariantsAsk: lambda run, ask: run.compared(latent_attention.compare(ask), setup_sources),
+    RunaheadAsk: lambda run, ask: run.compared(kv_runahead.compare(ask), partial(spec_sources, "model")),
     UncertaintyAsk: _Run.uncertainty,
     SweepAsk: _Run.sweep,
     ClaimsAsk: _Run.claims,
-    FamilyAsk: _Run.family,
-    StepsAsk: _Run.steps,
-    InferAsk: _Run.closed_models,
+    FamilyAsk: lambda run, ask: run.compared(families.compare(ask, run.progress), priced_sources),
+    StepsAsk: lambda run, ask: run.compared(steps.compare(ask), setup_sources),
+    InferAsk: lambda run, ask: run.compared(closed_models.compare(ask, run.progress), partial(spec_sources, "priors")),
     PanelsAsk: _Run.panels,
 }
 

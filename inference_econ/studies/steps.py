@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from inference_econ.answers.explain import Explanation, explain
 from inference_econ.answers.settings import pins_of, setup_of
-from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Series, Settings, StepsAsk
-from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Compared, Line
 
 #: What steps are asked over, as people read it.
 AXES = {"context": "context (tokens)", "batch": "batch", "shared_prefix": "shared prefix (tokens)"}
@@ -18,26 +16,7 @@ AXES = {"context": "context (tokens)", "batch": "batch", "shared_prefix": "share
 _NONE = "does not fit"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Steps compared.
-
-    Attributes
-    ----------
-    tables : tuple of CellTable
-        Times and how many times longer than the first; dollars and memory.
-    charts : tuple of Chart
-        Speed of a user, and dollars, over what differs.
-    setups : tuple of Setup
-        What the numbers rest on.
-    """
-
-    tables: tuple[CellTable, ...]
-    charts: tuple[Chart, ...]
-    setups: tuple[Setup, ...]
-
-
-def compare(ask: StepsAsk) -> Answer:
+def compare(ask: StepsAsk) -> Compared:
     """Take one step after the other apart.
 
     Parameters
@@ -47,7 +26,7 @@ def compare(ask: StepsAsk) -> Answer:
 
     Returns
     -------
-    Answer
+    Compared
         All of them; what does not fit is left out.
 
     Raises
@@ -63,7 +42,7 @@ def compare(ask: StepsAsk) -> Answer:
         raise NothingFitsError(f"none of the steps fits, from {AXES[ask.over]} {ask.values[0]:g} on")
     tables = (_times(ask, steps), _amounts(ask, steps))
     priced = all(step.dollars is not None for step in every)
-    return Answer(tables, _charts(ask, steps, priced=priced), tuple(step.setup for step in every))
+    return Compared(tables, _charts(ask, steps, priced=priced), tuple(step.setup for step in every))
 
 
 def _step(ask: StepsAsk, series: Series, value: float) -> Explanation | None:

@@ -90,7 +90,7 @@ class Effect:
         return slope(self.ratios, [best.dollars for best in self.best[speed]])
 
     def cost_of_layout(self, speed: int = 0) -> float:
-        """The same where the layout stays what it is."""
+        """Elasticity of the least cost of a speed where the layout stays what it is [1]."""
         return slope(self.ratios, [best.dollars for best in self.same_layout[speed]])
 
     @property
@@ -105,17 +105,17 @@ class Effect:
 
     @property
     def held_cost(self) -> float:
-        """The same of the cost."""
+        """Elasticity of the cost where layout and requests in flight stay what they are [1]."""
         return slope(self.ratios, [held.dollars for held in self.held])
 
     def room(self, promise: str, decode_steps: float) -> float:
-        """The same of a promise over what is kept, ``ttft``, ``tpot`` or ``e2e``: per cent more room per per cent."""
+        """Elasticity of a promise, ``ttft``, ``tpot`` or ``e2e``, over what is kept [1]: per cent of room per per cent."""
         return -slope(self.ratios, [held.seconds(promise, decode_steps) for held in self.held])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Shown):
-    """What an answer depends on.
+    """Dependence of an answer on its inputs.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ def what_if_of(
     span: tuple[float, float] = SPAN,
     progress: Progress | None = None,
 ) -> WhatIf:
-    """The same of a question in one piece; see :func:`what_if`."""
+    """Dependence of the answer to a question in one piece; see :func:`what_if`."""
     _check(speeds, span)
     market = frontier_of(settings)
     at = tuple(speeds) or (market.preferred().tokens_per_second_per_user,)
@@ -304,7 +304,7 @@ def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:
 
 
 def _effect(asked: _Asked, each: Input) -> Effect:
-    """What an input does: the question at some of its values."""
+    """Effect of an input: the question at some of its values."""
     tried: dict[float, Curves | None] = {}
 
     def curves(ratio: float) -> Curves | None:

@@ -1,4 +1,4 @@
-"""What a question depends on, as inputs that a what-if varies: which there are, and which values they can take."""
+"""Inputs of a question that a what-if varies: which there are, and which values they can take."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Input:
 
     @property
     def value(self) -> float:
-        """What it is, in base units."""
+        """Present value, in base units."""
         return next(iter(self.numbers.values()))
 
     def scaled(self, settings: Settings, ratio: float) -> Settings:

@@ -290,7 +290,7 @@ def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariants
     answer = latent_attention.compare(small)
     assert len(answer.tables) == 5
     assert [chart.title for chart in answer.charts[:2]] == ["Batch 1", "Batch 2"]
-    assert len(answer.setups) == 1
+    assert len(answer.basis) == 1
 
 
 def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> None:

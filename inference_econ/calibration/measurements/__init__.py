@@ -22,9 +22,9 @@ from inference_econ.calibration.measurements._names import (
     served,
 )
 from inference_econ.calibration.measurements._record import FULL_LOADS, Load, Measurement, Pool, Skipped
-from inference_econ.calibration.measurements._reports import MeasuredServer, read_report, read_run
+from inference_econ.calibration.measurements._reports import read_report, read_run
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
-from inference_econ.calibration.measurements._run import BenchmarkRun
+from inference_econ.calibration.measurements._run import BenchmarkRun, MeasuredServer
 from inference_econ.calibration.measurements._scrape import Scrape, scrape, window
 
 __all__ = [

@@ -11,7 +11,7 @@ from inference_econ.calibration.measurements._rows import UnusableRowError, posi
 from inference_econ.calibration.measurements._run import (
     BenchmarkRun,
     Json,
-    Told,
+    MeasuredServer,
     anywhere,
     by_statistic,
     inside,
@@ -36,13 +36,24 @@ class Generator(NamedTuple):
     """One form of results."""
 
     title: str
-    """Who writes it."""
+    """Writer."""
     mark: str
     """Which keys give it away, in words."""
-    matches: Callable[[Json], bool]
-    """Whether an object is of this form."""
+    keys: str
+    """Keys that objects of this form have, or other ones behind a bar; a dot leads into a mapping."""
     read: Callable[[Json], BenchmarkRun]
     """Reads one; :class:`UnusableRowError` where it cannot be used."""
+
+    def matches(self, run: Json) -> bool:
+        """Whether an object is of this form."""
+        choices = (choice.split() for choice in self.keys.split("|"))
+        return any(all(_has(run, *key.split(".")) for key in keys) for keys in choices)
+
+
+def _has(value: Any, key: str, *below: str) -> bool:
+    """Whether a mapping has a key, and what is under it the next one."""
+    there = isinstance(value, dict) and key in value
+    return there and (not below or _has(value[key], *below))
 
 
 def _flat(run: Json, endings: Mapping[str, str], factor: float = 1.0) -> dict[tuple[str, str], float]:
@@ -70,9 +81,9 @@ def _bench(run: Json) -> BenchmarkRun:
     )
 
 
-def _told(run: Json) -> Told:
+def _told(run: Json) -> MeasuredServer:
     """The model and the engine, as results name them that know of no more."""
-    return Told(
+    return MeasuredServer(
         model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
         engine=str(run.get("backend") or run.get("endpoint_type") or ""),
     )
@@ -148,7 +159,7 @@ def _guidellm(run: Json) -> BenchmarkRun:
         isl=optional(successful("prompt_token_count"), "mean") or math.nan,
         osl=optional(successful("output_token_count"), "mean") or math.nan,
         **offered(rate, streams, optional(inside(metrics, "request_totals"), "successful")),
-        told=Told(model=str(anywhere(run, ("backend_model", "model")) or "")),
+        told=MeasuredServer(model=str(anywhere(run, ("backend_model", "model")) or "")),
     )
 
 
@@ -195,7 +206,7 @@ def _llm_d(run: Json) -> BenchmarkRun:
     )
 
 
-def _engine_of(stack: Sequence[Json]) -> Told:
+def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
     """The only kind of engine of a stack."""
     engines = [
         part for part in (inside(entry, "standardized") for entry in stack) if part.get("kind") == "inference_engine"
@@ -205,11 +216,11 @@ def _engine_of(stack: Sequence[Json]) -> Told:
             "several pools of engines, which a single run does not tell apart; write a table of them"
         )
     if not engines:
-        return Told()
+        return MeasuredServer()
     (engine,) = engines
     chip, degrees = inside(engine, "accelerator"), inside(engine, "accelerator", "parallelism")
     replicas, tool = int(engine.get("replicas") or 1), str(engine.get("tool") or "")
-    return Told(
+    return MeasuredServer(
         model=str(inside(engine, "model", "name") or ""),
         hardware=str(chip.get("model") or ""),
         engine=_LLM_D.get(tool, f"{tool} {engine.get('tool_version') or ''}".strip()),
@@ -237,7 +248,7 @@ def _inferencex(run: Json) -> BenchmarkRun:
         **offered(None, needed(run, "conc"), ROUNDS * needed(run, "conc")),
         speculation=_points.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
         remarks=(SHORTER,),
-        told=Told(
+        told=MeasuredServer(
             model=str(run.get("model") or ""),
             hardware=str(run.get("hw") or run.get("device") or "").partition("-")[0],
             engine=_image_version(str(run.get("framework") or ""), str(run.get("image") or "")),
@@ -274,43 +285,20 @@ def _aisimulate(run: Json) -> BenchmarkRun:
     )
 
 
-def _is_aisimulate(run: Json) -> bool:
-    return "completed_requests" in run and "output_throughput_tok_s" in run
-
-
-def _is_bench(run: Json) -> bool:
-    return "median_tpot_ms" in run or "mean_tpot_ms" in run
-
-
-def _is_aiperf(run: Json) -> bool:
-    return any(isinstance(run.get(name), dict) for name in ("inter_token_latency", "request_latency"))
-
-
-def _is_guidellm(run: Json) -> bool:
-    return bool(inside(run, "metrics", "request_latency"))
-
-
-def _is_inference_perf(run: Json) -> bool:
-    return bool(inside(run, "successes", "latency"))
-
-
-def _is_llm_d(run: Json) -> bool:
-    return "version" in run and isinstance(run.get("results"), dict)
-
-
-def _is_inferencex(run: Json) -> bool:
-    return "conc" in run and "output_tput_per_gpu" in run
-
-
 #: Forms of results, the one to look for first first.
 GENERATORS: Sequence[Generator] = (
-    Generator("AISimulate", "completed_requests and output_throughput_tok_s", _is_aisimulate, _aisimulate),
-    Generator("vllm bench serve and SGLang's bench_serving", "median_tpot_ms", _is_bench, _bench),
-    Generator("genai-perf and AIPerf", "inter_token_latency", _is_aiperf, _aiperf),
-    Generator("GuideLLM", "benchmarks with metrics", _is_guidellm, _guidellm),
-    Generator("inference-perf", "successes with latency", _is_inference_perf, _inference_perf),
-    Generator("llm-d", "version, scenario and results (benchmark report 0.2)", _is_llm_d, _llm_d),
-    Generator("InferenceX", "conc and output_tput_per_gpu", _is_inferencex, _inferencex),
+    Generator(
+        "AISimulate",
+        "completed_requests and output_throughput_tok_s",
+        "completed_requests output_throughput_tok_s",
+        _aisimulate,
+    ),
+    Generator("vllm bench serve and SGLang's bench_serving", "median_tpot_ms", "median_tpot_ms | mean_tpot_ms", _bench),
+    Generator("genai-perf and AIPerf", "inter_token_latency", "inter_token_latency | request_latency", _aiperf),
+    Generator("GuideLLM", "benchmarks with metrics", "metrics.request_latency", _guidellm),
+    Generator("inference-perf", "successes with latency", "successes.latency", _inference_perf),
+    Generator("llm-d", "version, scenario and results (benchmark report 0.2)", "version results", _llm_d),
+    Generator("InferenceX", "conc and output_tput_per_gpu", "conc output_tput_per_gpu", _inferencex),
 )
 
 
@@ -320,5 +308,5 @@ def generator_of(run: Json) -> Generator | None:
 
 
 def written_by() -> str:
-    """Who writes what, for messages."""
+    """Writers of all forms, for messages."""
     return "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)

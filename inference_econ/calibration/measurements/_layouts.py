@@ -1,4 +1,4 @@
-"""How the accelerators of a measured deployment were used, as far as the columns tell."""
+"""Layouts of measured deployments, as far as the columns tell."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
 
 
 def replicas(row: Row, concurrency: float) -> tuple[int, tuple[str, ...]]:
-    """How many servers shared the requests of an aggregated row, and what was read into it.
+    """Number of servers that shared the requests of an aggregated row, and what was read into it.
 
     Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
     servers.

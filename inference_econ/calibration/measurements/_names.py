@@ -73,7 +73,7 @@ def hardware_name(text: str) -> str:
 
 
 def chip_count(text: str) -> int | None:
-    """How many chips a text speaks of, if it says so.
+    """Number of chips that a text speaks of, if it says so.
 
     Examples
     --------

@@ -78,7 +78,7 @@ def speculation(text: str) -> str:
 
 
 def load_of(text: str) -> Load:
-    """How requests arrived, from the words for it."""
+    """Load of a row, from the words for it."""
     lower = text.lower()
     for load, words in _LOADS:
         if any(word in lower for word in words):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +20,10 @@ from inference_econ.calibration.measurements._names import (
 )
 from inference_econ.calibration.measurements._record import Measurement, Skipped
 from inference_econ.calibration.measurements._rows import UnusableRowError
-from inference_econ.calibration.measurements._run import BenchmarkRun, Json
+from inference_econ.calibration.measurements._run import BenchmarkRun, Json, MeasuredServer
 from inference_econ.calibration.measurements._scrape import is_scrape, read_scrape
 from inference_econ.errors import InputError
 from inference_econ.inputs import foreign_yaml, read_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredServer:
-    """Server of a run, which a load generator does not know: its model, chip and layout.
-
-    Attributes
-    ----------
-    hardware : str
-        Name, in any usual spelling; empty to take the one in the file, where it has one.
-    model : str
-        Name; empty to take the one in the file.
-    tp, dp, pp : int, optional
-        Accelerators that share the attention weights, groups of them with sequences of their own, pipeline stages [1];
-        by default as the file says, else 1.
-    ep : int, optional
-        Expert-parallel ranks [1].
-    weights, kv : str
-        Number formats; empty: as the name of the model says, or as published.
-    engine : str
-        Empty to take the one in the file.
-    """
-
-    hardware: str = ""
-    model: str = ""
-    tp: int | None = None
-    dp: int | None = None
-    pp: int | None = None
-    ep: int | None = None
-    weights: str = ""
-    kv: str = ""
-    engine: str = ""
 
 
 def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:

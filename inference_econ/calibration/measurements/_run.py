@@ -20,27 +20,35 @@ _OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """Words of a result about the server, in the words of its writer; empty or None where it says nothing.
+class MeasuredServer:
+    """Server of a run, its model, chip and layout: as whoever measured it says, or as a result names it.
 
     Attributes
     ----------
-    model, hardware, engine : str
-        Names, the engine with its version.
-    weights : str
-        Number format.
-    tp, dp, pp, ep : int or None
-        Degrees, as in :class:`MeasuredServer` [1].
+    hardware : str
+        Name, in any usual spelling; empty to take the one in the file, where it has one.
+    model : str
+        Name; empty to take the one in the file.
+    tp, dp, pp : int, optional
+        Accelerators that share the attention weights, groups of them with sequences of their own, pipeline stages [1];
+        by default as the file says, else 1.
+    ep : int, optional
+        Expert-parallel ranks [1].
+    weights, kv : str
+        Number formats; empty: as the name of the model says, or as published.
+    engine : str
+        Empty to take the one in the file.
     """
 
-    model: str = ""
     hardware: str = ""
-    engine: str = ""
-    weights: str = ""
+    model: str = ""
     tp: int | None = None
     dp: int | None = None
     pp: int | None = None
     ep: int | None = None
+    weights: str = ""
+    kv: str = ""
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +79,7 @@ class BenchmarkRun:
         Of prompt tokens that were found in a prefix cache [1].
     speculation : str
         As in :class:`Measurement`.
-    told : Told
+    told : MeasuredServer
         What it says of the server.
     remarks : tuple of str
         What was read into it.
@@ -89,7 +97,7 @@ class BenchmarkRun:
     spread: float | None = None
     cached_share: float = 0.0
     speculation: str = "unrecorded"
-    told: Told = field(default_factory=Told)
+    told: MeasuredServer = field(default_factory=MeasuredServer)
     remarks: tuple[str, ...] = ()
 
     @property
@@ -136,7 +144,7 @@ def _ours(word: str) -> str | None:
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
-    """How requests arrived, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
+    """Load of a run, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
     cap = None if concurrency in (None, "", 0, math.inf) else positive(concurrency, "concurrency")
     if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
         rate_asked = positive(rate, "request_rate")

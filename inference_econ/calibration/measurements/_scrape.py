@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inference_econ.calibration.measurements._rows import UnusableRowError
-from inference_econ.calibration.measurements._run import BenchmarkRun, Told
+from inference_econ.calibration.measurements._run import BenchmarkRun, MeasuredServer
 
 #: A sample: name, labels, value; a time after it is left out.
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|Inf|NaN))(?:\s+-?\d+)?\s*$")
@@ -123,7 +123,7 @@ def _run(reading: Scrape) -> BenchmarkRun:
         osl=mean("request_generation_tokens") or _per(samples, "generation_tokens_total", completed),
         load="unknown" if not running else "saturated" if waiting > running else "concurrency",
         concurrency=running or None,
-        told=Told(model=reading.model, engine=reading.engine),
+        told=MeasuredServer(model=reading.model, engine=reading.engine),
         cached_share=cached,
         remarks=(f"{100 * cached:.0f} % of prompt tokens were found in the prefix cache",) if cached >= 0.01 else (),
     )
@@ -164,6 +164,6 @@ def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
 
 
 def _cached(samples: Mapping[str, float]) -> float:
-    """How much of the prompts was found in the prefix cache [1]."""
+    """Share of the prompts that was found in the prefix cache [1]."""
     queries, hits = samples.get("prefix_cache_queries_total", 0.0), samples.get("prefix_cache_hits_total", 0.0)
     return hits / queries if queries else samples.get("cache_hit_rate", 0.0)

@@ -217,7 +217,7 @@ def impossible(row: Measurement, service: Service) -> str:
 
 
 def shortage(row: Measurement, service: Service) -> str:
-    """That memory does not hold the weights and one request of a server that ran, in words; empty if it does.
+    """Words that memory does not hold the weights and one request of a server that ran; empty if it does.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How measured servers speculated, as the engine model knows it."""
+"""Speculation of measured servers, as the engine model knows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)
 
 
 class _Rounds(NamedTuple):
-    """How a server speculated."""
+    """Speculation of a server."""
 
     proposer: ProposerName
     length: int

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Form, Report
+from inference_econ.calibration.validation._report import TABLE, ComparedPoint, Dataset, Form, Report
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import catalog
 
 __all__ = ["DATASETS", "SERVERS", "ComparedPoint", "Dataset", "Form", "Report", "dataset", "validate"]
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
 #: Sets of measurements by the name that the command line takes.
-DATASETS: Mapping[str, Dataset] = {name: Dataset(name, **entry) for name, entry in _TABLE["dataset"].items()}
+DATASETS: Mapping[str, Dataset] = {name: Dataset(name, **entry) for name, entry in TABLE["dataset"].items()}
 #: Measured servers by the names of their files: :mod:`.servers` predicts them together.
-SERVERS: Mapping[str, str] = _TABLE["servers"]
+SERVERS: Mapping[str, str] = TABLE["servers"]
 
 
 def dataset(name: str) -> Dataset:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
 #: How the rows of a set are shown: errors by kind of row; one by one, where they are few and unlike each other; or how
 #: often the best measured servers cost less than what is answered.
 Form = Literal["errors", "listed", "costs"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from inference_econ.calibration.measurements import FULL_LOADS, Measurement
 from inference_econ.calibration.prediction.predict import Prediction, predict
+from inference_econ.calibration.validation._report import TABLE
 from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row
 from inference_econ.inputs import Assumptions, catalog
 
@@ -43,24 +44,7 @@ class Explained:
 
 
 #: In the order in which they are tried.
-EXPLAINED = (
-    Explained(
-        "cached prompts, or fewer requests at a time than recorded: 118,000 and 95,000 prompt tokens/s on one H200 "
-        "take 86 % and 72 % of its dense 8-bit peak before anything is decoded; longer answers are within the bound",
-        source="aiconfigurator",
-        engine="vllm",
-        model="llama_3_8b",
-    ),
-    Explained(
-        "prompts that were cached: rounds of chats with prefix caching, whose input length counts what was cached",
-        source="blis_sim_to_real",
-    ),
-    Explained(
-        "a wrong row: 64 prompts of 512 tokens in a fifth of the time of 32 of them on the same two accelerators; the "
-        "cache of 64 does not fit, and nothing says what ran instead",
-        source="splitwise_perfdb",
-    ),
-)
+EXPLAINED = tuple(Explained(**entry) for entry in TABLE["explained"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _requests(row: Row) -> float:
 
 
 def _overhead(row: Row) -> Iterator[Overhead]:
-    """That of a row, if few enough requests are at an instance."""
+    """Overhead of a row, if few enough requests are at an instance."""
     measurement, guess = row.measurement, row.prediction
     assert measurement is not None and guess is not None and row.assumptions is not None
     assert measurement.tpot_seconds is not None and guess.tpot_seconds is not None

@@ -203,14 +203,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many rows take part [1]."""
+    """Numbers of rows that take part [1]."""
 
     read: int
     """Rows of the input."""
     mapped: int
     """Understood, with a model and a chip of the catalogue."""
     repeats: int
-    """Of these, that say what another says."""
+    """Repeats among these."""
     speculative: int
     """Of the others, with speculation, recorded or suspected: they count apart."""
     spoilt: int
@@ -262,7 +262,7 @@ class Servers:
         return [row for row in self.rows if row.apart.startswith(SPECULATION)]
 
     def coverage(self, dataset: str | None = None) -> Coverage:
-        """How many rows take part, of one file or of all."""
+        """Numbers of rows that take part, of one file or of all."""
         rows = [row for row in self.rows if dataset in (None, row.dataset)]
         mapped = [row for row in rows if row.measurement is not None]
         plain = [row for row in mapped if not row.apart]

@@ -205,7 +205,7 @@ class Inside(NamedTuple):
 
 
 def inside(rows: Iterable[Row], quantity: Quantity) -> Inside:
-    """How many measured values are in the intervals of 80 % of their predictions, and how wide these are."""
+    """Number of measured values that are in the intervals of 80 % of their predictions, and how wide these are."""
     pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
     known = [(value, where) for value, where in pairs if value is not None and where is not None]
     width = statistics.median(where.high / where.low for _, where in known) if known else None

@@ -44,7 +44,7 @@ class Architecture:
     residual_span: int | None = None
     residual_fold: bool = True
     beside: tuple[UnknownPart, ...] = ()
-    """What no layer here has: tables that are looked up, and what reads them."""
+    """Parts that no layer here has: tables that are looked up, and what reads them."""
 
 
 def hidden_size(c: Reader) -> int:

@@ -45,7 +45,7 @@ class Case(NamedTuple):
     weights: Dtype
     """Number format."""
     proposer: ProposerName | None
-    """Who proposes tokens; None if nobody does."""
+    """Proposer of tokens; None if nobody does."""
     acceptance: float
     """Share of proposals accepted; 0 without [1]."""
     draft_length: int
@@ -119,7 +119,7 @@ class Surface:
 
 
 class Manner(NamedTuple):
-    """How an offer is served, as far as it is one of a few."""
+    """Manner in which an offer is served, as far as it is one of a few."""
 
     chip: str
     """Name in the catalogue."""

@@ -1,4 +1,4 @@
-"""How well drawn models explain an offer, and what lies beyond all of them."""
+"""Likelihood of an offer under drawn models, and what lies beyond all of them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How one offer is probably served.
+    """Probable serving of one offer.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Inferred(Shown):
 
     @cached_property
     def served(self) -> tuple[Served, ...]:
-        """How each offer is probably served."""
+        """Probable serving of each offer."""
         pairs = zip(self.offers, self.strays, strict=True)
         return tuple(_served(self.draws, offer, self.weights, stray) for offer, stray in pairs)
 
@@ -234,7 +234,7 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
 
 
 def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) -> Served:
-    """How an offer is probably served, from ways to serve drawn in proportion to their posterior."""
+    """Probable serving of an offer, from ways to serve drawn in proportion to their posterior."""
     likely = log_likelihood(draws, offer)
     flat = np.exp(likely - likely.max(axis=(1, 2), keepdims=True, initial=-700.0)) * manner_weights(draws, offer)
     sums = flat.sum(axis=(1, 2), keepdims=True)
@@ -292,6 +292,6 @@ def _plain_interval(values: Array) -> Interval:
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:
-    """How often each name is there, the most frequent first [1]."""
+    """Share of each name, the most frequent first [1]."""
     distinct, times = np.unique(list(names), return_counts=True)
     return {str(distinct[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}

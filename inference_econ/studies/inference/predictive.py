@@ -18,7 +18,7 @@ _BINS = 16
 
 
 class Density(NamedTuple):
-    """How probable sizes are, before and after."""
+    """Probabilities of sizes, before and after."""
 
     sizes: Array
     """Middles of bins that are equally wide on a logarithmic scale."""
@@ -29,7 +29,7 @@ class Density(NamedTuple):
 
 
 def density(values: Array, weights: Array) -> Density:
-    """How probable some positive values are, with equal weights and with those of a posterior."""
+    """Probabilities of some positive values, with equal weights and with those of a posterior."""
     logs = np.log2(values)
     edges = np.linspace(logs.min(), logs.max(), _BINS + 1)
     width = edges[1] - edges[0]

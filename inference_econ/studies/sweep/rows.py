@@ -57,9 +57,9 @@ class Part(NamedTuple):
     content: bytes
     """Rows as a Parquet file."""
     combinations: int
-    """That were asked [1]."""
+    """Combinations that were asked [1]."""
     failures: int
-    """Of them, without a frontier [1]."""
+    """Combinations without a frontier [1]."""
 
 
 class AxisColumn(NamedTuple):

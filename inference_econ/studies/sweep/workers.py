@@ -1,4 +1,4 @@
-"""Who answers the parts of a sweep: this process, processes beside it, or the workers of a Dask scheduler."""
+"""Workers that answer the parts of a sweep: this process, processes beside it, or the workers of a Dask scheduler."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> Non
 
 
 class _Told:
-    """How much of the work is done."""
+    """Progress of the work."""
 
     def __init__(self, progress: Progress | None, rows: int) -> None:
         self.progress, self.rows, self.done = progress, rows, 0
