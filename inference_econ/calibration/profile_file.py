@@ -273,23 +273,23 @@ def _errors(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> dict[str, di
 
 
 def _spread(
-    fitted: Fit, target: int, by: Unlike, folds: Mapping[Unlike, Sequence[Fold]], known: ErrorSpread | None
+    fitted: Fit, target: int, by: Unlike, folds: Mapping[Unlike, Sequence[Fold]], before: ErrorSpread | None
 ) -> dict[str, Any]:
     """Errors of a target without what rows have in common; empty if nothing says how large they are."""
-    groups, base = held_out(folds, by, target), None if known is None else known.quantiles
+    groups, base = held_out(folds, by, target), None if before is None else before.quantiles
     if groups:
         few = len(without_misfits(groups)) < BASE_GROUPS
         share = coverage(groups, base)
-        return _described(fitted, target, groups, error_quantiles(groups, base), known if few else None, share)
-    if known is None and by != "traffic":
+        return _described(fitted, target, groups, error_quantiles(groups, base), before if few else None, share)
+    if before is None and by != "traffic":
         return {}
     # Nothing could be left out.
     runs = held_out(folds, "traffic", target) or own_errors(fitted, target)
     together = [[run for group in runs for run in group]]
-    if known is None:
+    if before is None:
         return _described(fitted, target, together, error_quantiles(together))
-    quantiles = no_narrower(together, known.quantiles)
-    behind = known if quantiles is None or _as_wide(known.quantiles, quantiles) else None
+    quantiles = no_narrower(together, before.quantiles)
+    behind = before if quantiles is None or _as_wide(before.quantiles, quantiles) else None
     return _described(fitted, target, together, quantiles, behind)
 
 

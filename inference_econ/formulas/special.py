@@ -198,13 +198,13 @@ def wright_omega(values: Array) -> Array:
     """
     middle = np.maximum(values, math.log(_EXACT))
     above = np.maximum(middle, 1.0)
-    found = np.exp(np.minimum(middle, 1.0) - 1.0) * (above - np.log(above))
+    omega = np.exp(np.minimum(middle, 1.0) - 1.0) * (above - np.log(above))
     for _ in range(_MOST_STEPS):
-        step = (middle - found - np.log(found)) * found / (1.0 + found)
-        found = found + step
-        if not np.any(np.abs(step) > 4.0 * _EXACT * found):
+        step = (middle - omega - np.log(omega)) * omega / (1.0 + omega)
+        omega = omega + step
+        if not np.any(np.abs(step) > 4.0 * _EXACT * omega):
             break
-    return np.where(values < middle, np.exp(np.minimum(values, 0.0)), found)
+    return np.where(values < middle, np.exp(np.minimum(values, 0.0)), omega)
 
 
 def _reached(most: Array, mean: Array) -> tuple[Array, Array]:

@@ -64,23 +64,23 @@ class StackDistances:
             chosen = [block for block in chosen if _hash(block) < self.below]
         weight = _HASHES / self.below
         self.followed += weight * len(chosen)
-        known, before = 0, [0]
+        count, before = 0, [0]
         for block in chosen:
             place = last.get(block)
             if place is None:
                 break
-            if not known:
+            if not count:
                 before = [0, *accumulate(self._counts)]
-            known += 1
+            count += 1
             earlier = before[place // _PART] + self._used.count(1, place - place % _PART, place)
             room = round(weight * (len(last) - earlier))
             self.rooms[room] = self.rooms.get(room, 0.0) + weight
-        self.hits += weight * known
+        self.hits += weight * count
         for block in reversed(chosen):
             self._place(block)
         if len(last) > self.most:
             self._follow_fewer()
-        return round(known * len(blocks) / len(chosen)) if chosen else 0
+        return round(count * len(blocks) / len(chosen)) if chosen else 0
 
     @property
     def share(self) -> float:

@@ -125,16 +125,18 @@ def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
     if not isinstance(sources, Mapping):
         return []
     fields = {key: value for key, value in data.items() if key != "sources"}
-    found: list[tuple[Location, str]] = []
+    mistakes: list[tuple[Location, str]] = []
     for location in _numbers(fields, (), sources):
         path = covering_keys(location)[0]
-        found.append((location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources"))
+        mistakes.append(
+            (location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources")
+        )
     strays = [key for key in sources if not _exists(data, key)]
     if strays:  # or names with a point in them
         used = {key for location in _numbers(fields, (), {}) for key in covering_keys(location)}
         strays = [key for key in strays if key not in used]
-    found += [(("sources", key), f"sources: {key!r} names no field of this file") for key in strays]
-    return found
+    mistakes += [(("sources", key), f"sources: {key!r} names no field of this file") for key in strays]
+    return mistakes
 
 
 def covering_keys(location: Location) -> list[str]:

@@ -122,8 +122,8 @@ class Spec(BaseModel, metaclass=_Readable):
         before = getattr(self, name, None)
         if not isinstance(before, Spec) or not isinstance(change, Mapping) or "kind" in change:
             return change
-        known = {key: getattr(before, key) for key in before.model_fields_set}
-        return {**known, **{key: before._nested(key, value) for key, value in change.items()}}
+        fields = {key: getattr(before, key) for key in before.model_fields_set}
+        return {**fields, **{key: before._nested(key, value) for key, value in change.items()}}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -155,11 +155,11 @@ class Spec(BaseModel, metaclass=_Readable):
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
         """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
         details = error.errors(include_url=False)
-        found = [*details, *cls._behind_kinds(document, details)]
+        errors = [*details, *cls._behind_kinds(document, details)]
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
-            for detail in found
-            if not _is_echo(detail, found)
+            for detail in errors
+            if not _is_echo(detail, errors)
         }
         unsourced = cls._further_mistakes(document.data)
         if unsourced and details[0]["type"] == "sources":
@@ -266,10 +266,10 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
     classes = {cls}
     for part in loc[:-1]:
         below = {
-            found
+            model
             for candidate in classes
             if isinstance(part, str) and part in candidate.model_fields
-            for found in _models_in(candidate.model_fields[part].annotation)
+            for model in _models_in(candidate.model_fields[part].annotation)
         }
         tagged = {
             candidate

@@ -287,7 +287,7 @@ def graft(document: Document, location: Location, part: Document) -> None:
         assert isinstance(below, dict)
         target = below
     target[str(location[-1])] = content
-    document.lines.update({(*location, *known): at for known, at in part.lines.items() if known[:1] != ("sources",)})
+    document.lines.update({(*location, *place): at for place, at in part.lines.items() if place[:1] != ("sources",)})
     sources = document.data.setdefault("sources", {})
     added = part.data.get("sources", {})
     if isinstance(sources, dict) and isinstance(added, dict):
@@ -324,7 +324,7 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
         target[int(location[-1])] = value
     elif isinstance(target, dict):
         target[str(location[-1])] = value
-    for stale in [known for known in document.lines if known[: len(location)] == location]:
+    for stale in [place for place in document.lines if place[: len(location)] == location]:
         del document.lines[stale]
     document.lines[location] = (origin, 0)
 

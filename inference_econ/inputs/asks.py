@@ -214,18 +214,18 @@ class Settings(Spec):
 
     def over(self, common: Settings) -> Settings:
         """These settings with what they leave out taken from ``common``."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
+        fields = {name: getattr(self, name) for name in self.model_fields_set}
         # A traffic, contexts and lengths replace each other.
         if self.traffic is not None:
-            given = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **given}
+            fields = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **fields}
         elif self.context is not None or self.contexts is not None:
-            given = {**dict.fromkeys(("context", "contexts", "isl", "osl", "traffic")), **given}
+            fields = {**dict.fromkeys(("context", "contexts", "isl", "osl", "traffic")), **fields}
         elif self.isl is not None or self.osl is not None:
-            given = {**dict.fromkeys(("context", "contexts", "traffic")), **given}
+            fields = {**dict.fromkeys(("context", "contexts", "traffic")), **fields}
         # A proposer replaces another.
         if any(getattr(self, name) for name in PROPOSERS):
-            given = {**dict.fromkeys(PROPOSERS), **given}
-        return common.replace(**given)
+            fields = {**dict.fromkeys(PROPOSERS), **fields}
+        return common.replace(**fields)
 
 
 def _fields(names: Sequence[str]) -> tuple[str, ...]:
@@ -341,9 +341,9 @@ class AssessAsk(Spec):
     """Names or paths of further presets, each of which gets its verdict."""
 
     def _check_fields(self) -> None:
-        given = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give one of utilization, batch and throughput; given: {', '.join(given) or 'none'}")
+        measured = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]
+        if len(measured) != 1:
+            raise ValueError(f"give one of utilization, batch and throughput; given: {', '.join(measured) or 'none'}")
         odd = [name for name in _NOT_OF_A_SERVER if getattr(self.common, name) is not None]
         if odd:
             raise ValueError(f"common: {', '.join(odd)} cannot be said of a measured server; leave it out")

@@ -104,10 +104,10 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
     """A file of a folder inside of ``assumptions``, or one of the user's."""
     from inference_econ.inputs import _yaml
 
-    known = part_names(part)
-    path = folder("assumptions") / part / f"{name}.yaml" if name in known else Path(name)
-    if not (name in known or files_allowed()) or not is_file(path):
-        raise InputError(f"unknown {word} {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
+    shipped = part_names(part)
+    path = folder("assumptions") / part / f"{name}.yaml" if name in shipped else Path(name)
+    if not (name in shipped or files_allowed()) or not is_file(path):
+        raise InputError(f"unknown {word} {name!r}; known: {', '.join(shipped)} (a path to a YAML file works too)")
     return cls.from_document(_yaml.read(path))
 
 
@@ -165,16 +165,16 @@ def meaning(kind: Kind, name: str) -> Meaning:
     """
     if not name.strip():
         raise InputError(f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ {kind}' lists all")
-    known = names(kind)
-    if name not in known and f"profiles/{name}" in known:  # fitted presets go by their bare names too
+    shipped = names(kind)
+    if name not in shipped and f"profiles/{name}" in shipped:  # fitted presets go by their bare names too
         return Meaning(f"profiles/{name}")
-    if name in known or (kind == "models" and text_of(name) is not None) or _own_file(kind, name) is not None:
+    if name in shipped or (kind == "models" and text_of(name) is not None) or _own_file(kind, name) is not None:
         return Meaning(name)
     from inference_econ.inputs.names import meant
 
     called = meant(kind, name)
     if called is None:
-        raise UnknownNameError(_unknown(kind, name, known))
+        raise UnknownNameError(_unknown(kind, name, shipped))
     return called
 
 
@@ -231,7 +231,7 @@ def _is_called(kind: Kind, name: str) -> bool:
         return True
 
 
-def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
+def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
     word = _SINGULAR[kind]
     if "," in name:
         return f"{name!r} is no {word}: give one name here; options that take several are repeated, one name each"
@@ -243,13 +243,13 @@ def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
         )
     # Eight of them, as people say 8xH100.
     wanted = _COUNTED.sub("", name.lower().replace("-", "_").replace(" ", "_"))
-    bare = {full.rsplit("/", 1)[-1]: full for full in reversed(known)}
+    bare = {full.rsplit("/", 1)[-1]: full for full in reversed(shipped)}
     # Whoever types the beginning of a name means it more than one that only resembles it.
-    near = [full for full in known if wanted and full.startswith(wanted)]
+    near = [full for full in shipped if wanted and full.startswith(wanted)]
     near += [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
-    near += [full for full in known if wanted and wanted in full]
+    near += [full for full in shipped if wanted and wanted in full]
     near = list(dict.fromkeys(near))
-    hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(known)}"
+    hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(shipped)}"
     files = "; a path to a YAML file works too" if files_allowed() else ""
     return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all{files})"
 
@@ -613,7 +613,7 @@ def _graft_files(document: Document) -> None:
 
 def _part(part: Part, name: str, where: str) -> Path:
     """The file of collectives, kernels, products or scores with a name."""
-    known = part_names(part)
-    if name in known:
+    shipped = part_names(part)
+    if name in shipped:
         return folder("assumptions") / part / f"{name}.yaml"
-    raise InputError(f"{where}: unknown {part} {name!r}; known: {', '.join(known)}")
+    raise InputError(f"{where}: unknown {part} {name!r}; known: {', '.join(shipped)}")

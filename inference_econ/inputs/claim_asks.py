@@ -48,9 +48,9 @@ class FrontierReading(Spec):
 
     def _check_fields(self) -> None:
         places = ("at", "cost", "times_cheapest", "share_of_fastest", "speed")
-        given = [name for name in places if name in self.model_fields_set]
-        if len(given) > 1:
-            raise ValueError(f"give one of {', '.join(places)}, got {' and '.join(given)}")
+        set_places = [name for name in places if name in self.model_fields_set]
+        if len(set_places) > 1:
+            raise ValueError(f"give one of {', '.join(places)}, got {' and '.join(set_places)}")
         _check_parts(self.read, self.parts)
 
 

@@ -15,8 +15,8 @@ DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OS
 
 def with_defaults(settings: Settings) -> Settings:
     """Settings with the defaults; a context that is set replaces the default lengths."""
-    known = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
-    return Settings(**known).over(DEFAULTS)
+    fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
+    return Settings(**fields).over(DEFAULTS)
 
 
 def check_counted(filled: Settings) -> None:

@@ -126,8 +126,8 @@ class Overlap(Spec):
     def holds(self, architecture: str | None, generation: str, *, prefill: bool) -> bool:
         """Whether steps of a phase with a model on a generation of chips can be overlapped so."""
         phase = "prefill" if prefill else "decode"
-        asked = ((self.generations, generation), (self.architectures, architecture))
-        return self.phase in (phase, "both") and all(not some or one in some for some, one in asked)
+        pairs = ((self.generations, generation), (self.architectures, architecture))
+        return self.phase in (phase, "both") and all(not some or value in some for some, value in pairs)
 
 
 class KernelCount(Spec):
@@ -148,8 +148,8 @@ class KernelCount(Spec):
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
         """Whether it counts for a row of the operator table on a chip, apart from how ranks share the work."""
-        asked = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
-        return part == self.part and all(not some or one in some for some, one in asked)
+        pairs = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
+        return part == self.part and all(not some or value in some for some, value in pairs)
 
 
 class PromptGraphs(Spec):
@@ -287,9 +287,9 @@ class EngineFacts(Spec):
         possible.sort(key=lambda exchange: not exchange.within_domain)
         chosen = [exchange for exchange in possible if (exchange.wide if wide else exchange.default)]
         if not chosen:
-            known = ", ".join(exchange.name for exchange in self.exchanges) or "none"
+            names = ", ".join(exchange.name for exchange in self.exchanges) or "none"
             kind = "for wide groups" if wide else "by default"
-            raise InputError(f"no exchange of tokens {kind} in {phase}; the engine has: {known}")
+            raise InputError(f"no exchange of tokens {kind} in {phase}; the engine has: {names}")
         return chosen[0]
 
 

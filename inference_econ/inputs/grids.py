@@ -27,8 +27,8 @@ class Grid(NamedTuple):
     @property
     def text(self) -> str:
         """The grid in words."""
-        known = f", {self.name} in {self.year} ({self.source})" if self.year else ""
-        return f"{self.grams_per_kwh:g} gCO2e/kWh{known}"
+        place = f", {self.name} in {self.year} ({self.source})" if self.year else ""
+        return f"{self.grams_per_kwh:g} gCO2e/kWh{place}"
 
 
 @cache

@@ -115,14 +115,14 @@ class HardwareSpec(SourcedSpec):
         for narrow, wide in (("fp8", "bf16"), ("fp8", "fp16")):
             if self.two_to_four_sparsity and narrow in peaks and wide in peaks:
                 _ratio_must_be_two(peaks[narrow], peaks[wide], narrow, wide)
-        both, one = self.link_bytes_per_second_both_ways, self.link_bytes_per_second_one_way
-        if both is not None and (one is None or abs(both / one - 2) > 0.01):
+        both, one_way = self.link_bytes_per_second_both_ways, self.link_bytes_per_second_one_way
+        if both is not None and (one_way is None or abs(both / one_way - 2) > 0.01):
             raise ValueError(
-                f"link_bytes_per_second_one_way must be half of link_bytes_per_second_both_ways "
-                f"({both:g} B/s), got {one if one is None else format(one, 'g')}; for a what-if change both, or leave "
-                "out what both ways add up to (null)"
+                "link_bytes_per_second_one_way must be half of link_bytes_per_second_both_ways "
+                f"({both:g} B/s), got {one_way if one_way is None else format(one_way, 'g')}; for a what-if change "
+                "both, or leave out what both ways add up to (null)"
             )
-        if self.link_domain > 1 and one is None:
+        if self.link_domain > 1 and one_way is None:
             raise ValueError(f"link_domain is {self.link_domain}, so link_bytes_per_second_one_way is needed")
         if self.link_peers is not None and self.link_domain > self.link_peers + 1:
             raise ValueError(

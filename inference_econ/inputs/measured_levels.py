@@ -173,8 +173,8 @@ def title(kind: places.Kind, name: str) -> str:
     'Llama 3.1 8B'
     """
     text = places.files(kind)[name].read_text(encoding="utf-8")
-    found = re.search(r"^name:\s*(.*?)\s*$", text, re.MULTILINE)
-    return "" if found is None else found[1].strip("'\"")
+    match = re.search(r"^name:\s*(.*?)\s*$", text, re.MULTILINE)
+    return "" if match is None else match[1].strip("'\"")
 
 
 def constants_of(profile: str) -> str:

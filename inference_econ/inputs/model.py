@@ -123,8 +123,8 @@ class ModelSpec(SourcedSpec):
         None where nobody wrote one down.
         """
         native = self.expert_weights or self.weights
-        known: Mapping[Any, str] = self.checkpoints
-        return known.get(kind or native, self.huggingface_id if kind in (None, native) else None)
+        repositories: Mapping[Any, str] = self.checkpoints
+        return repositories.get(kind or native, self.huggingface_id if kind in (None, native) else None)
 
     @property
     def layers(self) -> int:

@@ -62,8 +62,8 @@ def share(name: str) -> float | None:
     >>> share("p95"), share("mean")
     (0.95, None)
     """
-    known = percentile(name)
-    return None if known == MEAN else float(known[1:]) / 100.0
+    statistic = percentile(name)
+    return None if statistic == MEAN else float(statistic[1:]) / 100.0
 
 
 def in_order(names: set[str]) -> tuple[str, ...]:

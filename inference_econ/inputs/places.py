@@ -87,17 +87,17 @@ def files(kind: Kind) -> Mapping[str, Path]:
         "assumptions": tuple(f"{part}/" for part in get_args(Part)),
         "engines": ("launch/", "options/", "recipes/"),
     }.get(kind, ())
-    known = {name: path for name, path in _below(folder(kind)) if not name.startswith(hidden)}
-    origins = dict.fromkeys(known, "inference-econ")
+    paths = {name: path for name, path in _below(folder(kind)) if not name.startswith(hidden)}
+    origins = dict.fromkeys(paths, "inference-econ")
     for plugin in plugins.folders() if kind in plugins.FOLDERS else ():
         for name, path in _below(plugin.path / kind):
-            if name in known:
+            if name in paths:
                 raise InputError(
                     f"{path}: {origins[name]} has {kind}/{name}, too; give the file of {plugin.origin} another name, "
                     "or uninstall that plug-in"
                 )
-            known[name], origins[name] = path, plugin.origin
-    return {name: known[name] for name in sorted(known, key=lambda name: (name.count("/"), name))}
+            paths[name], origins[name] = path, plugin.origin
+    return {name: paths[name] for name in sorted(paths, key=lambda name: (name.count("/"), name))}
 
 
 def _below(root: Path) -> Iterator[tuple[str, Path]]:

@@ -197,17 +197,9 @@ def _rank(price: HourPrice) -> tuple[bool, bool, int]:
 
 
 def _of_entry(entry: Price) -> HourPrice:
-    kind = entry.kind.replace("-", "_")
-    return HourPrice(
-        entry.dollars_per_accelerator_hour,
-        kind,
-        entry.date,
-        entry.verified,
-        entry.ref,
-        entry.where,
-        entry.seller or "",
-        entry.years,
-    )
+    same = {name: getattr(entry, name) for name in ("date", "verified", "ref", "where", "years")}
+    kind, dollars = entry.kind.replace("-", "_"), entry.dollars_per_accelerator_hour
+    return HourPrice(dollars, kind, seller=entry.seller or "", **same)
 
 
 def _node(chip: HardwareSpec) -> int:

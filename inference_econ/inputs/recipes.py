@@ -240,15 +240,15 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
     name, facts = serving_engines.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.generation)
-    known = [
+    recipes = [
         recipe
         for recipe in _recipes(name).recipes
         if recipe.is_of(model, hardware, narrowest)
         and (recipe.kv is None or (kernels is not None and recipe.kv in kernels.kv))
         and (recipe.proposer is None or _can_propose(recipe, facts, model, hardware))
     ]
-    of_chip = {recipe.practice for recipe in known if recipe.chips}
-    chosen = [recipe for recipe in known if recipe.chips or recipe.practice not in of_chip]
+    of_chip = {recipe.practice for recipe in recipes if recipe.chips}
+    chosen = [recipe for recipe in recipes if recipe.chips or recipe.practice not in of_chip]
     chosen.sort(key=lambda recipe: recipe.proposer is not None)
     return tuple(_practice(name, recipe, model) for recipe in chosen) or (Practice(name, model.kv),)
 
@@ -303,26 +303,17 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
     >>> recommended_drafts("sglang", "mtp", catalog.model("deepseek_v3")), recommended_drafts(None, "mtp", None)
     (3, None)
     """
-    known = _recipes((engine or "").partition("@")[0])
-    entries: tuple[Recipe | DraftLength, ...] = (*known.recipes, *known.drafts)
+    recipes = _recipes((engine or "").partition("@")[0])
+    entries: tuple[Recipe | DraftLength, ...] = (*recipes.recipes, *recipes.drafts)
     drafts = [(entry.models, entry.drafts) for entry in entries if entry.proposer == proposer and entry.drafts]
     own = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
     return max(own or [length for models, length in drafts if not models], default=None)
 
 
 def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
-    return Practice(
-        engine=engine,
-        kv=recipe.kv or model.kv,
-        proposer=recipe.proposer,
-        draft_length=recipe.drafts,
-        layouts=tuple(degrees.counts for degrees in recipe.layouts),
-        pools=recipe.pools,
-        options=recipe.options,
-        source=recipe.source,
-        date=recipe.date,
-        head=recipe.head,
-    )
+    same = {name: getattr(recipe, name) for name in ("proposer", "pools", "options", "source", "date", "head")}
+    layouts = tuple(degrees.counts for degrees in recipe.layouts)
+    return Practice(engine=engine, kv=recipe.kv or model.kv, draft_length=recipe.drafts, layouts=layouts, **same)
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:

@@ -162,10 +162,10 @@ class Scenario(SourcedSpec):
         further = checked_changes(changes)
         if not further:
             return self
-        said = f"{self.name} with {', '.join(further)}"
+        name = f"{self.name} with {', '.join(further)}"
         figure = self.figure and self.figure.replace(title=f"{self.figure.title}\nwith {', '.join(further)}")
         if isinstance(self.ask, PanelsAsk):
-            return self.replace(name=said, figure=figure)
+            return self.replace(name=name, figure=figure)
         common = getattr(self.ask, "common", None)
         if not isinstance(common, Settings):
             raise InputError(
@@ -176,7 +176,7 @@ class Scenario(SourcedSpec):
         named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
         if hasattr(self.ask, "series"):
             named["series"] = tuple(_changed(series, further) for series in self.ask.series)
-        return self.replace(name=said, figure=figure, ask=self.ask.replace(**named))
+        return self.replace(name=name, figure=figure, ask=self.ask.replace(**named))
 
     def _check_fields(self) -> None:
         labels = [series.label for series in getattr(self.ask, "series", ())]

@@ -104,8 +104,8 @@ def able_of(
         If none can, with the reason of each; if one of them is unknown, or none is named.
     """
     if not wanted or ANY_LAYOUT in wanted:
-        said = ", ".join(wanted) or "none"
-        raise InputError(f"engines: got {said}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} by itself")
+        names = ", ".join(wanted) or "none"
+        raise InputError(f"engines: got {names}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} by itself")
     engines = {engine.label: engine for engine in map(named, wanted)}.values()
     reasons = [lacks(engine, model, hardware, precision) for engine in engines]
     able = tuple(engine for engine, reason in zip(engines, reasons, strict=True) if reason is None)
@@ -126,7 +126,9 @@ def serving_adapters(
         If none of them does.
     """
     supports = [engine.facts.support(model.architecture, hardware.generation) for engine in engines]
-    able = tuple(engine for engine, known in zip(engines, supports, strict=True) if known is not None and known.lora)
+    able = tuple(
+        engine for engine, support in zip(engines, supports, strict=True) if support is not None and support.lora
+    )
     absent = [engine.label for engine in engines if engine not in able]
     reasons = tuple(f"{label} is not known to serve adapters beside {model.name}" for label in absent)
     if not able:
@@ -143,15 +145,15 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
     if facts.support(model.architecture, generation) is None:
         where = f" on {hardware.name}" if facts.support(model.architecture, "") is None and _has(facts, model) else ""
         return f"{engine.label} is not known to have {model.name} ({model.architecture or 'no architecture'}){where}"
-    for kind, formats, known in (
+    for kind, formats, able in (
         ("weights", precision.of_weights, kernels.weights),
         ("a cache", (precision.kv,), kernels.kv),
     ):
-        absent = [dtype for dtype in formats if family(dtype) not in known]
+        absent = [dtype for dtype in formats if family(dtype) not in able]
         if absent:
             return (
                 f"{engine.label} is not known to have kernels for {kind} in {absent[0]} on {hardware.name}; "
-                f"it has {', '.join(known)}"
+                f"it has {', '.join(able)}"
             )
     return None
 
@@ -181,11 +183,11 @@ def named(wanted: str) -> ServingEngine:
         If there is no such engine, or nothing is known of the version.
     """
     name, _, version = wanted.partition("@")
-    known = [engine.name for engine in known_engines()]
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
+    names = [engine.name for engine in known_engines()]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise InputError(
-            f"--engine {wanted}: there is no engine {name!r}; known: {', '.join(known)}{hint}", option="engine"
+            f"--engine {wanted}: there is no engine {name!r}; known: {', '.join(names)}{hint}", option="engine"
         )
     return ServingEngine(name, catalog.engine(name).at(version or None))

@@ -30,15 +30,15 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
     InputError
         If nothing is recorded of the engine, or of that version, with the nearest.
     """
-    known = versions(engine)
-    if not known:
+    recorded_versions = versions(engine)
+    if not recorded_versions:
         raise InputError(f"no options of {engine!r} are recorded; known: {', '.join(recorded())}")
-    if version is not None and version not in known:
-        near = (difflib.get_close_matches(version, known, n=1, cutoff=0.0) or known[-1:])[0]
+    if version is not None and version not in recorded_versions:
+        near = (difflib.get_close_matches(version, recorded_versions, n=1, cutoff=0.0) or recorded_versions[-1:])[0]
         raise InputError(
-            f"no options of {engine} {version} are recorded; nearest: {near}; recorded: {', '.join(known)}"
+            f"no options of {engine} {version} are recorded; nearest: {near}; recorded: {', '.join(recorded_versions)}"
         )
-    path = catalog.folder("engines") / "options" / f"{engine}_{version or known[-1]}.yaml"
+    path = catalog.folder("engines") / "options" / f"{engine}_{version or recorded_versions[-1]}.yaml"
     return EngineOptions.from_document(_yaml.read(path))
 
 

@@ -35,6 +35,6 @@ class StepsAsk(Spec):
             raise ValueError(f"values must ascend, got {', '.join(f'{value:g}' for value in self.values)}")
         if self.over != "shared_prefix" and self.values[0] < 1:
             raise ValueError(f"a {self.over} is at least 1, got {self.values[0]:g}")
-        for name, settings in (("common", self.common), *((one.label, one.settings) for one in self.series)):
+        for name, settings in (("common", self.common), *((series.label, series.settings) for series in self.series)):
             if getattr(settings, self.over) is not None:
                 raise ValueError(f"{self.over} is what differs along a line; leave it out of the settings of {name!r}")

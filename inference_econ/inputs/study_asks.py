@@ -140,7 +140,7 @@ class Chain(Spec):
         if (self.link is None) != (self.processes == 1):
             raise ValueError(f"give a link for 2 or more processes, and none for one; processes is {self.processes}")
         shared = {"all_gather", "searched", "speedup"}
-        if self.processes == 1 and any(shared & one.model_fields_set for one in self.printed):
+        if self.processes == 1 and any(shared & printed.model_fields_set for printed in self.printed):
             raise ValueError("a single process has times of one_process only")
 
 
@@ -176,9 +176,9 @@ class RunaheadAsk(Spec):
             if prompts[0] < longest:
                 raise ValueError(f"a prompt of {prompts[0]} tokens does not split over {longest} processes")
         for chain in self.chains:
-            for one in chain.printed:
-                if one.context not in self.contexts:
-                    raise ValueError(f"printed context {one.context} of {chain.label!r} is none of the contexts")
+            for printed in chain.printed:
+                if printed.context not in self.contexts:
+                    raise ValueError(f"printed context {printed.context} of {chain.label!r} is none of the contexts")
         labels = [chain.label for chain in self.chains]
         if len(set(labels)) < len(labels):
             raise ValueError("two chains have the same label; a label names one chain")

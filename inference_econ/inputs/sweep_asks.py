@@ -132,7 +132,7 @@ def _check(name: str, label: str, point: SweepPoint) -> None:
     for key in point:
         specification, dot, _ = key.partition(".")
         if dot and specification not in SPECIFICATIONS:
-            allowed = ", ".join(f"{each}.FIELD" for each in SPECIFICATIONS)
+            allowed = ", ".join(f"{name_of}.FIELD" for name_of in SPECIFICATIONS)
             raise ValueError(f"axis {name!r}: {key!r} is no number of a specification; allowed: {allowed}")
     try:
         point_settings(name, point)
@@ -148,8 +148,8 @@ def _check_once(name: str, labels: list[str]) -> None:
         raise ValueError(f"axis {name!r}: {twice} is given twice")
 
 
-def _check_known(name: str, values: list[str], known: list[str]) -> None:
+def _check_known(name: str, values: list[str], labels: list[str]) -> None:
     """Refuse values that an axis does not have."""
-    odd = next((value for value in values if value not in known), None)
+    odd = next((value for value in values if value not in labels), None)
     if odd is not None:
-        raise ValueError(f"leave_out: {odd!r} is not on the axis {name!r}, which has {', '.join(known)}")
+        raise ValueError(f"leave_out: {odd!r} is not on the axis {name!r}, which has {', '.join(labels)}")

@@ -118,8 +118,8 @@ def read(path: Path | str) -> Trace:
             f"{path}: has none of the forms that are known: {', '.join([*_TABLES, *_OBJECTS])}; a CSV names its "
             f"columns in the first line ({', '.join(_TABLES['Azure'].values())})"
         )
-    known = form
-    lines = _opened_for(path, lambda handle: _objects(values(handle), known, counted=counted))
+    name = form
+    lines = _opened_for(path, lambda handle: _objects(values(handle), name, counted=counted))
     return Trace(form, lines, timed=form not in _SESSIONS)
 
 
@@ -320,7 +320,7 @@ def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
             at = begin + float(entry["t"])
             if "requests" in entry:
                 inside = entry["requests"]
-                absolute = inside and min(float(one["t"]) for one in inside) >= float(entry["t"])
+                absolute = inside and min(float(request["t"]) for request in inside) >= float(entry["t"])
                 yield from requests(inside, begin if absolute else at)
                 continue
             blocks = _blocks(entry, value["block_size"], name if local else None)
@@ -331,12 +331,12 @@ def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
 
 def _sharegpt(value: Mapping[str, Any]) -> Iterator[Event]:
     """Answers to a history of text, whose tokens are estimated."""
-    history = found = 0
+    history = cached = 0
     for turn in value["conversations"]:
         tokens = max(round(len(turn["value"]) / CHARACTERS_PER_TOKEN), 1)
         if turn["from"] in ("gpt", "assistant", "chatgpt", "bard", "bing") and history:
-            yield Event(history, tokens, cached=min(found, history - 1), session=str(value.get("id", "")))
-            found = history + tokens
+            yield Event(history, tokens, cached=min(cached, history - 1), session=str(value.get("id", "")))
+            cached = history + tokens
         history += tokens
 
 
@@ -347,12 +347,12 @@ def _vllm(value: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _aiperf(value: Mapping[str, Any]) -> Iterator[Event]:
-    said, metrics = value["metadata"], value["metrics"]
+    metadata, metrics = value["metadata"], value["metrics"]
     if value.get("error"):
         raise ValueError(f"the request failed ({value['error'].get('type', 'error')})")
     isl, osl = (_whole(metrics[name]["value"]) for name in ("input_sequence_length", "output_sequence_length"))
-    session = str(said.get("x_correlation_id") or said.get("conversation_id") or "")
-    yield Event(isl, osl, float(said["request_start_ns"]) / 1e9, session=session)
+    session = str(metadata.get("x_correlation_id") or metadata.get("conversation_id") or "")
+    yield Event(isl, osl, float(metadata["request_start_ns"]) / 1e9, session=session)
 
 
 #: What spans call the tokens of a prompt, of an answer, and those that a cache had: today, and before.
@@ -367,13 +367,15 @@ def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
     """Spans that say tokens; of an agent as a whole, which has those of its requests again, none."""
     scopes = [scope for resource in value["resourceSpans"] for scope in resource.get("scopeSpans", ())]
     for span in (span for scope in scopes for span in scope.get("spans", ())):
-        said = {entry["key"]: next(iter(entry["value"].values()), None) for entry in span.get("attributes", ())}
-        isl, osl, cached = (next((said[name] for name in names if name in said), None) for names in _TOKENS)
-        if isl is None or osl is None or said.get("gen_ai.operation.name") == "invoke_agent":
+        attributes = {entry["key"]: next(iter(entry["value"].values()), None) for entry in span.get("attributes", ())}
+        isl, osl, cached = (next((attributes[name] for name in names if name in attributes), None) for names in _TOKENS)
+        if isl is None or osl is None or attributes.get("gen_ai.operation.name") == "invoke_agent":
             continue
-        session = str(said.get("gen_ai.conversation.id") or span.get("traceId", ""))
-        found = None if cached is None else _whole(cached)
-        yield Event(_whole(isl), _whole(osl), int(span["startTimeUnixNano"]) / 1e9, cached=found, session=session)
+        session = str(attributes.get("gen_ai.conversation.id") or span.get("traceId", ""))
+        cached_tokens = None if cached is None else _whole(cached)
+        yield Event(
+            _whole(isl), _whole(osl), int(span["startTimeUnixNano"]) / 1e9, cached=cached_tokens, session=session
+        )
 
 
 #: Columns of tables by what they hold; sessions may be missing.

@@ -377,14 +377,14 @@ class TrafficSpec(SourcedSpec):
             )
         share = 0.0 if self.reuse is None else self.reuse.share
         lengths = self.lengths.with_share_cached(share)
-        rows, known = lengths.rows, {"traffic": self.name, "arrivals": self.arrivals}
+        rows, fields = lengths.rows, {"traffic": self.name, "arrivals": self.arrivals}
         if not rows:
             isl = Length.parse(lengths.isl)
-            return Requests(isl, Length.parse(lengths.osl), cached=min(share * isl.mean, isl.mean - 1), **known)
+            return Requests(isl, Length.parse(lengths.osl), cached=min(share * isl.mean, isl.mean - 1), **fields)
         total = math.fsum(row[3] for row in rows)
         isl, osl = (_listed((row[column], row[3]) for row in rows) for column in (0, 1))
         cached = math.fsum(row[2] * row[3] / total for row in rows)
-        return Requests(isl, osl, cached=cached, table=lengths, **known)
+        return Requests(isl, osl, cached=cached, table=lengths, **fields)
 
 
 def _listed(weighed: Iterable[tuple[float, float]]) -> Length:

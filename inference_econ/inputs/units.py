@@ -119,12 +119,13 @@ def _parse_text(text: str, unit: str) -> float:
     number, written = float(match[1]), match[2]
     if not written:
         return number
-    (given, factor), (needed, base) = _measured(written), _measured(unit)
-    if not given:
+    (dimension, factor), (needed, base) = _measured(written), _measured(unit)
+    if not dimension:
         raise UnitError(f"{text!r}: unknown unit {written!r}; write for example {_example(unit)}")
-    if given != needed:
+    if dimension != needed:
         raise UnitError(
-            f"{text!r} has the dimension {given}, but {unit} ({needed}) is needed; write for example {_example(unit)}"
+            f"{text!r} has the dimension {dimension}, but {unit} ({needed}) is needed; "
+            f"write for example {_example(unit)}"
         )
     return number * (factor / base)
 

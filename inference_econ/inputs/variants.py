@@ -76,7 +76,7 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
     if not isinstance(sources, dict):
         return
     location = tuple(key.split("."))
-    if again or not any(known in sources for known in covering_keys(location)):
+    if again or not any(cover in sources for cover in covering_keys(location)):
         sources[key] = {"ref": "user", "where": origin, "kind": "what_if"}
         drop_below(sources, key)
     if _yaml.value_at(document, location) is None:
@@ -108,7 +108,7 @@ def times(document: Document, key: str, factor: float, origin: str) -> Value:
 
 def drop_below(sources: dict[str, Value], key: str) -> None:
     """Forget the sources of what a field held before."""
-    for stale in [known for known in sources if known.startswith(f"{key}.")]:
+    for stale in [name for name in sources if name.startswith(f"{key}.")]:
         del sources[stale]
 
 

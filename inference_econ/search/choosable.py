@@ -45,12 +45,12 @@ class Choosable(ABC, Generic[PointT]):
         InputError
             If it takes watts and the hardware file has none, or it is no metric of such points.
         """
-        known = self.metrics()
-        if name not in known:
+        metrics = self.metrics()
+        if name not in metrics:
             counted = "decode steps alone (--decode-only)" if name == "mfu" else "services"
             other = f", which is said of {counted}" if name in METRICS else ""
-            raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(known)}", option="y")
-        values = known[name]()
+            raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(metrics)}", option="y")
+        values = metrics[name]()
         if values is None:
             raise power.no_watts(
                 ", ".join(dict.fromkeys(instances.setup.hardware.name for instances in self.subjects()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,17 +91,8 @@ class Point:
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
-        return {
-            "tokens_per_second_per_user": self.tokens_per_second_per_user,
-            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
-            "accelerators": self.accelerators,
-            "batch": self.batch,
-            "layout": dict(self.layout),
-            "mfu": self.mfu,
-            "bandwidth_utilization": self.bandwidth_utilization,
-            "limited_by": self.limited_by,
-            "seconds_per_token": dict(self.parts),
-        }
+        record = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**record, "layout": dict(self.layout), "seconds_per_token": dict(record.pop("parts"))}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

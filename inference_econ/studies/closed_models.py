@@ -79,10 +79,10 @@ def _kinds(ask: InferAsk, labels: Sequence[str], answers: Sequence[Inferred]) ->
     return CellTable("Kinds of models, and their offers", ("model",), columns, tuple(rows), ask.notes)
 
 
-def _chart(name: str, index: int, known: Sequence[tuple[str, Inferred]]) -> Chart:
+def _chart(name: str, index: int, answers: Sequence[tuple[str, Inferred]]) -> Chart:
     """Intervals over true sizes."""
-    truths = [true / _BILLION for _, answer in known if (true := _true(answer, index)) is not None]
-    sizes = [_of(answer, index) for _, answer in known]
+    truths = [true / _BILLION for _, answer in answers if (true := _true(answer, index)) is not None]
+    sizes = [_of(answer, index) for _, answer in answers]
     ends = [value for true, size in zip(truths, sizes, strict=True) for value in (true, true, math.nan)]
     spans = [value for size in sizes for value in (size.low / _BILLION, size.high / _BILLION, math.nan)]
     diagonal = [min(truths), max(truths)]

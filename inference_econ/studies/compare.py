@@ -146,11 +146,11 @@ def comparison_scenario(
     return Scenario.build(data, origin="comparison")
 
 
-def _values(given: object) -> list[Any]:
+def _values(value: object) -> list[Any]:
     """One value, several or none of an axis."""
-    if given is None:
+    if value is None:
         return []
-    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
 def _title(axes: Mapping[str, Sequence[Any]]) -> str:

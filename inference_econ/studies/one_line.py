@@ -90,14 +90,14 @@ def asked(
     """The scenario that :func:`uncertainty` answers; see there. ``choices`` are fields of the question itself."""
     compared = asked_scenario(model, hardware, price, None, settings).ask
     assert isinstance(compared, FrontierAsk)
-    series = [each.model_dump(exclude_unset=True) for each in compared.series]
-    shared, inputs_of = _inputs(vary, [each.label for each in compared.series])
+    series = [curve.model_dump(exclude_unset=True) for curve in compared.series]
+    shared, inputs_of = _inputs(vary, [curve.label for curve in compared.series])
     data = {
         "name": _NAME,
         "ask": {
             "kind": "uncertainty",
             "common": compared.common.model_dump(exclude_unset=True),
-            "series": [{**each, "inputs": inputs_of.get(str(each["label"]), {})} for each in series],
+            "series": [{**curve, "inputs": inputs_of.get(str(curve["label"]), {})} for curve in series],
             "inputs": shared,
             **choices,
         },

@@ -109,7 +109,7 @@ class Effect:
         return slope(self.ratios, [held.dollars for held in self.held])
 
     def room(self, promise: str, decode_steps: float) -> float:
-        """Elasticity of a promise, ``ttft``, ``tpot`` or ``e2e``, over what is kept [1]: per cent of room per per cent."""
+        """Elasticity of a promise, ``ttft``, ``tpot`` or ``e2e``, over what is kept [1]: room per per cent."""
         return -slope(self.ratios, [held.seconds(promise, decode_steps) for held in self.held])
 
 
@@ -251,13 +251,13 @@ def what_if_of(
     assert best[0].layout is not None
     continuous = isinstance(curves, InstanceCurves) and curves.continuous
     sharp = _SHARP if inputs else math.inf
-    asked, effects = _Asked(settings, practice, front.setup, at, best, span, sharp, continuous), []
+    question, effects = _Asked(settings, practice, front.setup, at, best, span, sharp, continuous), []
     varied = chosen(settings, inputs)
     _check_work(curves, len(varied), steps=bool(inputs))
     for index, varied_input in enumerate(varied):
         if progress is not None:
             progress(index / len(varied), varied_input.label)
-        effects.append(_effect(asked, varied_input))
+        effects.append(_effect(question, varied_input))
     answering = best[0].layout, best[0].concurrency
     layout, chips = curves.record(*answering), curves.accelerators(*answering)
     return WhatIf(front, at, best, layout, chips, span, tuple(effects))
@@ -303,13 +303,13 @@ def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:
     return LayoutCurves(front) if isinstance(front, ServiceFrontier) else InstanceCurves(front)
 
 
-def _effect(asked: _Asked, each: Input) -> Effect:
+def _effect(question: _Asked, varied: Input) -> Effect:
     """Effect of an input: the question at some of its values."""
     tried: dict[float, Curves | None] = {}
 
     def curves(ratio: float) -> Curves | None:
         if ratio not in tried:
-            tried[ratio] = _varied(asked, each, ratio)
+            tried[ratio] = _varied(question, varied, ratio)
         return tried[ratio]
 
     def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> Best:
@@ -318,27 +318,27 @@ def _effect(asked: _Asked, each: Input) -> Effect:
 
     def kind_at(ratio: float) -> Best:
         """The answer of the first speed; of sizes that are no whole numbers all are one kind."""
-        best = at(ratio, asked.speeds[0])
-        return best._replace(layout=answer.layout) if asked.continuous and best.layout is not None else best
+        best = at(ratio, question.speeds[0])
+        return best._replace(layout=answer.layout) if question.continuous and best.layout is not None else best
 
-    values, answer = ratios(each, asked.setup, *asked.span), asked.best[0]
-    sharp = math.inf if each.whole else asked.sharp
+    values, answer = ratios(varied, question.setup, *question.span), question.best[0]
+    sharp = math.inf if varied.whole else question.sharp
     assert answer.layout is not None
-    pairs = list(zip(asked.speeds, asked.best, strict=True))
+    pairs = list(zip(question.speeds, question.best, strict=True))
     return Effect(
-        each,
+        varied,
         values,
-        tuple(tuple(at(ratio, speed) for ratio in values) for speed in asked.speeds),
+        tuple(tuple(at(ratio, speed) for ratio in values) for speed in question.speeds),
         tuple(tuple(at(ratio, speed, now.layout) for ratio in values) for speed, now in pairs),
         tuple(math.nan if one is None else one.fastest(answer.dollars) for one in map(curves, values)),
         tuple(Held() if one is None else one.held(answer.layout, answer.concurrency) for one in map(curves, values)),
         tuple(
             Step(
                 kind,
-                each.value * low,
-                each.value * high,
-                _record(None if asked.continuous else curves(high), after, answer.concurrency),
-                _record(None if asked.continuous else curves(low), before, answer.concurrency),
+                varied.value * low,
+                varied.value * high,
+                _record(None if question.continuous else curves(high), after, answer.concurrency),
+                _record(None if question.continuous else curves(low), before, answer.concurrency),
             )
             for kind, low, high, before, after in _steps(kind_at, values, sharp)
         ),
@@ -349,10 +349,10 @@ def _record(curves: Curves | None, layout: LayoutKey | None, concurrency: float)
     return None if curves is None or layout is None else curves.record(layout, concurrency)
 
 
-def _varied(asked: _Asked, each: Input, ratio: float) -> Curves | None:
+def _varied(question: _Asked, varied: Input, ratio: float) -> Curves | None:
     """The answer with another value of an input; None where nothing fits then."""
     try:
-        return _curves(each.scaled(asked.settings, ratio), asked.practice)
+        return _curves(varied.scaled(question.settings, ratio), question.practice)
     except NothingFitsError:
         return None
 

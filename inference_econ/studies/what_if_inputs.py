@@ -121,12 +121,12 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
     return tuple(by_key[key] if key in by_key else _any_number(settings, key, by_key) for key in dict.fromkeys(keys))
 
 
-def _any_number(settings: Settings, key: str, known: Mapping[str, Input]) -> Input:
+def _any_number(settings: Settings, key: str, inputs: Mapping[str, Input]) -> Input:
     try:
         value = number(settings, key)
     except InputError as error:
         raise InputError(
-            f"--input {key}: no input of this question; inputs: {', '.join(known)}; {error}", option="input"
+            f"--input {key}: no input of this question; inputs: {', '.join(inputs)}; {error}", option="input"
         ) from error
     if value <= 0.0:
         raise InputError(
@@ -181,7 +181,7 @@ def _of_model(setup: Setup) -> Iterator[_Kind]:
             yield _Kind(key, label, "", (f"model.{key}",), whole=True)
 
 
-def ratios(each: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:
+def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:
     """Ratios of an input to what it is, ascending, 1 among them.
 
     Parameters
@@ -201,13 +201,13 @@ def ratios(each: Input, setup: Setup, low: float, high: float, steps: int = 2) -
         Of counts those that a model can have; the next possible ones where the range holds none on a side.
     """
     wanted = [end ** (step / steps) for end in (low, high) for step in range(1, steps + 1)]
-    if not each.whole:
-        most = 1.0 / each.value if each.key == "acceptance" else math.inf
+    if not varied.whole:
+        most = 1.0 / varied.value if varied.key == "acceptance" else math.inf
         return tuple(sorted({1.0, *(min(ratio, most) for ratio in wanted)}))
-    now = each.value
-    counts = {_possible(each.key, setup, now * ratio) for ratio in wanted}
-    counts |= {_possible(each.key, setup, now / _FAR)} if min(counts) >= now else set()
-    counts |= {_possible(each.key, setup, now * _FAR)} if max(counts) <= now else set()
+    now = varied.value
+    counts = {_possible(varied.key, setup, now * ratio) for ratio in wanted}
+    counts |= {_possible(varied.key, setup, now / _FAR)} if min(counts) >= now else set()
+    counts |= {_possible(varied.key, setup, now * _FAR)} if max(counts) <= now else set()
     return tuple(sorted({count / now for count in (*counts, now)}))
 
 

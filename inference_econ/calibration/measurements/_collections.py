@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
-from inference_econ.calibration.measurements._record import Measurement, Skipped
+from inference_econ.calibration.measurements._record import RESULTS, Measurement, Skipped
 
 #: A deployment that is this much faster than another of the same description has something the description lacks.
 #: Plain runs of one description in the shipped collection differ by 4 % at most.
@@ -23,6 +24,16 @@ _SPOILT_START = 4.0
 _OUTDONE = 3.0
 #: What such other runs are, in words.
 _SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
+#: Keys that rows share: of one server, in one sweep of loads, in one configuration, and of one description.
+_SERVER = ("engine", "model", "hardware", "weights")
+_TRAFFIC = ("model", "hardware", "engine", "isl", "osl", "load")
+_LAYOUT = ("tp", "dp", "pp", "ep")
+_server = attrgetter(*_SERVER)
+_sweep = attrgetter(*_SERVER, "engine_version", "source", "days", "isl", "osl", "spread")
+_configuration = attrgetter(*_TRAFFIC, "concurrency", *_LAYOUT, "accelerators", "weights", "spread")
+_description = attrgetter(*_TRAFFIC, *_LAYOUT, "prefill", "decode", "weights", "kv", "requests_per_second")
+#: Of rows that repeat each other.
+_repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *RESULTS)
 #: Speculation of rows that a plain step may stand for.
 _PLAIN = ("none", "unrecorded")
 
@@ -35,11 +46,7 @@ def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
     """
     best: dict[tuple[object, ...], Measurement] = {}
     for row in measurements:
-        key = (
-            row.model, row.hardware, row.isl, row.osl, row.load, row.concurrency, row.requests_per_second,
-            row.ttft_seconds, row.tpot_seconds, row.request_seconds, row.output_tokens_per_second_per_accelerator,
-            row.input_tokens_per_second_per_accelerator, row.total_tokens_per_second_per_accelerator,
-        )  # fmt: skip
+        key = _repeat(row)
         if key not in best or (best[key].accelerators is None and row.accelerators is not None):
             best[key] = row
     return list(best.values())
@@ -144,28 +151,3 @@ def _suspected(row: Measurement | Skipped, runs: dict[tuple[object, ...], list[t
         return row
     remark = f"{ratio:.1f} times as fast as a run of the same description that was no busier"
     return replace(row, speculation="suspected", remarks=(*row.remarks, remark))
-
-
-def _traffic(row: Measurement) -> tuple[object, ...]:
-    return (row.model, row.hardware, row.engine, row.isl, row.osl, row.load)
-
-
-def _demand(row: Measurement) -> tuple[object, ...]:
-    return (*_traffic(row), row.concurrency)
-
-
-def _server(row: Measurement) -> tuple[object, ...]:
-    return (row.engine, row.model, row.hardware, row.weights)
-
-
-def _sweep(row: Measurement) -> tuple[object, ...]:
-    return (*_server(row), row.engine_version, row.source, row.days, row.isl, row.osl, row.spread)
-
-
-def _configuration(row: Measurement) -> tuple[object, ...]:
-    return (*_demand(row), row.tp, row.dp, row.pp, row.ep, row.accelerators, row.weights, row.spread)
-
-
-def _description(row: Measurement) -> tuple[object, ...]:
-    layout = (row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode)
-    return (*_traffic(row), *layout, row.weights, row.kv, row.requests_per_second)

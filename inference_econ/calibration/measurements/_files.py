@@ -10,7 +10,7 @@ from pathlib import Path
 from inference_econ.calibration.measurements._collections import mark_spoilt, suspect_speculation
 from inference_econ.calibration.measurements._dates import days_of
 from inference_econ.calibration.measurements._names import check_version
-from inference_econ.calibration.measurements._record import Measurement, Skipped
+from inference_econ.calibration.measurements._record import RESULTS, Measurement, Skipped
 from inference_econ.calibration.measurements._reports import read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._run import MeasuredServer
@@ -124,15 +124,7 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
             f"ep {measurement.ep} is more than the {measurement.tp * measurement.dp} ranks of a stage",
             line,
         )
-    measured = (
-        measurement.ttft_seconds,
-        measurement.tpot_seconds,
-        measurement.request_seconds,
-        measurement.output_tokens_per_second_per_accelerator,
-        measurement.input_tokens_per_second_per_accelerator,
-        measurement.total_tokens_per_second_per_accelerator,
-    )
-    if all(value is None for value in measured):
+    if all(getattr(measurement, result) is None for result in RESULTS):
         return Skipped(name, dataset, "nothing is measured", line)
     return measurement
 

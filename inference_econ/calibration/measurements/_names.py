@@ -261,10 +261,10 @@ def _native(model: str) -> str:
     return spec.expert_weights or spec.weights
 
 
-def _unknown(what: str, text: str, known: Mapping[str, str]) -> str:
+def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
     """Message about a name that nobody knows: what it is like, and what can be done about it."""
-    near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), known, n=5, cutoff=_ALIKE)
-    names = " or ".join(list(dict.fromkeys(known[name] for name in near))[:2])
+    near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), names_by_spelling, n=5, cutoff=_ALIKE)
+    names = " or ".join(list(dict.fromkeys(names_by_spelling[name] for name in near))[:2])
     return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
 
 

@@ -18,6 +18,12 @@ Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"
 #: Loads that take all that a server has to give.
 FULL_LOADS: tuple[Load, ...] = ("saturated", "limited")
 
+#: Fields that are measured.
+RESULTS = (
+    *("ttft_seconds", "tpot_seconds", "request_seconds"),
+    *(f"{tokens}_tokens_per_second_per_accelerator" for tokens in ("output", "input", "total")),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:

@@ -25,6 +25,9 @@ from inference_econ.calibration.measurements._scrape import is_scrape, read_scra
 from inference_econ.errors import InputError
 from inference_econ.inputs import foreign_yaml, read_text
 
+#: Fields of a run that its measurement has, too.
+_SAME = ("load", "concurrency", "requests_per_second", "requests", "spread", "speculation", "remarks")
+
 
 def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:
     """Every run of a result file.
@@ -146,19 +149,13 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         **common,
         isl=_known(run.isl),
         osl=_known(run.osl),
-        load=run.load,
-        concurrency=run.concurrency,
-        requests_per_second=run.requests_per_second,
-        requests=run.requests,
-        spread=run.spread,
         statistic="median" if middle == "p50" else "mean",
         ttft_seconds=run.latencies.get(("ttft", middle)),
         tpot_seconds=run.latencies.get(("tpot", middle)),
         request_seconds=run.latencies.get(("e2e", middle)),
         output_tokens_per_second_per_accelerator=_known(run.throughput / chips),
         total_tokens_per_second_per_accelerator=_known((run.total_throughput or math.nan) / chips),
-        speculation=run.speculation,
-        remarks=run.remarks,
+        **{name: getattr(run, name) for name in _SAME},
     )
 
 
@@ -167,12 +164,12 @@ def _known(value: float) -> float | None:
 
 
 def _common(run: BenchmarkRun, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
-    told = run.told
-    chip = hardware_name(server.hardware or told.hardware)
-    named = server.model or told.model
-    model, weights = served(model_name(named), chip, server.weights or told.weights or format_in_name(named))
-    engine, version = engine_name(server.engine or told.engine)
-    tp, dp, pp = (getattr(server, degree) or getattr(told, degree) or 1 for degree in ("tp", "dp", "pp"))
+    result = run.told
+    chip = hardware_name(server.hardware or result.hardware)
+    named = server.model or result.model
+    model, weights = served(model_name(named), chip, server.weights or result.weights or format_in_name(named))
+    engine, version = engine_name(server.engine or result.engine)
+    tp, dp, pp = (getattr(server, degree) or getattr(result, degree) or 1 for degree in ("tp", "dp", "pp"))
     return {
         "id": name,
         "dataset": path.stem,
@@ -185,7 +182,7 @@ def _common(run: BenchmarkRun, path: Path, name: str, server: MeasuredServer) ->
         "tp": tp,
         "dp": dp,
         "pp": pp,
-        "ep": server.ep or told.ep,
+        "ep": server.ep or result.ep,
         "weights": weights,
         "kv": cache_format(format_name(server.kv), chip),
         "prefill_first": prefill_first(engine, version),

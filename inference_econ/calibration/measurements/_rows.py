@@ -100,8 +100,8 @@ def positive(text: str | float, name: str) -> float:
     except (TypeError, ValueError):
         raise UnusableRowError(f"{name} is no number: {text!r}") from None
     if not (math.isfinite(value) and value > 0):
-        given = f"{value:g}" if math.isfinite(value) else f"{str(text)[:12]}{'...' * (len(str(text)) > 12)}"
-        raise UnusableRowError(f"{name} must be positive and finite, got {given}")
+        shown = f"{value:g}" if math.isfinite(value) else f"{str(text)[:12]}{'...' * (len(str(text)) > 12)}"
+        raise UnusableRowError(f"{name} must be positive and finite, got {shown}")
     if not _SMALLEST <= value <= _LARGEST:
         raise UnusableRowError(f"{name} cannot be meant: numbers are from {_SMALLEST:g} to {_LARGEST:g}, got {value:g}")
     return value

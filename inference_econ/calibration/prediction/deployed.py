@@ -372,9 +372,9 @@ def _requests(row: Measurement) -> Requests:
 def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
-    chip, told = _chip(row.hardware), _told(row, assumptions)
+    chip, assumed = _chip(row.hardware), _told(row, assumptions)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
-    return Setup(model, chip, precision, context, told, spread=spread).levelled(row.engine, version_told(row))
+    return Setup(model, chip, precision, context, assumed, spread=spread).levelled(row.engine, version_told(row))
 
 
 @cache

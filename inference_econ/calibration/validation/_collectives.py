@@ -99,8 +99,8 @@ def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) ->
         for chip in chips:
             model = assumptions.for_chip(chip).network.collectives
             versions.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
-        told = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
-        lines.append(f"{name}: {told}.")
+        names = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
+        lines.append(f"{name}: {names}.")
     return lines
 
 

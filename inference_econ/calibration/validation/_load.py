@@ -77,7 +77,7 @@ def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
 
 
 def _points(
-    line: Line, name: str, assumed: Assumptions, known: dict[tuple[str, ...], Service]
+    line: Line, name: str, assumed: Assumptions, services_by_key: dict[tuple[str, ...], Service]
 ) -> Iterator[ComparedPoint]:
     engine, _ = engine_name(line.text("engine"))
     subject = (
@@ -86,7 +86,7 @@ def _points(
     )
     key = tuple(line.text(column) for column in ("engine", "model", "precision", "hardware", "gpus", "isl", "osl"))
     try:
-        service = known[key] = known.get(key) or _service(line, engine, assumed)
+        service = services_by_key[key] = services_by_key.get(key) or _service(line, engine, assumed)
         run = Run(line, service, loaded(service, line.needed("rps")))
         pairs = list(run.pairs())
     except (UnusableRowError, InferenceEconError) as error:

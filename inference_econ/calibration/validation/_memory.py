@@ -221,12 +221,12 @@ def _chip(line: Line, name: str) -> HardwareSpec:
 
 def _speculation(line: Line, setup: Setup) -> Speculation | None:
     """Multi-token-prediction layers that a server had loaded to propose so many tokens, as in ``mtp 2``."""
-    told = line.text("proposer")
-    if not told:
+    text = line.text("proposer")
+    if not text:
         return None
-    proposer = re.fullmatch(r"mtp (\d+)", told)
+    proposer = re.fullmatch(r"mtp (\d+)", text)
     if proposer is None:
-        raise UnusableRowError(f"the proposer {told!r} is not understood; write for example 'mtp 2'")
+        raise UnusableRowError(f"the proposer {text!r} is not understood; write for example 'mtp 2'")
     return Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
 
 

@@ -71,15 +71,15 @@ def verdict() -> str:
     listed = constants()
     versions = ", ".join(dict.fromkeys(constant.version for constant in listed))
     fields = len({constant.field for constant in listed})
-    told = f"{fields} constants say that they are NCCL's"
+    sentence = f"{fields} constants say that they are NCCL's"
     wrong = [
         f"{constant.field} is {constant.ours:g} s, {constant.table:g} s in {constant.version}"
         for constant in listed
         if not constant.equal
     ]
     if wrong:
-        return f"{told}; not all are: {'; '.join(wrong)}."
-    return f"{told}, and equal its tuning tables of every version that they name and that is at hand ({versions})."
+        return f"{sentence}; not all are: {'; '.join(wrong)}."
+    return f"{sentence}, and equal its tuning tables of every version that they name and that is at hand ({versions})."
 
 
 def _value(protocol_constants: ProtocolConstants, field: str) -> float:

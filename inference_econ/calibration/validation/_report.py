@@ -130,5 +130,5 @@ class Dataset:
 
     def report(self, path: Path, points: Iterable[ComparedPoint], notes: Sequence[str] | None = None) -> Report:
         """Report of the rows of a file."""
-        told = tuple(self.notes if notes is None else notes)
-        return Report(self.name, self.title.format(path.name), tuple(points), told, self.form)
+        texts = tuple(self.notes if notes is None else notes)
+        return Report(self.name, self.title.format(path.name), tuple(points), texts, self.form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from inference_econ.serving import Service
 
 #: Requests of an instance up to which its steps are mostly overhead [1].
 _FEW = 8.0
+#: Layout and lengths of the measurement of a row.
+_layout = attrgetter(
+    *(f"measurement.{name}" for name in ("engine", "model", "hardware", "weights", "accelerators")),
+    *(f"measurement.{name}" for name in ("tp", "pp", "ep", "isl", "osl")),
+)
 #: Parts of a step that are overhead.
 _PARTS = ("launches", "host", "all_reduce_latency", "all_to_all_latency")
 
@@ -76,23 +82,6 @@ def _usable(row: Row) -> bool:
         and measurement.decode is None
         and measurement.load == "concurrency"
         and (measurement.dp or 1) == 1
-    )
-
-
-def _layout(row: Row) -> tuple[object, ...]:
-    measurement = row.measurement
-    assert measurement is not None
-    return (
-        measurement.engine,
-        measurement.model,
-        measurement.hardware,
-        measurement.weights,
-        measurement.accelerators,
-        measurement.tp,
-        measurement.pp,
-        measurement.ep,
-        measurement.isl,
-        measurement.osl,
     )
 
 

@@ -207,9 +207,9 @@ class Inside(NamedTuple):
 def inside(rows: Iterable[Row], quantity: Quantity) -> Inside:
     """Number of measured values that are in the intervals of 80 % of their predictions, and how wide these are."""
     pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
-    known = [(value, where) for value, where in pairs if value is not None and where is not None]
-    width = statistics.median(where.high / where.low for _, where in known) if known else None
-    return Inside(sum(where.low <= value <= where.high for value, where in known), len(known), width)
+    bounded = [(value, where) for value, where in pairs if value is not None and where is not None]
+    width = statistics.median(where.high / where.low for _, where in bounded) if bounded else None
+    return Inside(sum(where.low <= value <= where.high for value, where in bounded), len(bounded), width)
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:

@@ -156,9 +156,9 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
         *others, last = refused.mistakes
         unknown = "not understood" in last or "unknown key" in last
         raise SpecError([*others, last + _INDEX_WOULD_DO] if unknown else refused.mistakes) from refused
-    known = _with_unknown_keys(data, config, quantisation, checkpoint)
-    if known is not None:
-        return known
+    counted = _with_unknown_keys(data, config, quantisation, checkpoint)
+    if counted is not None:
+        return counted
     try:
         reader.skip(*_OF_FORMATS)
         document = _written(reader, architecture_of(reader, checkpoint), config, quantisation)
@@ -229,8 +229,8 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     if kind is None:
         raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
     if not isinstance(kind, str) or (kind not in FAMILIES and kind not in TEXT_PART):
-        known = ", ".join(sorted({*FAMILIES, *TEXT_PART}))
-        raise SpecError([f"{file}: model_type {kind!r} is not understood; understood: {known}"])
+        kinds = ", ".join(sorted({*FAMILIES, *TEXT_PART}))
+        raise SpecError([f"{file}: model_type {kind!r} is not understood; understood: {kinds}"])
     if kind in FAMILIES and not (kind in TEXT_PART and "text_config" in data):
         return data, {}, kind
     text = data.get("text_config")

@@ -16,13 +16,13 @@ from inference_econ.inputs.huggingface._layers import (
     heads,
     hidden_size,
     kv_heads,
+    recurrent,
     whole_groups,
 )
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import NoFeedForward
 from inference_econ.inputs.layers.mixer import NoAttention
-from inference_econ.inputs.layers.recurrent import RecurrentMixer
 
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -34,16 +34,9 @@ def gated_delta(c: Reader) -> Architecture:
     family = FAMILIES[c.family]
     parts = feed_forwards(c, family)
     full = attention(c, family)
-    linear = RecurrentMixer(
-        kind="recurrent",
-        variant="gated_delta",
-        value_heads=c.size("linear_num_value_heads"),
-        value_head_dim=c.size("linear_value_head_dim"),
-        key_heads=c.size("linear_num_key_heads"),
-        key_head_dim=c.size("linear_key_head_dim"),
-        convolution=c.size("linear_conv_kernel_dim"),
-        state_dtype=_state_format(c, "mamba_ssm_dtype"),
-    )
+    sizes = [f"linear_{size}" for size in ("num_value_heads", "value_head_dim", "num_key_heads", "key_head_dim")]
+    state_dtype = _state_format(c, "mamba_ssm_dtype")
+    linear = recurrent(c, "gated_delta", (*sizes, "linear_conv_kernel_dim"), state_dtype=state_dtype)
     if linear.value_heads % linear.key_heads:
         c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
     period = c.size_or("full_attention_interval", default=4)
@@ -92,23 +85,18 @@ def _nemotron_kinds(c: Reader) -> list[str]:
 
 
 def _mamba(c: Reader) -> Layer:
-    bias, width = c.flag("use_bias", default=False), c.size("mamba_num_heads") * c.size("mamba_head_dim")
-    groups = c.size("n_groups", "mamba_n_groups")
-    if width % groups or c.size("mamba_num_heads") % groups:
-        c.stop(f"n_groups is {groups}, but {c.size('mamba_num_heads')} Mamba heads do not split so")
-    mixer = RecurrentMixer(
-        kind="recurrent",
-        variant="mamba2",
-        value_heads=c.size("mamba_num_heads"),
-        value_head_dim=c.size("mamba_head_dim"),
-        key_heads=groups,
-        key_head_dim=c.size("ssm_state_size"),
-        convolution=c.size("conv_kernel", "mamba_d_conv"),
+    bias = c.flag("use_bias", default=False)
+    mixer = recurrent(
+        c,
+        "mamba2",
+        ("mamba_num_heads", "mamba_head_dim", "n_groups mamba_n_groups", "ssm_state_size", "conv_kernel mamba_d_conv"),
         convolution_bias=c.flag("use_conv_bias", default=True),
         input_bias=bias,
         output_bias=bias,
         state_dtype=_state_format(c, "mamba_ssm_cache_dtype"),
     )
+    if mixer.value_heads % mixer.key_heads:
+        c.stop(f"n_groups is {mixer.key_heads}, but {mixer.value_heads} Mamba heads do not split so")
     c.only("mamba_proj_bias", bias)
     return Layer(mixer, NoFeedForward(kind="none"), norms=1)
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from inference_econ.inputs.huggingface._families import FAMILIES, feed_forwards
-from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads, hidden_size
+from inference_econ.inputs.huggingface._layers import (
+    Architecture,
+    Layer,
+    architecture,
+    experts,
+    heads,
+    hidden_size,
+    recurrent,
+)
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers.compressed import CompressedAttention
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
@@ -223,19 +231,10 @@ def kimi_linear(c: Reader) -> Architecture:
 def _delta(c: Reader) -> tuple[RecurrentMixer, list[bool]]:
     """Kimi Delta Attention, and which layers have it; they are counted from 1."""
     inner, layers = c.inside("linear_attn_config"), c.layers()
-    count, width = inner.size("num_heads"), inner.size("head_dim")
     inner.skip("gate_lower_bound")
     whole = inner.has("use_full_rank_gate") and inner.flag("use_full_rank_gate", default=False)
-    mixer = RecurrentMixer(
-        kind="recurrent",
-        variant="kda",
-        value_heads=count,
-        value_head_dim=width,
-        key_heads=count,
-        key_head_dim=width,
-        convolution=inner.size("short_conv_kernel_size"),
-        gate_rank=None if whole else width,
-    )
+    keys = ("num_heads", "head_dim", "num_heads", "head_dim", "short_conv_kernel_size")
+    mixer = recurrent(inner, "kda", keys, gate_rank=None if whole else inner.size("head_dim"))
     delta, full = inner.numbers("kda_layers") or [], inner.numbers("full_attn_layers") or []
     if sorted(delta + full) != list(range(1, layers + 1)):
         c.stop(f"kda_layers and full_attn_layers must name each of {layers} layers once, counted from 1")

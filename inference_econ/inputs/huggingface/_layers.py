@@ -10,6 +10,7 @@ from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
 from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
+from inference_econ.inputs.layers.recurrent import RecurrentMixer
 from inference_econ.inputs.model import UnknownPart
 
 QkNorm = Literal["none", "per_head", "full"]
@@ -160,6 +161,21 @@ def experts(
         active_groups=active_groups,
         **others,
     )
+
+
+def recurrent(
+    c: Reader, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
+) -> RecurrentMixer:
+    """Recurrent mixer with its sizes, and other fields of its class.
+
+    ``keys`` are those of value heads and their width, key heads and theirs, and the convolution; words of one are names
+    of the same.
+    """
+    fields = ("value_heads", "value_head_dim", "key_heads", "key_head_dim", "convolution")
+    sizes: dict[str, Any] = {
+        field: c.size(*key.split()) for field, key in zip(fields, keys, strict=True) if field not in others
+    }
+    return RecurrentMixer(kind="recurrent", variant=variant, **sizes, **others)
 
 
 def _routing_groups(c: Reader, count: int, active: int) -> tuple[int | None, int | None]:

@@ -10,6 +10,7 @@ from inference_econ.inputs.huggingface._layers import (
     dense,
     experts,
     hidden_size,
+    recurrent,
 )
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import FeedForward
@@ -22,14 +23,10 @@ _KINDS = (*_FULL, "mamba", "linear_attention")
 
 def mamba2(c: Reader) -> Architecture:
     """Mamba-2: a recurrent mixer behind one norm is all of a layer."""
-    bias = c.flag("use_bias", default=False)
-    mixer = _mixer(
-        c,
-        (c.size("num_heads"), c.size("head_dim"), c.size_or("expand", default=2)),
-        (c.size("n_groups"), c.size("state_size"), c.size("conv_kernel")),
-        convolution_bias=c.flag("use_conv_bias", default=True),
-        bias=bias,
-    )
+    keys = ("num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
+    bias, convolution_bias = c.flag("use_bias", default=False), c.flag("use_conv_bias", default=True)
+    mixer = recurrent(c, "mamba2", keys, convolution_bias=convolution_bias, input_bias=bias, output_bias=bias)
+    _check_heads(c, mixer, c.size_or("expand", default=2))
     return architecture(c, [Layer(mixer, NoFeedForward(kind="none"), norms=1)] * c.layers())
 
 
@@ -40,16 +37,12 @@ def granitemoehybrid(c: Reader) -> Architecture:
     if kinds is None:
         c.stop("layer_types is missing; it says which layers are attention")
     c.skip("layers_block_type")
-    heads = c.size("mamba_n_heads")
-    _, stated = c.find("mamba_d_head")
-    width = hidden_size(c) * c.size_or("mamba_expand", default=2) // heads if stated == "auto" else None
-    mixer = _mixer(
-        c,
-        (heads, width or c.size("mamba_d_head"), c.size_or("mamba_expand", default=2)),
-        (c.size("mamba_n_groups"), c.size("mamba_d_state"), c.size("mamba_d_conv")),
-        convolution_bias=c.flag("mamba_conv_bias", default=True),
-        bias=c.flag("mamba_proj_bias", default=False),
-    )
+    expand, (_, width) = c.size_or("mamba_expand", default=2), c.find("mamba_d_head")
+    others = {"value_head_dim": hidden_size(c) * expand // c.size("mamba_n_heads")} if width == "auto" else {}
+    keys = ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")
+    bias, convolution_bias = c.flag("mamba_proj_bias", default=False), c.flag("mamba_conv_bias", default=True)
+    mixer = recurrent(c, "mamba2", keys, convolution_bias=convolution_bias, input_bias=bias, output_bias=bias, **others)
+    _check_heads(c, mixer, expand)
     part, full = _granite_feed_forward(c), attention(c, FAMILIES[c.family])
     return architecture(c, [Layer(full if kind in _FULL else mixer, part) for kind in kinds])
 
@@ -62,30 +55,10 @@ def _granite_feed_forward(c: Reader) -> FeedForward:
     return dense(shared)
 
 
-def _mixer(
-    c: Reader,
-    heads: tuple[int, int, int],
-    state: tuple[int, int, int],
-    *,
-    convolution_bias: bool,
-    bias: bool,
-) -> RecurrentMixer:
-    """Heads, their width and the widening; groups, state and convolution."""
-    count, width, expand = heads
-    groups, size, convolution = state
+def _check_heads(c: Reader, mixer: RecurrentMixer, expand: int) -> None:
+    """Refuse heads that are not as wide as the widened model, or do not split into groups."""
+    count, width, groups = mixer.value_heads, mixer.value_head_dim, mixer.key_heads
     if count * width != expand * hidden_size(c):
         c.stop(f"{count} heads of {width} are not {expand} times hidden_size {hidden_size(c)}")
     if count % groups:
         c.stop(f"{count} Mamba heads do not split into {groups} groups")
-    return RecurrentMixer(
-        kind="recurrent",
-        variant="mamba2",
-        value_heads=count,
-        value_head_dim=width,
-        key_heads=groups,
-        key_head_dim=size,
-        convolution=convolution,
-        convolution_bias=convolution_bias,
-        input_bias=bias,
-        output_bias=bias,
-    )

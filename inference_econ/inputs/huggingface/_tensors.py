@@ -75,11 +75,11 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
     for tensor in checkpoint.tensors:
         if tensor.part(count) in OUTSIDE:
             continue
-        found = _IN_LAYER.search(tensor.name)
-        if found is None:
+        place = _IN_LAYER.search(tensor.name)
+        if place is None:
             around[_role(tensor.name, _AROUND)].append(tensor)
-        elif int(found[1]) < count:
-            inside[int(found[1])][_role(found[2], _ROLES)].append(tensor)
+        elif int(place[1]) < count:
+            inside[int(place[1])][_role(place[2], _ROLES)].append(tensor)
     if not around["embedding"]:
         c.stop(
             "no tensor is called embed_tokens, embed, wte, word_embeddings or tok_embeddings; whose rows are its words?"
@@ -105,8 +105,8 @@ def _role(name: str, roles: Mapping[str, re.Pattern[str]]) -> str:
 
 
 def _usual(tensor: Tensor) -> bool:
-    found = _IN_LAYER.search(tensor.name)
-    return bool(_role(tensor.name, _AROUND) if found is None else _role(found[2], _ROLES))
+    place = _IN_LAYER.search(tensor.name)
+    return bool(_role(tensor.name, _AROUND) if place is None else _role(place[2], _ROLES))
 
 
 def _windows(c: Reader, count: int) -> list[int | None]:
@@ -172,15 +172,15 @@ def _latent(c: Reader, roles: Roles, hidden: int) -> LatentAttention:
     queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
     keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
     count = (queries - keys + values) // rope if rope and keys else heads(c)
-    known = count > 0 and keys > 0 and not (queries % count or values % count)
+    shaped = count > 0 and keys > 0 and not (queries % count or values % count)
     return LatentAttention(
         kind="latent",
-        query_heads=count if known else heads(c),
+        query_heads=count if shaped else heads(c),
         kv_rank=rank,
         query_rank=query_rank,
-        nope_head_dim=queries // count - rope if known else c.size("qk_nope_head_dim"),
+        nope_head_dim=queries // count - rope if shaped else c.size("qk_nope_head_dim"),
         rope_head_dim=rope,
-        value_head_dim=values // count if known else c.size("v_head_dim"),
+        value_head_dim=values // count if shaped else c.size("v_head_dim"),
         latent_norms="latent norm" in roles,
     )
 
@@ -196,9 +196,11 @@ def _feed_forward(c: Reader, roles: Roles, hidden: int) -> FeedForward:
 
 
 def _experts(c: Reader, roles: Roles, hidden: int) -> ExpertFeedForward:
-    found = {int(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))}
+    numbers = {
+        int(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))
+    }
     stacked = {tensor.shape[0] for tensor in roles["expert in"] if len(tensor.shape) > 2}
-    count = len(found) or (stacked.pop() if len(stacked) == 1 else c.size(*_COUNT))
+    count = len(numbers) or (stacked.pop() if len(stacked) == 1 else c.size(*_COUNT))
     matrices = _matrices(roles["expert in"])
     width = _rows(roles, "expert in", hidden) // max(count * matrices, 1)
     width = width or c.size_if(*_EXPERT_WIDTH) or c.size(*_WIDTH)
@@ -278,17 +280,17 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
         # Usual tensors that make no usual part, as projections of what is no attention.
         for part in {"attention", "feed_forward"} - unusual.keys():
             unusual[part].update({name: n for (its, name), n in checkpoint.elements.items() if its == part})
-    counted, found = model.parameter_parts(), []
+    counted, parts = model.parameter_parts(), []
     for part, families in unusual.items():
         beyond = checkpoint.parameters.get(part, 0) - round(counted.get(part, 0.0))
         for name in tables & families.keys():
-            found.append(UnknownPart(name=name, parameters=families[name], looked_up=True))
+            parts.append(UnknownPart(name=name, parameters=families[name], looked_up=True))
             beyond -= families.pop(name)
         if checkpoint.packed or beyond == families.total():
-            found += [UnknownPart(name=name, parameters=count) for name, count in families.items()]
+            parts += [UnknownPart(name=name, parameters=count) for name, count in families.items()]
         elif beyond > 0:
-            found.append(UnknownPart(name=_modules(families), parameters=beyond))
-    return found
+            parts.append(UnknownPart(name=_modules(families), parameters=beyond))
+    return parts
 
 
 def _modules(families: Iterable[str]) -> str:

@@ -49,8 +49,8 @@ class CompressedAttention(Mixer):
     """One learned attention sink per query head."""
 
     def _check_fields(self) -> None:
-        given = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
-        if any(given) != all(given) and not (self.entries == "earlier" and all(given[:2])):
+        absent = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
+        if any(absent) != all(absent) and not (self.entries == "earlier" and all(absent[:2])):
             raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
         if self.index_heads is not None and self.stride is None:
             raise ValueError("an indexer picks pooled entries; give their stride")

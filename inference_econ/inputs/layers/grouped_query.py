@@ -49,8 +49,8 @@ class GroupedQueryAttention(Mixer):
     """Tokens in the blocks that are picked, attended to at most [tokens]."""
 
     def _check_fields(self) -> None:
-        given = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
-        if any(given) != all(given):
+        absent = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
+        if any(absent) != all(absent):
             raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
         if self.index_top_k is not None and (self.window is not None or self.chunk is not None):
             raise ValueError("an indexer picks tokens of the whole context; give no window and no chunk beside it")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -257,19 +257,10 @@ def _entry(row: Mapping[str, str]) -> tuple[Case, Array]:
 
 
 def _case(row: Mapping[str, str]) -> Case:
-    return Case(
-        row["model"],
-        float(row["parameters"]),
-        int(row["experts"]),
-        row["chip"],
-        row["weights"],
-        row["proposer"] or None,  # type: ignore[arg-type]
-        float(row["acceptance"]),
-        int(row["draft_length"]),
-        float(row["isl"]),
-        float(row["osl"]),
-        int(row["largest"]),
-    )
+    fields: dict[str, Any] = {name: row[name] or None for name in ("model", "chip", "weights", "proposer")}
+    fields |= {name: float(row[name]) for name in ("parameters", "acceptance", "isl", "osl")}
+    fields |= {name: int(row[name]) for name in ("experts", "draft_length", "largest")}
+    return Case(**fields)
 
 
 def table_head() -> str:

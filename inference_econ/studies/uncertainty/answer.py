@@ -178,18 +178,18 @@ class Uncertainty(Study):
         """Worth of knowing all inputs at ``speed``."""
         return self._knowledge(None)
 
-    def _knowledge(self, known: Array | None) -> Knowledge:
+    def _knowledge(self, values: Array | None) -> Knowledge:
         costs = self.sampled[:, self.at]
         finite = bool(np.isfinite(costs).all())
         losses = (decisions.wrong_choice(costs), costs if finite else None)
-        mistakes, dollars = (None if loss is None else self._value(known, loss) for loss in losses)
+        mistakes, dollars = (None if loss is None else self._value(values, loss) for loss in losses)
         assert mistakes is not None
         return Knowledge(mistakes, dollars)
 
-    def _value(self, known: Array | None, losses: Array) -> decisions.Estimate:
-        if known is None:
+    def _value(self, values: Array | None, losses: Array) -> decisions.Estimate:
+        if values is None:
             return decisions.value_of_knowing_all(losses)
-        return decisions.value_of_knowing(known, losses, self.plan.first_half)
+        return decisions.value_of_knowing(values, losses, self.plan.first_half)
 
     @cached_property
     def present(self) -> Array:
@@ -233,10 +233,10 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     rows = samples * (len(every) + 2)
     _check_work(samples, needed, min(times, default=0.0), rows * speeds.size * len(series))
     plan = design(len(every), samples, ask.seed)
-    told = _Told(progress, rows * len(series))
+    meter = _Told(progress, rows * len(series))
     # Only frontiers take long; what needs none is sampled in one step.
     plan, costs, fastest = _sampled(
-        series, plan, speeds, told, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
+        series, plan, speeds, meter, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
     )
     frontiers = len(series) + len(times) + sum(sampled.needed(plan.samples) for sampled in series)
     if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
@@ -245,14 +245,14 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
 
 
 def _sampled(
-    series: Sequence[SampledSeries], plan: Design, speeds: Array, told: _Told, points: int
+    series: Sequence[SampledSeries], plan: Design, speeds: Array, meter: _Told, points: int
 ) -> tuple[Design, Array, Array]:
     """Costs and fastest speeds of all series, some points at a time; an interrupt leaves those that are done."""
     steps: list[tuple[Array, Array]] = []
     rows = points * plan.block
     try:
         for shares_of_step in np.split(plan.shares, range(rows, len(plan.shares), rows)):
-            sampled = [drawn.costs(shares_of_step, speeds, told.of(drawn.label)) for drawn in series]
+            sampled = [drawn.costs(shares_of_step, speeds, meter.of(drawn.label)) for drawn in series]
             costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
             steps.append((costs, fastest))
     except KeyboardInterrupt:
@@ -336,11 +336,11 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
     return times
 
 
-def _differ(one: AnyFrontier | None, other: AnyFrontier | None) -> bool:
-    if one is None or other is None:
-        return one is not other
+def _differ(front: AnyFrontier | None, other: AnyFrontier | None) -> bool:
+    if front is None or other is None:
+        return front is not other
     return not all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("tokens_per_second", "dollars")
+        np.array_equal(getattr(front, name), getattr(other, name)) for name in ("tokens_per_second", "dollars")
     )
 
 

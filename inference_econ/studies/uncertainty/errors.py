@@ -85,8 +85,12 @@ def _equal(times: Array) -> Errors:
 
 def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
     """The held-out errors of a quantity; None if they are not known."""
-    spreads = [error_spread(each.setup.assumptions, quantity, subjects_of(each)) for each in front.subjects()]
-    return max((errors.spread for errors in spreads if errors is not None), key=lambda each: each.width, default=None)
+    spreads = [
+        error_spread(instances.setup.assumptions, quantity, subjects_of(instances)) for instances in front.subjects()
+    ]
+    return max(
+        (errors.spread for errors in spreads if errors is not None), key=lambda instances: instances.width, default=None
+    )
 
 
 def quantile(spread: ErrorSpread, shares: Array) -> Array:
@@ -109,7 +113,9 @@ def quantile(spread: ErrorSpread, shares: Array) -> Array:
     Between the levels straight over the scores of a normal distribution, and beyond the outermost straight on: exact
     for normal errors. Nothing is known of the tails beyond 5 and 95 %.
     """
-    score, levels = (special.normal_quantiles(each) for each in (np.clip(shares, 1e-9, 1.0 - 1e-9), np.asarray(LEVELS)))
+    score, levels = (
+        special.normal_quantiles(share) for share in (np.clip(shares, 1e-9, 1.0 - 1e-9), np.asarray(LEVELS))
+    )
     values = np.asarray(spread.quantiles)
     slopes = np.diff(values) / np.diff(levels)
     piece = np.clip(np.searchsorted(levels, score) - 1, 0, slopes.size - 1)
