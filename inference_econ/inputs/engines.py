@@ -15,7 +15,7 @@ from inference_econ.inputs._base import Dtype, SourcedSpec, _plain
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.asks import ProposerName
-from inference_econ.inputs.dtype import family
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.engine_support import (
     Admission,
     AttentionGroups,
@@ -60,13 +60,13 @@ _ADDED = ("kernels", "models")
 #: Numbers of a version that tell a series of releases, whose later ones mend the first [1].
 _SERIES = 2
 
-#: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
-#: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
+#: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages), or
+#: as stored.
 WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
-    "bf16": 2.0,
+    "bf16": BYTES_PER_ELEMENT["bf16"],
     "fp8_g128": 1.0 + 4 / 128,
-    "mxfp8": 1.0 + 1 / 32,
-    "nvfp4": 0.5 + 1 / 16,
+    "mxfp8": BYTES_PER_ELEMENT["mxfp8"],
+    "nvfp4": BYTES_PER_ELEMENT["nvfp4"],
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inference_econ.calibration.measurements._record import Pool
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
@@ -12,23 +12,7 @@ from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Degrees of one deployment, and what was read into them; see :class:`Pool`."""
-
-    tp: int
-    dp: int
-    pp: int
-    ep: int | None
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def accelerators(self) -> int:
-        """Of one replica or worker [1]."""
-        return self.tp * self.dp * self.pp
-
-
-def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> Layout:
+def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> tuple[Pool, tuple[str, ...]]:
     """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
 
     Parameters
@@ -42,17 +26,16 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
 
     Returns
     -------
-    Layout
-        Attention-DP is filled in from the experts' degrees, or from the batch of one rank, if it is not recorded.
+    Pool, tuple of str
+        A single worker, and what was read into it: attention-DP is filled in from the experts' degrees, or from the
+        batch of one rank, if it is not recorded.
 
     Notes
     -----
     The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
     ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
     """
-    tp = row.whole(f"{prefix}tp_size")
-    if tp is None:
-        raise UnusableRowError(f"{prefix}tp_size is blank")
+    tp = row.count(f"{prefix}tp_size")
     pp = row.whole(f"{prefix}pp_size") or 1
     dp = row.whole(f"{prefix}attention_dp_size")
     moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
@@ -65,7 +48,7 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and _started_with(row) != width:
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
-    return Layout(tp, dp, pp, ep, tuple(remarks))
+    return Pool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
 
 
 def replicas(row: Row, concurrency: float) -> tuple[int, tuple[str, ...]]:
@@ -99,15 +82,12 @@ def pool(row: Row, prefix: str, concurrency: float | None = None) -> tuple[Pool,
         Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
         workers, for want of a recorded one.
     """
-    degrees = layout(row, prefix)
+    single, remarks = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
     if workers is None and concurrency is not None and batch is not None:
-        workers = max(round(concurrency / (batch * degrees.dp * degrees.pp)), 1)
-        return (
-            Pool(workers=workers, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, ep=degrees.ep),
-            (*degrees.remarks, f"{prefix}num_workers {workers} is inferred from the batch of one"),
-        )
-    return Pool(workers=workers, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, ep=degrees.ep), degrees.remarks
+        workers = max(round(concurrency / (batch * single.dp * single.pp)), 1)
+        remarks = (*remarks, f"{prefix}num_workers {workers} is inferred from the batch of one")
+    return replace(single, workers=workers), remarks
 
 
 def _attention(tp: int, width: int, concurrency: float | None, batch: float | None) -> tuple[int, int]:

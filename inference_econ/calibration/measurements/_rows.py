@@ -58,6 +58,13 @@ class Row:
             raise UnusableRowError(f"{column} is blank")
         return value
 
+    def count(self, column: str) -> int:
+        """A whole number of at least 1; see :meth:`number` for the errors, to which a blank cell belongs here."""
+        value = self.whole(column)
+        if value is None:
+            raise UnusableRowError(f"{column} is blank")
+        return value
+
     def amount(self, column: str) -> float | None:
         """A number of at least 0; None if blank. See :meth:`number` for the errors."""
         return 0.0 if self.text(column) in _ZERO else self.number(column)

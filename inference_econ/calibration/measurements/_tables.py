@@ -96,19 +96,18 @@ def _pools(row: Row) -> tuple[dict[str, Any], float]:
 def _instance(row: Row) -> tuple[dict[str, Any], float]:
     """Fields about the layout of an instance, and its requests at a time [1]."""
     concurrency = row.number("silicon_concurrency")
-    degrees = layout(row, concurrency=concurrency)
+    single, remarks = layout(row, concurrency=concurrency)
+    chips = single.tp * single.dp * single.pp
     if concurrency is None:
-        concurrency = row.needed("batch_size") * degrees.dp
-    fields = {name: getattr(degrees, name) for name in ("tp", "dp", "pp", "ep", "remarks")}
+        concurrency = row.needed("batch_size") * single.dp
     copies, remark = replicas(row, concurrency)
-    return fields | {"accelerators": degrees.accelerators * copies, "remarks": (*degrees.remarks, *remark)}, concurrency
+    fields = {name: getattr(single, name) for name in ("tp", "dp", "pp", "ep")}
+    return fields | {"accelerators": chips * copies, "remarks": (*remarks, *remark)}, concurrency
 
 
 def inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
     """InferenceMAX runs: seconds, and tokens per second and accelerator, by concurrency."""
-    tp = row.whole("tp")
-    if tp is None:
-        raise UnusableRowError("tp is blank")
+    tp = row.count("tp")
     apart = row.text("dp_attention").lower() in ("true", "1", "yes")
     name, version = engine_name(row.text("framework"))
     lengths, concurrency = (row.needed("isl"), row.needed("osl")), row.needed("concurrency")
@@ -142,9 +141,7 @@ def inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
 
 def poisson(row: Row, common: Mapping[str, Any]) -> Measurement:
     """One server under Poisson arrivals: medians in ms by offered rate."""
-    accelerators = row.whole("gpus")
-    if accelerators is None:
-        raise UnusableRowError("gpus is blank")
+    accelerators = row.count("gpus")
     output = row.number("tps_output")
     name, version = engine_name(row.text("engine"))
     return Measurement(

@@ -89,16 +89,8 @@ def _points(line: Line, lines: Sequence[Line], assumed: Assumptions) -> list[Com
         return [replace(blank, note=str(error).removeprefix(f"{line.where}: "))]
 
 
-def _drafted(line: Line) -> int:
-    """Proposals of a round [1]."""
-    number = line.whole("n_draft")
-    if number is None:
-        raise UnusableRowError("n_draft is blank")
-    return number
-
-
 def _by_theorem(line: Line, blank: ComparedPoint) -> ComparedPoint:
-    cost, rate, length = _share(line, "c_draft_cost"), _share(line, "alpha"), _drafted(line)
+    cost, rate, length = _share(line, "c_draft_cost"), _share(line, "alpha"), line.count("n_draft")
     tokens = float(formulas.expected_tokens_by_position((rate,) * length))
     series = "speed-up by formula" if blank.series.startswith("theor") else "speed-up from acceptance and cost"
     return replace(blank, series=series, unit="x", predicted=tokens / (1.0 + length * cost))
@@ -124,7 +116,7 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Co
         missing.append("size of the tree")
     if missing:
         raise UnusableRowError(f"not recorded: {', '.join(missing)}")
-    gained, length = line.needed("accept_len"), _drafted(line)
+    gained, length = line.needed("accept_len"), line.count("n_draft")
     plain, whole = _deployment(line, assumed).times()
     baseline = line.number("baseline_value")
     if blank.unit == _USER:
@@ -176,7 +168,7 @@ def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")
-    return SpeculatingDeployment(setup, plans, Speculation.of("mtp", 1.0, _drafted(line), weights=kept))
+    return SpeculatingDeployment(setup, plans, Speculation.of("mtp", 1.0, line.count("n_draft"), weights=kept))
 
 
 def _share(line: Line, column: str) -> float:

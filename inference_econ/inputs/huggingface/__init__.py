@@ -8,6 +8,7 @@ certain: a wrong count is worse than none.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, pla
 from inference_econ.inputs.huggingface._file import find_config, parsed_json, quantisation_beside, read_json
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
-from inference_econ.inputs.huggingface._reader import Reader, without_shape
+from inference_econ.inputs.huggingface._reader import TABLE, Reader, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.model import ModelSpec, UnknownPart
@@ -53,11 +54,7 @@ _READERS: Mapping[str, Callable[[Reader], Architecture]] = {
         *(_latent.kimi_linear, _mamba.granitemoehybrid, _mamba.mamba2),
     )
 }
-_AROUND_TEXT = re.compile(
-    r"vision_.*|audio_.*|image_.*|video_.*|mm_.*|multimodal_.*|projector_.*|projection_.*|spatial_merge_size"
-    r"|ignore_index|media_placeholder_.*|im_.*|img_.*|num_reward_heads|process_image_mode|patch_token_len|use_im_start_end|understand_projector_stride|use_unified_vision_chunk|tie_word_embeddings|torch_dtype|dtype"
-    r"|quantization_config|text_config|boi_.*|eoi_.*|pad_.*|language_model_only"
-)
+_AROUND_TEXT = re.compile("|".join(TABLE["beside_text"]))
 
 
 def import_config(path: Path | str) -> ModelSpec:
@@ -303,10 +300,7 @@ def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
 
 def _blocks(layers: Any) -> list[dict[str, Any]]:
     """Equal layers together, in the order in which they first appear."""
-    counts: dict[Layer, int] = {}
-    for layer in layers:
-        counts[layer] = counts.get(layer, 0) + 1
-    return [_block(layer, count) for layer, count in counts.items()]
+    return [_block(layer, count) for layer, count in Counter(layers).items()]
 
 
 def _block(layer: Layer, count: int) -> dict[str, Any]:
@@ -324,15 +318,7 @@ def _block(layer: Layer, count: int) -> dict[str, Any]:
 
 
 def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str) -> dict[str, Any]:
-    around = {
-        "hidden_size": ("hidden_size", "n_embd", "d_model"),
-        "vocab_size": ("vocab_size",),
-        "learned_positions": ("n_positions", "max_position_embeddings"),
-        "max_context": ("model_max_length", "max_position_embeddings", "n_positions", "max_seq_len"),
-        "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules", "mtp_num_hidden_layers"),
-        "residual_streams": ("hc_mult",),
-        "residual_span": ("attn_res_block_size",),
-    }
+    around: Mapping[str, Sequence[str]] = TABLE["sources"]
     part = "text_config." if reader.outer else ""
     sources: dict[str, Any] = {}
     for field, keys in around.items():
