@@ -92,7 +92,8 @@ class Point:
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**record, "layout": dict(self.layout), "seconds_per_token": dict(record.pop("parts"))}
+        parts = dict(record.pop("parts"))
+        return {**record, "layout": dict(self.layout), "seconds_per_token": parts}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
