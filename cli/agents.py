@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
 
-from . import market, options, proposals, show
+from . import market, options, proposals
 from .refusals import refuse
 
 if TYPE_CHECKING:
@@ -77,35 +77,31 @@ def usual() -> Mapping[str, float]:
 
 
 def answer(
-    ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str,
-    together: bool = True, **asked: Any,
-) -> None:  # fmt: skip
-    """Answer a question about sessions on some chips, of instances that do both or of pools as well, and show it."""
+    ask: Callable[..., options.Shown],
+    choices: options.Choices,
+    work: Agents,
+    *chips: str,
+    together: bool = True,
+    **settings: Any,
+) -> options.Shown:
+    """Answer a question about sessions on some chips, of instances that do both or of pools as well."""
     counted = options.given_means(choices) or choices["agents"]
-    with show.progress_bar(quiet=output.quiet) as progress:
-        competing = {**choices, "together": True} if together else choices
-        offers = market.of_chips(competing, ready.requests, chips or (choices["hardware"],))
-        shown = ask(offers, counted, **played(choices, **usual()), progress=progress, **asked)
-    show.answer(shown, output)
+    competing = {**choices, "together": True} if together else choices
+    offers = market.of_chips(competing, work.requests, chips or (choices["hardware"],))
+    return ask(offers, counted, **played(choices, **usual()), **settings)
 
 
-def load(choices: options.Choices, ready: Agents, rates: tuple[float, ...] | None, output: options.Output) -> None:
-    """Put a fleet under some numbers of agents, or sessions that begin at some rates, and show it."""
+def load(
+    choices: options.Choices, work: Agents, rates: tuple[float, ...] | None, progress: options.Progress | None
+) -> options.Shown:
+    """Put a fleet under some numbers of agents, or sessions that begin at some rates."""
     numbers = choices["agents"]
     if numbers is not None and rates is not None:
         raise InputError("give either --agents or --rates, not both", option="agents")
     if numbers is not None and any(not number.is_integer() for number in numbers):
-        raise InputError(
-            f"--agents are whole numbers, got {', '.join(f'{each:g}' for each in numbers)}", option="agents"
-        )
-    layouts = options.offer(choices, ready.requests, speculation=proposals.speculation(choices))
-    with show.progress_bar(quiet=output.quiet) as progress:
-        curve = ready.load(
-            layouts,
-            None if numbers is None else [int(number) for number in numbers],
-            rates=rates,
-            replicas=choices["replicas"],
-            **played(choices),
-            progress=progress,
-        )
-    show.answer(curve, output)
+        got = ", ".join(f"{number:g}" for number in numbers)
+        raise InputError(f"--agents are whole numbers, got {got}", option="agents")
+    layouts = options.offer(choices, work.requests, speculation=proposals.speculation(choices))
+    counts = None if numbers is None else [int(number) for number in numbers]
+    settings = {"replicas": choices["replicas"], **played(choices)}
+    return work.load(layouts, counts, rates=rates, progress=progress, **settings)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import inference_econ as ie
+from inference_econ import answers
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
-from . import options, show
-from .help import command
+from . import options
+from .help import question
 from .refusals import refuse
 
 if TYPE_CHECKING:
@@ -23,19 +25,8 @@ _LITTLE = 0.01
 _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 
 
-@command(
-    "assess",
-    "subject domain tokens_per_second measured utilization batch throughput gpus instance_gpus open_degrees isl "
-    "osl cached shared_prefix context plot yes",
-    "inference-econ assess llama_3_70b h100_sxm --weights fp8 --tokens-per-second 45 --batch 64 --gpus 4 --tp 4 \\",
-    "    --isl 2000 --osl 500",
-    "inference-econ assess deepseek_v3 h200_sxm --tokens-per-second 20 --throughput 15000 --gpus 16 "
-    "--instance-gpus 8 \\",
-    "    --isl 2000 --osl 500 --plot assess.svg",
-    "inference-econ assess qwen3_32b h100_sxm --gpus 2 --tp 1 --measured server.prom",
-)
-@options.output
-def assess(measured: str | None, output: options.Output, **choices: Any) -> None:
+@question("assess")
+def assess(measured: str | None, progress: options.Progress | None, **choices: Any) -> ie.Assessment:
     """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.
 
     With --isl and --osl the server is held against services, in continuous batching with the prefill of others;
@@ -50,16 +41,11 @@ def assess(measured: str | None, output: options.Output, **choices: Any) -> None
             option="tokens_per_second",
         )
     traffic = _traffic(choices)
-    from inference_econ.answers.assess import assess
-    from inference_econ.answers.operating_point import Observation, instances_of
-
     pins = options.pins({**choices, "batch": None})
     seen = {name: choices[name] for name in ("tokens_per_second", *_FULLNESS)}
-    instances = instances_of(choices["gpus"], pins)
-    observed = Observation.of(choices["gpus"], **seen, instances=instances)
-    with show.progress_bar(quiet=output.quiet) as progress:
-        assessment = assess(options.setup(choices), traffic, observed, pins, progress=progress)
-    show.answer(assessment, output)
+    instances = answers.operating_point.instances_of(choices["gpus"], pins)
+    observed = ie.Observation.of(choices["gpus"], **seen, instances=instances)
+    return ie.assess(options.setup(choices), traffic, observed, pins, progress=progress)
 
 
 def _read(choices: options.Choices, path: str) -> dict[str, float]:

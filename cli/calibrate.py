@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
 
 
-@command(
-    "calibrate",
-    "data names targets base changes prior where without most deployment only_levels name description reference "
-    "path yes form as_json as_csv quiet",
-    "inference-econ calibrate serving_points --where hardware=h100_sxm,engine=vllm -o mine.yaml",
-)
+@command("calibrate")
 @options.form
 def calibrate(
     data: tuple[str, ...],

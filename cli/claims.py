@@ -6,11 +6,7 @@ from . import options, show
 from .help import command
 
 
-@command(
-    "claims",
-    "name plot yes",
-    "inference-econ claims tokens_per_round --why",
-)
+@command("claims")
 @options.output
 def claims(name: str | None, output: options.Output) -> None:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.

@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 _LENGTHS = ("context", "isl", "osl")
 
 
-@command(
-    "compare",
-    "models hardware weights activations kv assumptions engine any_layout price listed speeds costs changes "
-    "domain power_cap context isl osl search proposer competing services y plot yes",
-    "inference-econ compare llama_3_70b --on h100_sxm --on h200_sxm --weights fp8 --plot compare.svg",
-    "inference-econ compare llama_3_70b qwen3_32b --on h100_sxm",
-    "inference-econ compare llama_3_70b --on h100_sxm --weights bf16 --weights fp8",
-    "inference-econ compare llama_3_70b --on h100_sxm --assumptions profiles/hopper --assumptions ideal",
-    "inference-econ compare deepseek_v3 --on h200_sxm --engine vllm --engine sglang",
-    'inference-econ compare llama_3_70b --on h100_sxm --series "fast HBM: hardware.hbm_bytes_per_second=6.7 TB/s"',
-)
+@command("compare")
 @options.output
 def compare(
     price: prices.Prices,

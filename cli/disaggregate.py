@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import options, prices, proposals, show
-from .help import command
+import inference_econ as ie
+
+from . import options, prices, proposals
+from .help import question
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
@@ -14,13 +16,8 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Requests
 
 
-@command(
-    "disaggregate",
-    "subject service decode_on means transfer chains ratios fill carbon rent largest proposer plot yes",
-    "inference-econ disaggregate llama_3_70b h100_sxm --ttft 1000 --tpot 25 --request-rate 20",
-)
-@options.output
-def disaggregate(output: options.Output, **choices: Any) -> None:
+@question("disaggregate")
+def disaggregate(**choices: Any) -> ie.Disaggregation:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
 
     Both get the same stream of requests, are filled to the same share, and keep the same promises with their queues;
@@ -30,17 +27,13 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     xPyD, that meets the SLOs. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who
     proposes tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
-    from inference_econ.answers.disaggregated.answer import disaggregate
-
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
     requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
     rate = options.request_rate(choices, requests)
-    with show.progress_bar(quiet=output.quiet):
-        pools = _pools(choices, requests, terms, rate, means)
-        answer = disaggregate(pools, terms, requests_per_second=rate, means=means)
-    show.answer(answer, output)
+    pools = _pools(choices, requests, terms, rate, means)
+    return ie.disaggregate(pools, terms, requests_per_second=rate, means=means)
 
 
 def _terms(choices: options.Choices) -> Terms:

@@ -9,12 +9,7 @@ from .help import command
 from .refusals import given, refuse
 
 
-@command(
-    "explain",
-    "subject domain degrees batch cut mean_lengths lengths.shared_prefix contexts no_kv_cache prefill operators "
-    "memory plot roofline",
-    "inference-econ explain llama_3_70b h100_sxm --tp 8 --batch 64 --weights fp8 --operators",
-)
+@command("explain")
 @options.output
 def explain(
     operators: bool | None,

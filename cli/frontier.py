@@ -8,11 +8,7 @@ from . import counted, decode_frontier, options, serving_frontier
 from .help import command
 
 
-@command(
-    "frontier",
-    "subject domain workload contexts proposer competing services y every_plan plot yes",
-    "inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg",
-)
+@command("frontier")
 @options.output
 def frontier(output: options.Output, **choices: Any) -> None:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.

@@ -7,11 +7,7 @@ from .help import command
 from .places import check_apart
 
 
-@command(
-    "reproduce",
-    "folder yes",
-    "inference-econ reproduce --folder figures",
-)
+@command("reproduce")
 @options.output
 def reproduce(folder: str, output: options.Output) -> None:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
 from typing import Any
 
 import click
@@ -14,7 +15,9 @@ from inference_econ.errors import TooMuchError
 from inference_econ.inputs import options
 
 from . import bounded, places, renamed, show
-from .decorators import of
+from .decorators import COMMANDS, of
+from .outputs import Output
+from .outputs import output as with_output
 from .parameters import FORMAT
 from .start import INTERRUPTED
 
@@ -29,11 +32,6 @@ COMPLETION = """The shell completes commands, options, models, chips and scenari
 \b
   eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
 """
-
-
-def example(*lines: str) -> str:
-    """Command lines to copy, for the end of a command's help."""
-    return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
 
 
 class StoppedError(Exception):
@@ -122,22 +120,45 @@ class Command(click.Command):
             _write(formatter, "Number formats", [(FORMAT, ", ".join(map(str, formats[0].choices)))])
 
 
-def command(name: str, words: str, *examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
-    """A function as a command.
+def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a function the command that ``commands.toml`` describes.
 
     Parameters
     ----------
     name : str
         What is typed.
-    words : str
-        Its arguments and options, see :func:`.decorators.of`.
-    *examples : str
-        Lines to copy, for the end of its help.
     **settings
         Further ones of ``click.command``.
     """
-    made = click.command(name, cls=Command, epilog=example(*examples), **settings)
-    return lambda function: made(of(name, words)(function))
+    row = COMMANDS[name]
+    lines = ("\b", f"Example{'s' * (len(row['examples']) > 1)}:", *(f"  {line}" for line in row["examples"]))
+    about = {"help": row["help"]} if "help" in row else {}
+    made = click.command(name, cls=Command, epilog="\n".join(lines), **about, **settings)
+    return lambda function: made(of(name, row["options"])(function))
+
+
+def question(name: str) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a command of a function that answers: behind a bar, and then its answer is shown.
+
+    Parameters
+    ----------
+    name : str
+        What is typed. The function gets the options; ``progress`` and ``output``, too, where it names them.
+    """
+
+    def decorate(ask: Callable[..., Any]) -> Command:
+        wanted = signature(ask).parameters
+
+        @wraps(ask)
+        def run(output: Output, **choices: Any) -> None:
+            with show.progress_bar(quiet=output.quiet) as progress:
+                beside = {"output": output, "progress": progress}
+                answer = ask(**choices, **{key: value for key, value in beside.items() if key in wanted})
+            show.answer(answer, output)
+
+        return command(name)(with_output(run))
+
+    return decorate
 
 
 def _name(option: click.Option) -> str:

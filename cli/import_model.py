@@ -11,11 +11,7 @@ from . import options, show
 from .help import command
 
 
-@command(
-    "import-model",
-    "path target form as_json as_csv quiet",
-    "inference-econ import-model config.json -o my_model.yaml",
-)
+@command("import-model")
 @options.form
 def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.

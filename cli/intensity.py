@@ -4,45 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import options, show
-from .help import command
+import inference_econ as ie
+
+from . import options
+from .help import question
 from .refusals import given, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.intensity import Axis
 
 
-@command(
-    "intensity",
-    "subject domain degrees over to batch cut mean_lengths prefill plot",
-    "inference-econ intensity llama_3_70b h100_sxm --tp 8 --plot intensity.svg",
-)
-@options.output
-def intensity(over: Axis, to: float | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
+@question("intensity")
+def intensity(over: Axis, to: float | None, prefill: float | None, **choices: Any) -> ie.Intensity:
     """Arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit.
 
     The critical batch of a model on a chip, in whole numbers, from the operators of one deployment, beside its closed
     form; or the same over the context, or the prompt tokens that a step reads. MODEL and HARDWARE as in 'frontier',
     other options as in 'explain'.
     """
-    from inference_econ.answers.intensity import intensity
-
     context, spread = _contexts(choices, over, prefill)
-    with show.progress_bar(quiet=output.quiet):
-        answer = options.fewest(
-            choices,
-            lambda pinned: intensity(
-                options.setup(choices),
-                options.pins(pinned),
-                over=over,
-                most=to,
-                context=context,
-                prompt=prefill,
-                cut=choices["cut"],
-                spread=spread,
-            ),
-        )
-    show.answer(answer, output)
+    settings = {
+        "context": context,
+        "spread": spread,
+        "prompt": prefill,
+        "cut": choices["cut"],
+        "over": over,
+        "most": to,
+    }
+    setup, cut = options.setup(choices), choices["cut"]
+    return options.fewest(choices, lambda pinned: ie.intensity(setup, options.pins(pinned), cut=cut, **settings))
 
 
 def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tuple[float | None, float]:

@@ -30,13 +30,7 @@ _HERE = "command line"
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 
-@command(
-    "launch",
-    "answer hardware to version form size number image model_id draft_model_id longest generator manner service "
-    "sessions rent batching layout proposer competing output yes quiet",
-    "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
-    "inference-econ launch answer.json -o serve.sh",
-)
+@command("launch")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 

@@ -8,12 +8,7 @@ from . import options, show
 from .help import command
 
 
-@command(
-    "offers",
-    "model refresh date",
-    "inference-econ offers deepseek_v3_2",
-    "inference-econ offers --refresh api.json --date 2026-11-20",
-)
+@command("offers")
 @options.output
 def offers(model: str | None, refresh: str | None, date: str | None, output: options.Output) -> None:
     """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.

@@ -25,6 +25,8 @@ from .outputs import output as output
 from .outputs import printed as printed
 
 if TYPE_CHECKING:
+    from inference_econ._shown import Shown as Shown
+    from inference_econ._types import Progress as Progress
     from inference_econ.answers.means import Means
     from inference_econ.answers.promises import Targets
     from inference_econ.engine import Pins, Setup, Space, Speculation

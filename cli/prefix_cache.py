@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from inference_econ import answers
 from inference_econ.errors import InputError
-from inference_econ.inputs import DEFAULT_ISL
+from inference_econ.inputs import DEFAULT_ISL, catalog
 
-from . import options, show
-from .help import command
+from . import options
+from .help import question
 from .refusals import given, refuse
 
 if TYPE_CHECKING:
@@ -28,43 +29,29 @@ _SAID = (
 )
 
 
-@command(
-    "cache",
-    "subject isl hit_rate osl turns user_tokens system_tokens think_time lifetime replicas routing request_rate "
-    "traffic tiers degrees plot yes",
-    "inference-econ cache llama_3_70b h100_sxm --tp 8 --isl 4000",
-)
-@options.output
-def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> None:
+@question("cache")
+def cache(tiers: tuple[str, ...], **choices: Any) -> Offloading:
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
 
     Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
     tier still holds, on one instance or on each of --replicas, whose router follows prefixes or not (--routing), and
     with --traffic how much of its sessions they have when these are played. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers.prefix_cache import offload, prompt
-    from inference_econ.inputs import catalog
-
     places = [catalog.tier(name) for name in tiers or catalog.part_names("tiers")]
     if choices["traffic"] is not None:
-        show.answer(_of_sessions(choices, places), output)
-        return
+        return _of_sessions(choices, places)
     conversation = _conversation(choices)
     isl, hit_rate = (
         usual if choices[name] is None else choices[name]
         for name, usual in (("isl", DEFAULT_ISL), ("hit_rate", _HIT_RATE))
     )
-    tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
-    with show.progress_bar(quiet=output.quiet):
-        requests = options.requests(choices, isl=tokens, osl=choices["osl"])
-        offloading = offload(
-            options.fewest(choices, lambda pinned: options.offer(pinned, requests)),
-            places,
-            prefix_tokens=prefix,
-            conversation=conversation,
-            requests_per_second=choices["request_rate"],
-        )
-    show.answer(offloading, output)
+    tokens, prefix = answers.prefix_cache.prompt(isl, hit_rate, conversation=conversation)
+    requests = options.requests(choices, isl=tokens, osl=choices["osl"])
+    layouts = options.fewest(choices, lambda pinned: options.offer(pinned, requests))
+    rate = choices["request_rate"]
+    return answers.prefix_cache.offload(
+        layouts, places, prefix_tokens=prefix, conversation=conversation, requests_per_second=rate
+    )
 
 
 def _of_sessions(choices: options.Choices, tiers: Sequence[TierSpec]) -> Offloading:

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 _PROGRAM = "inference-econ"
 
 
-@command(
-    "report",
-    "asked output to quiet",
-    'inference-econ report "frontier llama_3_70b h100_sxm --weights fp8" -o report.html',
-    "inference-econ report answer.json examples/opening_question -o report.html",
-)
+@command("report")
 def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> None:
     """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
 

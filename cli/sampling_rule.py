@@ -8,11 +8,7 @@ from . import options, show
 from .help import command
 
 
-@command(
-    "speculate-check",
-    "file vocabulary draft_length rounds seed yes",
-    "inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 2000000",
-)
+@command("speculate-check")
 @options.output
 def check(
     file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int, output: options.Output

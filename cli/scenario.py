@@ -22,33 +22,21 @@ def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> Page:
         return page(scenario.run(name, changes=changes, progress=progress))
 
 
-@command(
-    "run",
-    "name changes plot yes",
-    "inference-econ run examples/opening_question -o answer.json",
-)
+@command("run")
 @options.output
 def run(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
     show.emit(_page(name, changes, quiet=output.quiet), output, provenance.asked())
 
 
-@command(
-    "table",
-    "name changes yes",
-    "inference-econ table paper/table_4",
-)
+@command("table")
 @options.output
 def table(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Print the table of a scenario, for example paper/table_4."""
     show.emit(_page(name, changes, quiet=output.quiet), output)
 
 
-@command(
-    "figure",
-    "name changes path yes quiet",
-    "inference-econ figure paper/figure_6 -o figure_6.svg",
-)
+@command("figure")
 def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
     target = path or PICTURE.convert(f"{Path(name).stem}.svg", None, None)

@@ -6,12 +6,7 @@ from . import extras, options, show
 from .help import command
 
 
-@command(
-    "sweep",
-    "study folder jobs scheduler plot yes",
-    "inference-econ sweep studies/catalogue -o catalogue --yes",
-    "inference-econ sweep studies/catalogue -o catalogue --yes --scheduler tcp://10.0.0.1:8786",
-)
+@command("sweep")
 @options.printed
 def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, output: options.Output) -> None:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
@@ -33,11 +28,7 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
     show.remark(f"wrote {folder}", quiet=output.quiet)
 
 
-@command(
-    "query",
-    "sql folder yes",
-    'inference-econ query "SELECT hardware, min(dollars_per_million_output_tokens) FROM points GROUP BY ALL" FOLDER',
-)
+@command("query")
 @options.output
 def query(sql: str, folder: str, output: options.Output) -> None:
     """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.

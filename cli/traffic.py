@@ -8,13 +8,7 @@ from . import options, show
 from .help import command
 
 
-@command(
-    "traffic",
-    "name target plot form as_json as_csv quiet",
-    "inference-econ traffic",
-    "inference-econ traffic azure_code",
-    "inference-econ traffic trace.csv",
-)
+@command("traffic")
 @options.form
 def traffic(name: str | None, target: str | None, plot: str | None, form: str, quiet: bool) -> None:
     """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.

@@ -8,31 +8,24 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+import inference_econ as ie
+from inference_econ import studies
 from inference_econ.errors import InputError
 
-from . import compare, options, show
-from .help import command
+from . import compare, options
+from .help import question
 from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.inputs import Scenario
 
 
-@command(
-    "uncertainty",
-    "names vary speed samples seed manner domain workload proposer services plot yes",
-    "inference-econ uncertainty studies/h100_or_b200 --plot bands.svg",
-    "inference-econ uncertainty llama_3_70b h100_sxm h200_sxm --weights fp8 --speed 40 --vary profile \\",
-    "  --vary 'h100_sxm: price=lognorm(s=0.2, relative)' --vary 'h200_sxm: price=uniform(loc=3, scale=2)'",
-)
-@options.output
-def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) -> None:
+@question("uncertainty")
+def uncertainty(names: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> ie.Uncertainty:
     """How sure costs are: bands, the chance that one chip is cheaper than another, and what that hangs on.
 
     STUDY is a scenario of the kind 'uncertainty', a name or a path; or name a MODEL and its HARDWARE, with --vary.
     """
-    from inference_econ.studies.uncertainty import answer
-
     own = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
     vary = choices.pop("vary")
     if len(names) > 1 and not vary:
@@ -42,9 +35,7 @@ def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) 
             option="vary",
         )
     scenario = _study(names[0], own, vary, choices) if len(names) == 1 else _asked(names, own, vary, choices)
-    with show.progress_bar(quiet=output.quiet) as progress:
-        study = answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
-    show.answer(study, output)
+    return studies.uncertainty.answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
 
 
 def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> Scenario:

@@ -78,14 +78,7 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 """
 
 
-@command(
-    "validate",
-    "datasets assumptions levels by bound plot report against choice deployment",
-    "inference-econ validate serving_points --by hardware,engine -o predictions.csv",
-    "inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8",
-    "inference-econ validate result.json --against answer.json",
-    help=_HELP,
-)
+@command("validate", help=_HELP)
 @options.output
 def validate(
     datasets: tuple[str, ...],

@@ -26,14 +26,7 @@ _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once
 _ROUNDING = 1e-9
 
 
-@command(
-    "watch",
-    "answer hardware metrics hosts every lasting once number manner lengths arrival_scv promises rent batching "
-    "layout proposer as_json quiet",
-    "inference-econ watch answer.json --metrics http://127.0.0.1:8000/metrics --every 15s",
-    "inference-econ watch llama_3_70b h100_sxm --tp 8 --isl 3000 --osl 400 --once",
-    "inference-econ watch answer.json --metrics first.prom --metrics second.prom --every 1min",
-)
+@command("watch")
 def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
     """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
 
