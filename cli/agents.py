@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inference_econ as ie
+from inference_econ import inputs
 from inference_econ.errors import InputError
 
 from . import market, options, proposals
 from .refusals import refuse
-
-if TYPE_CHECKING:
-    from inference_econ.answers.agents import Agents
 
 _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
@@ -21,7 +20,7 @@ _OF_RATES = (
 )
 
 
-def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents | None:
+def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> ie.Agents | None:
     """The sessions of the traffic that is named; None if it has none, or none is named.
 
     Parameters
@@ -36,16 +35,13 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents |
     InputError
         If an option is given that only sessions have, or that they do not go with.
     """
-    from inference_econ.inputs import catalog
-
-    traffic = None if choices.get("traffic") is None else catalog.traffic(choices["traffic"])
+    traffic = None if choices.get("traffic") is None else inputs.catalog.traffic(choices["traffic"])
     if traffic is None or traffic.sessions is None:
         text = f"{{}} is about sessions, and {choices.get('traffic') or 'no --traffic'} has none; give --traffic "
         refuse(filter(choices.get, _NAMES), f"{text}coding_agent, or another that has sessions")
         return None
-    from inference_econ.answers.agents import Agents
 
-    ready = Agents.of(choices["traffic"])
+    ready = ie.Agents.of(choices["traffic"])
     stray = [name for name in _OF_RATES if name not in allowed and options.is_given(name)]
     making = _making(choices, ready) if stray[:1] == ["request_rate"] else ""
     text = f"does not go with the sessions of {choices['traffic']}, which are played; say how many --agents there are"
@@ -53,7 +49,7 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents |
     return ready
 
 
-def _making(choices: options.Choices, ready: Agents) -> str:
+def _making(choices: options.Choices, ready: ie.Agents) -> str:
     """How many agents make the request rate, in words: where answers come at once, and as slowly as is promised."""
     rate, promised = choices["request_rate"], options.targets(choices, **usual()).given
     at_once, slowly = ready.sending(rate, 0.0, 0.0), ready.sending(rate, promised["ttft"], promised["tpot"])
@@ -79,7 +75,7 @@ def usual() -> Mapping[str, float]:
 def answer(
     ask: Callable[..., options.Shown],
     choices: options.Choices,
-    work: Agents,
+    work: ie.Agents,
     *chips: str,
     together: bool = True,
     **settings: Any,
@@ -92,7 +88,7 @@ def answer(
 
 
 def load(
-    choices: options.Choices, work: Agents, rates: tuple[float, ...] | None, progress: options.Progress | None
+    choices: options.Choices, work: ie.Agents, rates: tuple[float, ...] | None, progress: options.Progress | None
 ) -> options.Shown:
     """Put a fleet under some numbers of agents, or sessions that begin at some rates."""
     numbers = choices["agents"]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import inference_econ as ie
-from inference_econ import answers
+from inference_econ import answers, calibration
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
 from . import options
 from .help import question
 from .refusals import refuse
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Requests, Traffic
 
 #: What says how full a deployment is.
 _FULLNESS = ("utilization", "batch", "throughput")
@@ -56,9 +53,7 @@ def _read(choices: options.Choices, path: str) -> dict[str, float]:
     InputError
         If the file cannot be read, or says nothing of the time per token.
     """
-    from inference_econ.calibration import read_run
-
-    run = read_run(path)
+    run = calibration.read_run(path)
     tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
     if tpot is None:
         raise InputError(f"{path}: it says nothing of the time per output token", option="measured")
@@ -76,7 +71,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _traffic(choices: options.Choices) -> Traffic | Requests:
+def _traffic(choices: options.Choices) -> ie.Traffic | ie.Requests:
     """The requests that were served, or a context of decode steps.
 
     Raises
@@ -84,12 +79,10 @@ def _traffic(choices: options.Choices) -> Traffic | Requests:
     InputError
         If both are given, or something of requests without their lengths.
     """
-    from inference_econ.inputs import Traffic
-
     lengths = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
     if not lengths:
         context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
-        return Traffic.build({"context": context}, origin="command line")
+        return ie.Traffic.build({"context": context}, origin="command line")
     if choices["context"] is not None:
         raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if not {"isl", "osl"} & lengths.keys():

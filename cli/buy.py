@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
+from inference_econ import inputs
 from inference_econ.errors import InputError, NothingFitsError, of_option
 
 from . import agents, market, options, prices
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inference_econ.answers.candidates import Candidate
-    from inference_econ.inputs import Requests
 
 #: Chips that are compared where none is named.
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
@@ -48,7 +48,7 @@ def buy(
 
 
 def _competing(
-    choices: options.Choices, requests: Requests, chips: Sequence[str], *, required: bool
+    choices: options.Choices, requests: ie.Requests, chips: Sequence[str], *, required: bool
 ) -> list[Candidate]:
     """Instances that do both on some chips; those that cannot serve are left out unless they are required."""
     offers: list[Candidate] = []
@@ -69,9 +69,8 @@ def _offers(text: str | None, model: str) -> dict[str, dict[str, float]]:
     """What providers charge by kind of token, by their names: all that are recorded, or one."""
     from inference_econ.answers import buyer
     from inference_econ.answers.buy import charged
-    from inference_econ.inputs import catalog
 
-    spec = catalog.model(model)
+    spec = inputs.catalog.model(model)
     if text is None:
         return charged(buyer.offers_of(spec))
     if "=" in text:

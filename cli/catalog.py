@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from inference_econ import report
+from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.inputs import Kind, catalog
 from inference_econ.report.files import check_ending
@@ -64,13 +64,15 @@ def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | No
 @command("schema")
 def schema(kind: str, page: bool, path: str | None) -> None:
     """Print the JSON schema of a kind of file, for editors and validators."""
-    from inference_econ.inputs import schemas
-
     if page and kind != "assumptions":
         raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
     if path is not None:
         check_ending(path, f"the name of a {'page' if page else 'schema'}", (".md" if page else ".json", ""))
-    show.put(schemas.reference_page() if page else json.dumps(schemas.json_schema(kind), indent=2), path, quiet=False)
+    show.put(
+        inputs.schemas.reference_page() if page else json.dumps(inputs.schemas.json_schema(kind), indent=2),
+        path,
+        quiet=False,
+    )
 
 
 @command("fields")

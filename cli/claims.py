@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inference_econ as ie
+
 from . import options, show
 from .help import command
 
@@ -15,8 +17,7 @@ def claims(name: str | None, output: options.Output) -> None:
     all claims without it. Ours are computed under the preset of the published study and under today's profiles.
     """
     from inference_econ.report.claims import ClaimsPage
-    from inference_econ.studies.claims import claims
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        ledger = claims(name, progress=progress)
+        ledger = ie.claims(name, progress=progress)
     show.emit(ClaimsPage(ledger), output)

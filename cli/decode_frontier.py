@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import inference_econ as ie
+from inference_econ import report
+
 from . import options, proposals, provenance, show
 
 if TYPE_CHECKING:
-    from inference_econ.inputs import Traffic
     from inference_econ.search import Frontier
 
 
 def run(choices: options.Choices, output: options.Output) -> None:
     """Find the frontier and show it, with all plans of its grid if they are wanted."""
-    from inference_econ.answers.frontier import decode_frontier
-    from inference_econ.report.frontier import FrontierPage
     from inference_econ.search import saved_by
 
     with show.progress_bar(quiet=output.quiet) as progress:
@@ -23,16 +23,14 @@ def run(choices: options.Choices, output: options.Output) -> None:
         def answer(asked: options.Choices) -> Frontier:
             speculation = proposals.speculation(asked)
             setup, traffic, space = options.setup(asked), _traffic(asked), options.space(asked)
-            return decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
+            return ie.decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
 
         front, started = answer(choices), options.among_startable(choices, answer)
     plans = front.plans() if choices["every_plan"] else None
     compared = replace(front, saving=saved_by(front, started))
-    show.emit(FrontierPage(compared, plans, choices["y"]), output, provenance.asked())
+    show.emit(report.frontier.FrontierPage(compared, plans, choices["y"]), output, provenance.asked())
 
 
-def _traffic(choices: options.Choices) -> Traffic:
-    from inference_econ.inputs import Traffic
-
+def _traffic(choices: options.Choices) -> ie.Traffic:
     demand = {"max_tokens_per_second": choices["max_tokens_per_second"]}
-    return Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")
+    return ie.Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")

@@ -11,9 +11,6 @@ from .help import question
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
-    from inference_econ.answers.disaggregated.terms import Terms
-    from inference_econ.answers.means import Means
-    from inference_econ.inputs import Requests
 
 
 @question("disaggregate")
@@ -36,16 +33,16 @@ def disaggregate(**choices: Any) -> ie.Disaggregation:
     return ie.disaggregate(pools, terms, requests_per_second=rate, means=means)
 
 
-def _terms(choices: options.Choices) -> Terms:
+def _terms(choices: options.Choices) -> ie.Terms:
     """What both ways of serving have in common."""
-    from inference_econ.answers.disaggregated.terms import Ratios, Terms
+    from inference_econ.answers.disaggregated.terms import Ratios
 
     ratios = Ratios.parse(choices["ratios"])
-    return Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
+    return ie.Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
 
 
 def _pools(
-    choices: options.Choices, requests: Requests, terms: Terms, rate: float | None, means: Means | None
+    choices: options.Choices, requests: ie.Requests, terms: ie.Terms, rate: float | None, means: ie.Means | None
 ) -> Pools:
     """Layouts for prompts, and for answers on the same or on another kind of hardware, of who serves this the best."""
     from inference_econ.answers.best_pools import best_pools

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import inference_econ as ie
+from inference_econ import report
+
 from . import options, provenance, show
 from .help import command
 from .refusals import given, refuse
@@ -25,14 +28,11 @@ def explain(
     A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
     cached before but --context. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers.explain import explain
-    from inference_econ.report.explain import ExplanationPage
-
     context, spread = _contexts(choices, prefill, contexts)
     with show.progress_bar(quiet=output.quiet):
         explanation = options.fewest(
             choices,
-            lambda pinned: explain(
+            lambda pinned: ie.explain(
                 options.setup(choices),
                 options.pins(pinned),
                 context=context,
@@ -43,7 +43,7 @@ def explain(
                 contexts=contexts or (),
             ),
         )
-    page = ExplanationPage(explanation, operators, memory)
+    page = report.explain.ExplanationPage(explanation, operators, memory)
     show.emit(page, output, provenance.asked())
     if roofline is not None:
         page.draw_roofline(roofline)

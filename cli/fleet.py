@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import inference_econ as ie
+from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 
 from . import extras, market, options, prices
 from .help import question
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Requests
 
 
 @question("fleet")
@@ -44,7 +42,7 @@ def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices
         return ie.fleet(offers, day, targets, stock=stock, elasticity=elasticity, progress=progress, **settings)
 
 
-def _day(choices: options.Choices, requests: Requests) -> Sequence[float]:
+def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:
     """Requests per second of each hour.
 
     Raises
@@ -69,15 +67,13 @@ def _stock(texts: Sequence[str]) -> Mapping[str, int]:
     InputError
         If one is not written so, or given twice.
     """
-    from inference_econ.inputs import catalog
-
     stock: dict[str, int] = {}
     for text in texts:
         name, sign, count = (part.strip() for part in text.partition("="))
         if not sign or not count.isdigit():
             raise InputError(f"--stock {text!r}: write HARDWARE=N, for example h100_sxm=64", option="stock")
         with of_option("stock"):
-            chip = catalog.meaning("hardware", name).name
+            chip = inputs.catalog.meaning("hardware", name).name
         if chip in stock:
             raise InputError(f"--stock {chip} is given twice; give it once", option="stock")
         stock[chip] = int(count)

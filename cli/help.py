@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
-from inspect import signature
 from typing import Any
 
 import click
@@ -147,13 +146,11 @@ def question(name: str) -> Callable[[Callable[..., Any]], Command]:
     """
 
     def decorate(ask: Callable[..., Any]) -> Command:
-        wanted = signature(ask).parameters
-
         @wraps(ask)
         def run(output: Output, **choices: Any) -> None:
             with show.progress_bar(quiet=output.quiet) as progress:
                 beside = {"output": output, "progress": progress}
-                answer = ask(**choices, **{key: value for key, value in beside.items() if key in wanted})
+                answer = ask(**choices, **{key: value for key, value in beside.items() if key in ask.__annotations__})
             show.answer(answer, output)
 
         return command(name)(with_output(run))

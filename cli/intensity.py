@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import inference_econ as ie
+from inference_econ import answers
 
 from . import options
 from .help import question
 from .refusals import given, refuse
 
-if TYPE_CHECKING:
-    from inference_econ.answers.intensity import Axis
-
 
 @question("intensity")
-def intensity(over: Axis, to: float | None, prefill: float | None, **choices: Any) -> ie.Intensity:
+def intensity(over: answers.intensity.Axis, to: float | None, prefill: float | None, **choices: Any) -> ie.Intensity:
     """Arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit.
 
     The critical batch of a model on a chip, in whole numbers, from the operators of one deployment, beside its closed
@@ -35,7 +33,9 @@ def intensity(over: Axis, to: float | None, prefill: float | None, **choices: An
     return options.fewest(choices, lambda pinned: ie.intensity(setup, options.pins(pinned), cut=cut, **settings))
 
 
-def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tuple[float | None, float]:
+def _contexts(
+    choices: options.Choices, over: answers.intensity.Axis, prefill: float | None
+) -> tuple[float | None, float]:
     """The context of the step, and how far contexts are spread around it; none where that is varied [tokens].
 
     Raises

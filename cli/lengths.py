@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+import inference_econ as ie
+from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
@@ -14,9 +16,6 @@ from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 from . import show
 from .decorators import Choices
 from .refusals import given, refuse
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Requests, Traffic
 
 
 def context_or_lengths(choices: Choices) -> dict[str, Any]:
@@ -37,11 +36,9 @@ def context_or_lengths(choices: Choices) -> dict[str, Any]:
     return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
 
 
-def mean_traffic(choices: Choices) -> Traffic:
+def mean_traffic(choices: Choices) -> ie.Traffic:
     """What decode steps see, by the options for mean lengths."""
-    from inference_econ.inputs import Traffic
-
-    return Traffic.build(context_or_lengths(choices), origin="command line")
+    return ie.Traffic.build(context_or_lengths(choices), origin="command line")
 
 
 def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None, float]:
@@ -60,22 +57,20 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
     return choices["context"], 0.0
 
 
-def requests(choices: Choices, **lengths: object) -> Requests:
+def requests(choices: Choices, **lengths: object) -> ie.Requests:
     """The requests of the options for lengths, or those of other lengths."""
-    from inference_econ.inputs import Requests
-
     known = _recorded(choices)
     if known is not None:
         return known
     named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
-    return Requests.build(named, origin="command line")
+    return ie.Requests.build(named, origin="command line")
 
 
 #: What a traffic says in place of these options.
 _SAID = (*SAID_BY_TRAFFIC, "arrival_scv")
 
 
-def _recorded(choices: Choices) -> Requests | None:
+def _recorded(choices: Choices) -> ie.Requests | None:
     """The requests of the traffic or trace that is named; None if none is.
 
     Raises
@@ -90,13 +85,11 @@ def _recorded(choices: Choices) -> Requests | None:
     if other is not None:
         spelled = [OPTIONS[option].spelled for option in (name, other)]
         raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
-    from inference_econ.answers.traffic import trace
-    from inference_econ.inputs import catalog
 
     with of_option(name):
         if name == "traffic":
-            return catalog.traffic(choices[name]).requests
-        profile, model = trace(choices[name]), catalog.model(choices["model"])
+            return inputs.catalog.traffic(choices[name]).requests
+        profile, model = ie.trace(choices[name]), inputs.catalog.model(choices["model"])
         line, tokens = profile.longest
         if model.max_context is not None and tokens > model.max_context:
             raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inference_econ import inputs, report
 from inference_econ.errors import InputError
 
 from . import options, show
@@ -30,13 +31,9 @@ def offers(model: str | None, refresh: str | None, date: str | None, output: opt
 
 
 def _refresh(path: str, date: str | None, *, quiet: bool) -> None:
-    from inference_econ.inputs import offer_snapshots
-    from inference_econ.inputs import offers as recorded
-    from inference_econ.report.files import write_text
-
-    taken = offer_snapshots.read_snapshot(path, date)
-    place = recorded.own_file()
+    taken = inputs.offer_snapshots.read_snapshot(path, date)
+    place = inputs.offers.own_file()
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place, offer_snapshots.csv_of(taken))
+    report.files.write_text(place, inputs.offer_snapshots.csv_of(taken))
     known = sum(bool(offer.model) for offer in taken)
     show.remark(f"wrote {place}: {len(taken)} offers, {known} of models of the catalogue", quiet=quiet)

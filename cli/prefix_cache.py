@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from inference_econ import answers
+import inference_econ as ie
+from inference_econ import answers, inputs
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, catalog
 
@@ -16,9 +17,6 @@ from .refusals import given, refuse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from inference_econ.answers.conversations import Conversation, Routing
-    from inference_econ.answers.prefix_cache import Offloading
-    from inference_econ.inputs import TierSpec
 
 #: Share of a prompt that was seen before, where nothing is said of it [1].
 _HIT_RATE = 0.75
@@ -30,7 +28,7 @@ _SAID = (
 
 
 @question("cache")
-def cache(tiers: tuple[str, ...], **choices: Any) -> Offloading:
+def cache(tiers: tuple[str, ...], **choices: Any) -> answers.prefix_cache.Offloading:
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
 
     Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
@@ -54,7 +52,7 @@ def cache(tiers: tuple[str, ...], **choices: Any) -> Offloading:
     )
 
 
-def _of_sessions(choices: options.Choices, tiers: Sequence[TierSpec]) -> Offloading:
+def _of_sessions(choices: options.Choices, tiers: Sequence[inputs.TierSpec]) -> answers.prefix_cache.Offloading:
     """The same of sessions that are played.
 
     Raises
@@ -62,16 +60,14 @@ def _of_sessions(choices: options.Choices, tiers: Sequence[TierSpec]) -> Offload
     InputError
         If what their traffic says is said otherwise.
     """
-    from inference_econ.answers.agents import Agents
-
     stray = filter(options.is_given, _SAID)
     refuse(stray, "give either --traffic or {}, not both: a traffic says that, too")
-    sessions = Agents.of(choices["traffic"])
+    sessions = ie.Agents.of(choices["traffic"])
     layouts = options.fewest(choices, lambda pinned: options.offer(pinned, sessions.requests))
     return sessions.offload(layouts, tiers, requests_per_second=choices["request_rate"])
 
 
-def _conversation(choices: options.Choices) -> Conversation | None:
+def _conversation(choices: options.Choices) -> ie.Conversation | None:
     """What users do, if turns are given.
 
     Raises
@@ -85,7 +81,6 @@ def _conversation(choices: options.Choices) -> Conversation | None:
         return None
     if choices["isl"] is not None or choices["hit_rate"] is not None:
         raise InputError("give either --turns, or --isl and --hit-rate, not both", option="turns")
-    from inference_econ.answers.conversations import Conversation
 
     names = ("turns", "user_tokens", "osl", "think_time", "lifetime", "system_tokens")
     replicas = choices["replicas"] or 1
@@ -93,5 +88,5 @@ def _conversation(choices: options.Choices) -> Conversation | None:
         raise InputError(
             "--routing says which of several instances a turn goes to; give --replicas of 2 or more", option="routing"
         )
-    routed: Routing = choices["routing"] or "prefix_aware"
-    return replace(Conversation(*(choices[name] for name in names)), replicas=replicas, routing=routed)
+    routed: answers.conversations.Routing = choices["routing"] or "prefix_aware"
+    return replace(ie.Conversation(*(choices[name] for name in names)), replicas=replicas, routing=routed)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import inference_econ as ie
+from inference_econ import answers
 from inference_econ.errors import InputError, of_option
 
 from . import agents, market, options
 from .help import question
-
-if TYPE_CHECKING:
-    from inference_econ.answers.price import Sheet
 
 
 @question("price")
@@ -35,7 +33,7 @@ def price(api_prices: str | None, any_speed: bool, progress: options.Progress | 
     return _compared(ie.price(layouts, rate, targets=targets, progress=progress, **settings), api_prices)
 
 
-def _compared(sheet: Sheet, text: str | None) -> Sheet:
+def _compared(sheet: ie.Sheet, text: str | None) -> ie.Sheet:
     """The sheet beside prices that are typed, or those of a provider's recorded offer."""
     from inference_econ.answers import buyer
 
@@ -54,8 +52,6 @@ def api_prices(text: str | None) -> dict[str, float] | None:
     InputError
         If a part is no price of a kind.
     """
-    from inference_econ.answers.price import KINDS
-
     if text is None:
         return None
     prices = {}
@@ -65,7 +61,7 @@ def api_prices(text: str | None) -> dict[str, float] | None:
             number = float(value)
         except ValueError:
             number = -1.0
-        if kind.strip() not in KINDS or not 0 <= number < math.inf:
+        if kind.strip() not in answers.price.KINDS or not 0 <= number < math.inf:
             raise InputError(
                 f"--api-prices: {part!r} is no price of a kind of token; write for example "
                 "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 
@@ -71,25 +72,19 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def _is_amount(price: Rate) -> bool:
-    from inference_econ.inputs import prices
-
-    return not isinstance(price, str) or prices.is_amount(price)
+    return not isinstance(price, str) or inputs.prices.is_amount(price)
 
 
 def _compared(chips: Sequence[str], price: Rate | None) -> Rate | None:
-    from inference_econ.inputs import prices
-
-    return prices.compared(map(catalog.hardware, chips), price)
+    return inputs.prices.compared(map(catalog.hardware, chips), price)
 
 
 def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -> Rate:
     try:
         float(text)
     except ValueError:
-        from inference_econ.inputs import prices
-
         try:
-            return prices.checked(text)
+            return inputs.prices.checked(text)
         except InputError as error:
             raise click.BadParameter(f"{error}.", param=param, ctx=ctx) from error
     return POSITIVE.convert(text, param, ctx)

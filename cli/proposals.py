@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from inference_econ import answers, inputs
 from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS
 
@@ -13,9 +14,8 @@ from .refusals import given, refuse
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
     from inference_econ.engine import Speculation
-    from inference_econ.inputs import ProposerName
 
-_PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
+_PROPOSERS: tuple[inputs.ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 
 
@@ -67,7 +67,7 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     return {**others, **named, "acceptance": _acceptance(choices)}
 
 
-def _only_proposer(choices: options.Choices) -> ProposerName | None:
+def _only_proposer(choices: options.Choices) -> inputs.ProposerName | None:
     """The proposer that is named, if one is; details without one mean nothing."""
     named = [name for name in _PROPOSERS if choices[name]]
     if len(named) > 1:
@@ -85,9 +85,7 @@ def _acceptance(choices: options.Choices) -> float | list[float] | None:
     if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
         raise InputError("give either --acceptance or --acceptance-file, not both", option="acceptance")
     if choices["acceptance_file"] is not None:
-        from inference_econ.answers import speculate
-
-        return speculate.measured_acceptance(choices["acceptance_file"], _longest(choices))
+        return answers.speculate.measured_acceptance(choices["acceptance_file"], _longest(choices))
     return None if choices["acceptance"] is None else _rates(choices["acceptance"])
 
 

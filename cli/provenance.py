@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import click
 
+from inference_econ import report
+
 from .parameters import E2E, TIME, TPOT, TTFT
 
 #: Options that say where an answer goes, not what it is about.
@@ -14,11 +16,9 @@ SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "rooflin
 
 def asked() -> dict[str, object]:
     """The running command and all its options, given or not."""
-    from inference_econ.report.saved import asked
-
     context = click.get_current_context()
     options = {name: value for name, value in context.params.items() if name not in SHOWN}
-    return asked(str(context.info_name), options)
+    return report.saved.asked(str(context.info_name), options)
 
 
 def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import inference_econ as ie
 from inference_econ.errors import InputError
 
 from . import provenance, show
@@ -146,10 +147,9 @@ def _swept(folder: str) -> Asked:
         If it is none.
     """
     from inference_econ.report.sweep import SweepPage
-    from inference_econ.report.sweep_folder import load_sweep
     from inference_econ.report.web import Asked
 
-    return Asked(SweepPage(load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
+    return Asked(SweepPage(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
 
 def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from inference_econ import report, studies
 
 from . import options, provenance, show
 from .help import command
 from .parameters import PICTURE
 
-if TYPE_CHECKING:
-    from inference_econ.report.page import Page
 
-
-def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> Page:
+def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> report.page.Page:
     """The answer to a scenario, perhaps with what-ifs, ready to be shown."""
-    from inference_econ.report.pages import page
-    from inference_econ.studies import scenario
-
     with show.progress_bar(quiet=quiet) as progress:
-        return page(scenario.run(name, changes=changes, progress=progress))
+        return report.pages.page(studies.scenario.run(name, changes=changes, progress=progress))
 
 
 @command("run")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 import inference_econ as ie
-from inference_econ import studies
+from inference_econ import inputs, studies
 from inference_econ.errors import InputError
 
 from . import compare, options
 from .help import question
 from .parameters import Name
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Scenario
 
 
 @question("uncertainty")
@@ -38,7 +35,7 @@ def uncertainty(names: tuple[str, ...], progress: options.Progress | None, **cho
     return studies.uncertainty.answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
 
 
-def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> Scenario:
+def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> ie.Scenario:
     """A study of the catalogue or of a file, with samples, seed and speed in the place of its own.
 
     Raises
@@ -46,33 +43,29 @@ def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices:
     InputError
         If it asks something else, or an option says what its file says.
     """
-    from inference_econ.inputs import UncertaintyAsk, catalog
-
     context = click.get_current_context()
-    if name in catalog.names("models"):
+    if name in inputs.catalog.names("models"):
         raise InputError(f"{name} is a model; name its HARDWARE behind it, and what is uncertain with --vary")
     typed = [key for key in choices if context.get_parameter_source(key) is ParameterSource.COMMANDLINE]
     if vary or typed:
         option = "--vary" if vary else f"--{typed[0].replace('_', '-')}"
         raise InputError(f"{option} is for MODEL HARDWARE...; {name!r} alone is a study, whose file says it")
-    study = catalog.scenario(Name("scenarios").convert(name, None, context))
-    if not isinstance(study.ask, UncertaintyAsk):
+    study = inputs.catalog.scenario(Name("scenarios").convert(name, None, context))
+    if not isinstance(study.ask, inputs.UncertaintyAsk):
         raise InputError(f"{name} is a scenario of the kind {study.ask.kind!r}, not uncertainty; 'run' answers it")
     return study.replace(ask=study.ask.replace(**own)) if own else study
 
 
 def _asked(
     names: tuple[str, ...], own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices
-) -> Scenario:
+) -> ie.Scenario:
     """The study of one model on some chips."""
-    from inference_econ.studies import one_line
-
     context = click.get_current_context()
     model = Name("models").convert(names[0], None, context)
     chips = [Name("hardware").convert(name, None, context) for name in names[1:]]
     settings = compare.settings(choices)
     price = compare.prices_of(settings.pop("price", None), chips)
-    return one_line.asked(model, chips, _varied(vary), price, own, settings)
+    return studies.one_line.asked(model, chips, _varied(vary), price, own, settings)
 
 
 def _varied(texts: tuple[str, ...]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
+from inference_econ import studies
 from inference_econ.inputs.options import WHAT_IFS
 
 from . import counted, options, prices, proposals
@@ -31,9 +32,7 @@ def what_if(
     beside the layout that answers now; --tp, --dp, .. pin one. MODEL and HARDWARE as in 'frontier'; points are
     services, prefill included, or with --decode-only decode steps alone.
     """
-    from inference_econ.studies.what_if import what_if_of
-
-    return what_if_of(_settings(choices), inputs, tuple(dict.fromkeys(speeds)), span, progress)
+    return studies.what_if.what_if_of(_settings(choices), inputs, tuple(dict.fromkeys(speeds)), span, progress)
 
 
 def _settings(choices: options.Choices) -> Settings:
