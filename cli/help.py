@@ -165,12 +165,7 @@ def _name(option: click.Option) -> str:
 
 def _write(formatter: click.HelpFormatter, heading: str, rows: Iterable[tuple[str, str]]) -> None:
     """A heading with its lines; nothing if there are none."""
-    lines = [(_metavars(what), text) for what, text in rows]
+    lines = [(what.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "NUMBER"), text) for what, text in rows]
     if lines:
         with formatter.section(heading):
             formatter.write_dl(lines)
-
-
-def _metavars(text: str) -> str:
-    """How people write what click names by its type."""
-    return text.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "NUMBER")

@@ -60,7 +60,7 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
                     f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}", option="price"
                 )
         return price
-    if len(chips) > 1 and price is not None and _is_amount(price):
+    if len(chips) > 1 and price is not None and (not isinstance(price, str) or inputs.prices.is_amount(price)):
         pairs = " ".join(f"--price {chip}=USD" for chip in chips)
         amount = price if isinstance(price, str) else f"{price:g}"
         raise InputError(
@@ -69,10 +69,6 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
             option="price",
         )
     return _compared(chips, price)
-
-
-def _is_amount(price: Rate) -> bool:
-    return not isinstance(price, str) or inputs.prices.is_amount(price)
 
 
 def _compared(chips: Sequence[str], price: Rate | None) -> Rate | None:

@@ -290,7 +290,7 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
 
     bound, undrawn = _bounds(result), _undrawn(result, y)
     fronts = {
-        _marked(curve.label, _readable(curve.label), bound): curve.frontier
+        _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.frontier
         for curve in result.curves
         if curve.frontier is not None and curve.label not in undrawn
     }
@@ -322,11 +322,6 @@ def _undrawn(result: Result, y: Metric) -> dict[str, str]:
         except InputError as error:
             reasons[curve.label] = str(error)
     return reasons
-
-
-def _readable(label: str) -> str:
-    """The label of a series, with titles in the place of names in the catalogue."""
-    return "".join(map(_titled, re.split("(, | on )", label)))
 
 
 def _titled(part: str) -> str:

@@ -79,12 +79,7 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
 
 def _title_above(figure: Figure, title: str) -> None:
     """A title over the whole width of a single chart."""
-    figure.suptitle(_wrapped(title, _TITLE_WIDTH), fontsize=_TITLE_SIZE)
-
-
-def _wrapped(title: str, width: int) -> str:
-    """A title whose lines are broken where they are too long."""
-    return "\n".join(textwrap.fill(line, width) for line in title.splitlines())
+    figure.suptitle("\n".join(textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()), fontsize=_TITLE_SIZE)
 
 
 def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:

@@ -30,8 +30,34 @@ class InferencePage(AnswerPage[Inferred]):
         return (sizes_table(self.answer), options_table(self.answer), offers_table(self.answer))
 
     def record(self) -> object:
-        """The same as plain data."""
-        return inferred_record(self.answer)
+        """The answer as plain data."""
+        inferred = self.answer
+        truth = inferred.truth
+        return {
+            "priors": inferred.priors.name,
+            "samples": int(inferred.weights.size),
+            "effective_samples": inferred.effective,
+            "total_parameters": inferred.total_parameters._asdict(),
+            "active_parameters": inferred.active_parameters._asdict(),
+            "families": inferred.families,
+            "chips": inferred.mean_of(lambda served: served.chips),
+            "weights": inferred.mean_of(lambda served: served.formats),
+            "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
+            "offers": [_offer_record(served) for served in inferred.served],
+            **(
+                {}
+                if truth is None
+                else {
+                    "truth": {
+                        "model": truth.name,
+                        "total_parameters": truth.total_parameters,
+                        "active_parameters": truth.active_parameters,
+                        "total_inside": inferred.total_parameters.holds(truth.total_parameters),
+                        "active_inside": inferred.active_parameters.holds(truth.active_parameters),
+                    }
+                }
+            ),
+        }
 
     def frame(self) -> Frame:
         """Models drawn from the priors with their weights, one row each, unrounded."""
@@ -73,7 +99,7 @@ def sizes_table(inferred: Inferred) -> Table:
             name,
             *_three(interval(values, even), unit),
             *_three(interval(values, inferred.weights), unit),
-            *_true(true, unit),
+            *(() if true is None else (amount(true / unit),)),
         )
         for (name, values, unit), true in zip(
             (
@@ -91,10 +117,6 @@ def sizes_table(inferred: Inferred) -> Table:
 
 def _three(values: Interval, unit: float) -> tuple[str, ...]:
     return tuple(amount(value / unit) for value in values)
-
-
-def _true(value: float | None, unit: float) -> tuple[str, ...]:
-    return () if value is None else (amount(value / unit),)
 
 
 def title(inferred: Inferred) -> str:
@@ -195,36 +217,6 @@ def _why(inferred: Inferred) -> list[str]:
         f"{inferred.weights.size} models drawn, {inferred.effective:.0f} effective. A request has {priors.isl:g} input "
         f"and {priors.osl:g} output tokens.",
     ]
-
-
-def inferred_record(inferred: Inferred) -> dict[str, Any]:
-    """The answer as plain data."""
-    truth = inferred.truth
-    return {
-        "priors": inferred.priors.name,
-        "samples": int(inferred.weights.size),
-        "effective_samples": inferred.effective,
-        "total_parameters": inferred.total_parameters._asdict(),
-        "active_parameters": inferred.active_parameters._asdict(),
-        "families": inferred.families,
-        "chips": inferred.mean_of(lambda served: served.chips),
-        "weights": inferred.mean_of(lambda served: served.formats),
-        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
-        "offers": [_offer_record(served) for served in inferred.served],
-        **(
-            {}
-            if truth is None
-            else {
-                "truth": {
-                    "model": truth.name,
-                    "total_parameters": truth.total_parameters,
-                    "active_parameters": truth.active_parameters,
-                    "total_inside": inferred.total_parameters.holds(truth.total_parameters),
-                    "active_inside": inferred.active_parameters.holds(truth.active_parameters),
-                }
-            }
-        ),
-    }
 
 
 def _offer_record(served: Served) -> dict[str, Any]:

@@ -37,8 +37,20 @@ class IntensityPage(RecordPage[Intensity]):
         return (intensity_table(self.answer),)
 
     def frame(self) -> Frame:
-        """A row for each operator at each value."""
-        return intensity_frame(self.answer)
+        """A row for each operator and the step at each value."""
+        answer = self.answer
+        frames = [
+            frame_of(
+                {
+                    "operator": sweep.name or STEP,
+                    answer.over: answer.values,
+                    **{name: getattr(sweep, name) for name in COLUMNS},
+                    "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
+                }
+            )
+            for sweep in (*answer.operators, answer.step)
+        ]
+        return joined(frames)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""
@@ -172,22 +184,6 @@ def _why(answer: Intensity) -> tuple[str, ...]:
         else "Ridge: FLOP per byte at the peaks of the chip.",
         *remarks(answer.setup),
     )
-
-
-def intensity_frame(answer: Intensity) -> Frame:
-    """A row for each operator and the step at each value."""
-    frames = [
-        frame_of(
-            {
-                "operator": sweep.name or STEP,
-                answer.over: answer.values,
-                **{name: getattr(sweep, name) for name in COLUMNS},
-                "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
-            }
-        )
-        for sweep in (*answer.operators, answer.step)
-    ]
-    return joined(frames)
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:

@@ -47,8 +47,15 @@ class SweepPage(AnswerPage[Swept]):
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
     def record(self) -> object:
-        """What there is, as plain data."""
-        return swept_record(self.answer)
+        """A sweep in short as plain data."""
+        swept = self.answer
+        return {
+            "title": swept.title,
+            **attributes(swept, "combinations frontiers points missing"),
+            "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
+            "where": dict(swept.where),
+            "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
+        }
 
     def frame(self) -> Frame:
         """What is the cheapest, one row for each row and speed."""
@@ -127,17 +134,6 @@ def _why(reason: Reason) -> str:
     if reason.kind == "nothing_fits" and reason.combinations > 1:
         return f"{reason.text}; and others"
     return reason.text
-
-
-def swept_record(swept: Swept) -> dict[str, object]:
-    """A sweep in short as plain data."""
-    return {
-        "title": swept.title,
-        **attributes(swept, "combinations frontiers points missing"),
-        "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
-        "where": dict(swept.where),
-        "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
-    }
 
 
 def _best_record(swept: Swept, best: Best) -> dict[str, object]:

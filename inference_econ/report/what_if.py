@@ -38,12 +38,38 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return (effects_table(self.answer), *([steps] if steps.rows else []))
 
     def record(self) -> object:
-        """The answer, and what every input does, with all values that were tried."""
-        return what_if_record(self.answer)
+        """The answer and what every input does, as plain data."""
+        answer = self.answer
+        front = answer.front
+        return {
+            **_asked(front),
+            "range": list(answer.span),
+            "layout": dict(answer.layout),
+            "answers": [
+                {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
+                for speed, best in zip(answer.speeds, answer.best, strict=True)
+            ],
+            "inputs": [_effect_record(answer, effect) for effect in by_size(answer)],
+            "sources": source_records(sources(front)),
+        }
 
     def frame(self) -> Frame:
-        """One row per input, value and speed."""
-        return what_if_frame(self.answer)
+        """One row per input, value that was tried and speed."""
+        rows = [
+            {
+                "input": effect.input.key,
+                "value": effect.input.value * ratio,
+                "ratio": ratio,
+                "tokens_per_second_per_user": speed,
+                "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
+                "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
+                "elasticity": finite_or_none(effect.cost(at)),
+            }
+            for effect in by_size(self.answer)
+            for at, speed in enumerate(self.answer.speeds)
+            for place, ratio in enumerate(effect.ratios)
+        ]
+        return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
@@ -225,22 +251,6 @@ def along_chart(answer: WhatIf) -> Plot:
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
 
 
-def what_if_record(answer: WhatIf) -> dict[str, object]:
-    """The answer and what every input does, as plain data."""
-    front = answer.front
-    return {
-        **_asked(front),
-        "range": list(answer.span),
-        "layout": dict(answer.layout),
-        "answers": [
-            {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
-            for speed, best in zip(answer.speeds, answer.best, strict=True)
-        ],
-        "inputs": [_effect_record(answer, effect) for effect in by_size(answer)],
-        "sources": source_records(sources(front)),
-    }
-
-
 def _asked(front: AnyFrontier) -> dict[str, object]:
     """What is asked about: services with their requests and promises, or decode steps alone at a context."""
     names = (*HEAD, "weights", "activations", "kv")
@@ -278,22 +288,3 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
 def _layouts(step: Step) -> dict[str, Mapping[str, float | str] | None]:
     """The layouts after and before a step."""
     return {"layout": step.layout, "before": step.before}
-
-
-def what_if_frame(answer: WhatIf) -> Frame:
-    """One row per input, value that was tried and speed."""
-    rows = [
-        {
-            "input": effect.input.key,
-            "value": effect.input.value * ratio,
-            "ratio": ratio,
-            "tokens_per_second_per_user": speed,
-            "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
-            "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
-            "elasticity": finite_or_none(effect.cost(at)),
-        }
-        for effect in by_size(answer)
-        for at, speed in enumerate(answer.speeds)
-        for place, ratio in enumerate(effect.ratios)
-    ]
-    return frame_of(rows)

@@ -114,7 +114,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
         labelSeparation=_APART if name == "x" else alt.Undefined,
         tickCount=8,
         style=DOLLARS if name in chart.dollars else alt.Undefined,
-        tickMinStep=1 if _whole(chart, name) else alt.Undefined,
+        tickMinStep=1 if all(value == round(value) for value in _values(chart, name)) else alt.Undefined,
     )
     return (alt.X if name == "x" else alt.Y)(field=name, type="quantitative", scale=scale, axis=drawn)
 
@@ -122,11 +122,6 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
 def _values(chart: Plot, name: str) -> list[float]:
     """All that lines have on an axis."""
     return [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
-
-
-def _whole(chart: Plot, name: str) -> bool:
-    """Whether an axis counts things."""
-    return all(value == round(value) for value in _values(chart, name))
 
 
 def _label(chart: Plot, name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
 from inference_econ.report import charts
@@ -81,7 +81,7 @@ def text(sections: Sequence[Section], again: str = "") -> str:
             style=_inside("report.css"),
             script=_inside("report.js"),
             charts=_library() if drawn else None,
-            themes=_themes() if drawn else {},
+            themes={"light": charts.config(), "dark": charts.config(dark=True)} if drawn else {},
         )
     )
 
@@ -110,10 +110,6 @@ def _library() -> Markup:
     from markupsafe import Markup
 
     return Markup(charts.javascript().replace("</script", "<\\/script"))
-
-
-def _themes() -> dict[str, Any]:
-    return {"light": charts.config(), "dark": charts.config(dark=True)}
 
 
 def _inline_json(value: object) -> Markup:
