@@ -21,16 +21,11 @@ def intensity(over: answers.intensity.Axis, to: float | None, prefill: float | N
     other options as in 'explain'.
     """
     context, spread = _contexts(choices, over, prefill)
-    settings = {
-        "context": context,
-        "spread": spread,
-        "prompt": prefill,
-        "cut": choices["cut"],
-        "over": over,
-        "most": to,
-    }
-    setup, cut = options.setup(choices), choices["cut"]
-    return options.fewest(choices, lambda pinned: ie.intensity(setup, options.pins(pinned), cut=cut, **settings))
+    setup, settings = options.setup(choices), {"over": over, "most": to, "prompt": prefill, "cut": choices["cut"]}
+    return options.fewest(
+        choices,
+        lambda pinned: ie.intensity(setup, options.pins(pinned), context=context, spread=spread, **settings),
+    )
 
 
 def _contexts(
