@@ -14,6 +14,7 @@ from inference_econ.calibration.calibrate import Calibrated
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.quantities import prefixed
 from inference_econ.report.table import Table
 
 _LEGEND = (
@@ -176,6 +177,4 @@ def _median(errors: Array) -> float | None:
 
 
 def _amount(name: str, value: float) -> str:
-    if CONSTANTS[name].unit != "s":
-        return f"{value:.3g}"
-    return f"{1e6 * value:.3g} us" if value < 1e-3 else f"{1e3 * value:.3g} ms"
+    return f"{prefixed(value, 'mu', '.3g')}s" if CONSTANTS[name].unit == "s" else f"{value:.3g}"

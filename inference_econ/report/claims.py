@@ -8,14 +8,14 @@ from itertools import groupby
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
 from inference_econ.report.page import AnswerPage, Pieces, listed
+from inference_econ.report.quantities import prefixed
 from inference_econ.report.table import Frame, Table, frame_of
 from inference_econ.studies.ledger import BASES, Finding, Ledger
 
 #: From here on numbers are whole [1].
 _WHOLE = 1e4
-#: Units that are written with a prefix, and those prefixes.
+#: Units that are written with a prefix.
 _PREFIXED = ("B", "FLOP", "s")
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
 _COLUMNS = ("claim", "published", *BASES, "verdict")
 _LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.items())}."
 _WRITTEN = """\
@@ -215,6 +215,5 @@ def quantity(value: float, unit: str) -> str:
     ('343.6 GB', '25.21 us', '152 tokens/s', '10,000')
     """
     if unit in _PREFIXED and value > 0:
-        scale, prefix = next(((size, sign) for size, sign in _PREFIXES if value >= size), _PREFIXES[-1])
-        return f"{value / scale:.4g} {prefix}{unit}"
+        return f"{prefixed(value, 'GMk mu', '.4g')}{unit}"
     return f"{f'{value:,.0f}' if value >= _WHOLE else f'{value:.4g}'} {unit}".rstrip()

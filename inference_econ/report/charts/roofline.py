@@ -10,6 +10,7 @@ import altair as alt
 
 from inference_econ.formulas.roofline import attainable
 from inference_econ.report.charts import marks, theme
+from inference_econ.report.quantities import prefixed
 from inference_econ.report.step_pictures import Roofline, RooflinePoint
 
 #: What can take longest of an operator, in the order of the palette.
@@ -112,8 +113,9 @@ def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     base = alt.Chart(marks.data(rows)).mark_line(strokeWidth=1.4)
     yield marks.encoded(base, **_positions(axes), detail=alt.Detail("unit:N"))
     peaks = [
-        {"x": axes.most, "y": peak, "text": [f"{unit}: {rate(peak)}FLOP/s", f"ridge: {ridges[unit]:.0f} FLOP/B"]}
+        {"x": axes.most, "y": peak, "text": [f"{unit}: {top}FLOP/s", f"ridge: {ridges[unit]:.0f} FLOP/B"]}
         for unit, peak in roof.peaks.items()
+        for top in [prefixed(peak, "PTG ", ".3g")]
     ]
     words = alt.Chart(marks.data(peaks)).mark_text(align="left", dx=5, lineHeight=_LINE, baseline="middle")
     yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
@@ -121,20 +123,6 @@ def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     slope = [{"x": middle, "y": middle * speed, "text": f"memory: {speed / 1e12:.3g} TB/s"}]
     words = alt.Chart(marks.data(slope)).mark_text(align="right", dx=-8, dy=-6)
     yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
-
-
-def rate(value: float) -> str:
-    """A rate with the prefix that people use for it.
-
-    Examples
-    --------
-    >>> rate(9.894e14), rate(3e9), rate(12.0)
-    ('989 T', '3 G', '12 ')
-    """
-    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
-        if value >= size:
-            return f"{value / size:.3g} {prefix}"
-    return f"{value:.3g} "
 
 
 def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
