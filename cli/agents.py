@@ -66,7 +66,7 @@ def played(choices: options.Choices, **usual: float) -> dict[str, Any]:
 
 
 def usual() -> Mapping[str, float]:
-    """What agents are promised where nothing else is [s]."""
+    """Return the promises that agents get where no others are given [s]."""
     from inference_econ.answers.agents import USUAL
 
     return USUAL

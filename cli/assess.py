@@ -46,7 +46,7 @@ def assess(measured: str | None, progress: options.Progress | None, **choices: A
 
 
 def _read(choices: options.Choices, path: str) -> dict[str, float]:
-    """What a file says of the server, by the options that leave it open.
+    """Return what a file says of the server, by the options that leave it open.
 
     Raises
     ------

@@ -30,7 +30,7 @@ def allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def refusal(error: TooMuchError, options: Iterable[str]) -> InputError:
-    """What a command with some options says of a question that is too much work for it."""
+    """Return the refusal of a question that is too much work for a command with some options."""
     known = set(options)
     smaller = [option for option in _OPTIONS.get(error.smaller, [f"--{error.smaller}"]) if option in known]
     allowed = f", or add {_YES} to wait for it" if error.seconds is not None and _YES in known else ""

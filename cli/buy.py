@@ -66,7 +66,7 @@ def _competing(
 
 
 def _offers(text: str | None, model: str) -> dict[str, dict[str, float]]:
-    """What providers charge by kind of token, by their names: all that are recorded, or one."""
+    """Return the prices of providers by kind of token, by their names: all that are recorded, or one."""
     from inference_econ.answers import buyer
     from inference_econ.answers.buy import charged
 

@@ -104,7 +104,7 @@ class _Measured(NamedTuple):
 
     @classmethod
     def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
-        """What the files and the options of the command say."""
+        """Return the measurements that the files and the options of the command name."""
         from inference_econ.calibration.calibrate import read_all
 
         wanted = [condition for text in choices["where"] for condition in calibration.conditions(text)]
@@ -133,7 +133,7 @@ class _Measured(NamedTuple):
         return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
 
     def notes(self, fitted: calibration.Fit, most: int) -> list[str]:
-        """What became of rows that were not fitted."""
+        """Notes on rows that were not fitted."""
         rows, used = len(self.rows), len(self.used)
         notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
         if self.first_skipped:

@@ -16,9 +16,9 @@ class Listed(NamedTuple):
     """A command in the list of all."""
 
     command: click.Command
-    """What is typed."""
+    """Command of click."""
     heading: str
-    """What it is for, in the help of all commands."""
+    """Heading of the command in the help of all commands."""
     served: bool
     """Asked over HTTP and by assistants, too."""
     reported: bool
@@ -39,7 +39,7 @@ COMMANDS: Sequence[Listed] = tuple(_read())
 
 
 def name_of(command: click.Command) -> str:
-    """What is typed for a command."""
+    """Return the name under which a command is typed."""
     return str(command.name)
 
 

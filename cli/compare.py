@@ -61,7 +61,7 @@ def scenario_text(choices: options.Choices) -> str:
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
-    """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
+    """Return what is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
     choices = {**choices, **{name: choices[name] or None for name in _LENGTHS}}
     options.context_or_lengths(choices)
     counted.decode_steps(choices)

@@ -1,4 +1,4 @@
-"""What a frontier counts: services with the prefill of their requests, or decode steps alone."""
+"""Kinds of points that a frontier counts: services with the prefill of their requests, or decode steps alone."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
 
 
 def _of_kind(kind: str) -> Mapping[str, Any]:
-    """What a kind is to click: a choice (``1d|2d``), a whole number in a range (``1..``), or what its name says."""
+    """Settings of a kind for click: a choice (``1d|2d``), a whole number in a range (``1..``), or by its name."""
     if "|" in kind:
         return {"type": click.Choice(kind.split("|"))}
     if ".." in kind:

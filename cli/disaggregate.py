@@ -34,7 +34,7 @@ def disaggregate(**choices: Any) -> ie.Disaggregation:
 
 
 def _terms(choices: options.Choices) -> ie.Terms:
-    """What both ways of serving have in common."""
+    """Terms that both ways of serving have in common."""
     from inference_econ.answers.disaggregated.terms import Ratios
 
     ratios = Ratios.parse(choices["ratios"])

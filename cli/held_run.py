@@ -46,7 +46,7 @@ def page(results: Sequence[str], path: str, number: int | None) -> report.agains
 def _suspects(
     chosen: report.chosen.Chosen, part: Part, held: Sequence[calibration.Held]
 ) -> Sequence[calibration.Suspect]:
-    """What of a step could explain a TPOT of the median, or the mean, that lies outside its interval."""
+    """Parts of a step that could explain a TPOT of the median, or the mean, outside its interval."""
     outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
     if not outside:
         return ()
@@ -54,7 +54,7 @@ def _suspects(
 
 
 def _calibrate(result: str, saved: ie.SavedAnswer, part: Part) -> str:
-    """What one types to fit levels to the run; constants, of which it determines one at most, stay where they were."""
+    """Command line that fits levels to the run; constants, of which it determines one at most, stay where they were."""
     from inference_econ.answers.candidates import engine_of
     from inference_econ.answers.launching.instance import Degrees
 

@@ -120,7 +120,7 @@ def _saved(choices: options.Choices) -> ie.SavedAnswer:
 
 
 def _recommended(choices: options.Choices) -> ie.SavedAnswer:
-    """What recommend answers to the options, as its file would have it."""
+    """Answer of recommend to the options, as its file would have it."""
     model = Name("models").convert(choices["answer"], None, click.get_current_context())
     named = {"model": model, "hardware": choices["hardware"]}
     question = {name: value for name, value in choices.items() if name not in _WRITING} | named

@@ -37,7 +37,7 @@ def context_or_lengths(choices: Choices) -> dict[str, Any]:
 
 
 def mean_traffic(choices: Choices) -> ie.Traffic:
-    """What decode steps see, by the options for mean lengths."""
+    """Traffic that decode steps see, by the options for mean lengths."""
     return ie.Traffic.build(context_or_lengths(choices), origin="command line")
 
 

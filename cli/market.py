@@ -63,7 +63,7 @@ def arrangement(choices: options.Choices) -> Arrangement:
 
 
 def of_chips(choices: options.Choices, requests: ie.Requests, chips: Sequence[str]) -> list[Candidate]:
-    """The same on several kinds of chips.
+    """Candidates on several kinds of chips.
 
     Raises
     ------

@@ -130,7 +130,7 @@ def engine(choices: Choices) -> str | tuple[str, ...] | None:
 
 
 def one_engine(choices: Choices) -> str | None:
-    """The same where a question is of one engine, or leaves it open.
+    """Return the engine where a question is of one engine, or None where it leaves that open.
 
     Raises
     ------

@@ -104,5 +104,5 @@ def output(command: F) -> F:
 
 
 def printed(command: F) -> F:
-    """The same of commands whose ``-o`` names a folder."""
+    """Decorator for commands whose ``-o`` names a folder."""
     return of("printed", "form as_json as_csv quiet")(_as_output(command))

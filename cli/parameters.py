@@ -149,7 +149,7 @@ class Parsed(click.ParamType[Any]):
         self.name, self.read, self.subject = name, read, subject
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What is read; what was read before stays as it is."""
+        """Value that the function reads; one that was read before stays as it is."""
         if isinstance(value, tuple):
             return value
         try:
@@ -188,7 +188,7 @@ def _watts(text: str) -> float:
 
 
 def _some_watts(text: str) -> float:
-    """The same without 0 [W]."""
+    """Power with its unit, or in watts, above 0 [W]."""
     watts = _watts(text)
     if not watts:
         raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")

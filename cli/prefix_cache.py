@@ -53,7 +53,7 @@ def cache(tiers: tuple[str, ...], **choices: Any) -> answers.prefix_cache.Offloa
 
 
 def _of_sessions(choices: options.Choices, tiers: Sequence[inputs.TierSpec]) -> answers.prefix_cache.Offloading:
-    """The same of sessions that are played.
+    """Answer for sessions that are played.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _of_sessions(choices: options.Choices, tiers: Sequence[inputs.TierSpec]) -> 
 
 
 def _conversation(choices: options.Choices) -> ie.Conversation | None:
-    """What users do, if turns are given.
+    """Conversation of users, if turns are given.
 
     Raises
     ------

@@ -18,7 +18,7 @@ Prices = Rate | Mapping[str, Rate] | None
 
 
 def parsed(ctx: click.Context | None, param: click.Parameter | None, texts: Sequence[str]) -> Prices:
-    """What ``--price`` says: one rate for all, rates by chip, or nothing.
+    """Prices that ``--price`` gives: one rate for all, rates by chip, or none.
 
     Raises
     ------

@@ -20,7 +20,7 @@ _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not i
 
 
 def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:
-    """What the options for proposers ask for, perhaps on other hardware; None without a proposer.
+    """Speculation that the options for proposers ask for, perhaps on other hardware; None without a proposer.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
-    """What was chosen, with what the options for proposers ask for as fields of ``Settings``.
+    """Return the options, with those for proposers as fields of ``Settings``.
 
     Raises
     ------

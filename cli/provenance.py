@@ -1,4 +1,4 @@
-"""What a command was asked, as a part of its answer, so that other commands can set the same up again."""
+"""Questions that commands were asked, as a part of their answers, so that other commands can set the same up again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def asked() -> dict[str, object]:
 
 
 def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:
-    """What is typed behind a command to ask the same again.
+    """Words to type behind a command to ask the same again.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
 
 
 def _texts(value: object) -> list[object]:
-    """What stands behind an option that is repeated: prices by chip, or all of a list."""
+    """Values behind an option that is repeated: prices by chip, or all of a list."""
     if isinstance(value, Mapping):
         return [f"{name}={part}" for name, part in value.items()]
     return list(value) if isinstance(value, (list, tuple)) else [value]

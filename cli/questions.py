@@ -43,7 +43,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def answer(question: str, fields: Fields) -> Answer:
-    """What a command answers to some options, by the names of :func:`questions`.
+    """Return the answer of a command to some options, by the names of :func:`questions`.
 
     Raises
     ------
@@ -117,14 +117,14 @@ def _whole(value: Any) -> Any:
 
 
 def _value(parameter: click.Parameter, value: Any) -> Any:
-    """What a parameter takes in place of what is typed."""
+    """Value of a parameter in place of the words that are typed."""
     if isinstance(parameter, click.Option) and parameter.is_flag and not parameter.is_bool_flag:
         return parameter.flag_value if value else None
     return value
 
 
 def _refused(error: click.UsageError) -> RefusedError:
-    """What the parser says, with the option at fault where it knows it."""
+    """Refusal by the parser, with the option at fault where it knows it."""
     parameter = error.param if isinstance(error, click.BadParameter) else None
     if parameter is None:
         return RefusedError(error.message)
@@ -132,7 +132,7 @@ def _refused(error: click.UsageError) -> RefusedError:
 
 
 def _meant(parameter: click.Parameter, value: object) -> Iterator[str]:
-    """What the names of an option were taken for, where that is not plain.
+    """Remarks on the meaning of the names of an option, where that is not plain.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def _name(parameter: click.Parameter) -> str:
 
 
 def _type(parameter: click.Parameter) -> click.ParamType[Any]:
-    """What a parameter takes; of one that may be a file, what it takes in a question."""
+    """Type of a parameter; of one that may be a file, its type in a question."""
     return _NAMES.get(str(parameter.name), ("", parameter.type))[1]
 
 
@@ -213,7 +213,7 @@ def _repeats(parameter: click.Parameter) -> bool:
 
 
 def _kind(kind: click.ParamType[Any]) -> Any:
-    """What JSON may hold for a kind of value."""
+    """Type of JSON for a kind of value."""
     if isinstance(kind, click.Choice):
         return Literal[tuple(map(str, kind.choices))]
     if isinstance(kind, click.IntRange):

@@ -80,7 +80,7 @@ def _commands() -> Mapping[str, click.Command]:
 
 
 def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
-    """What a command answers, as it does on a terminal.
+    """Answer of a command, as on a terminal.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _check_unshown(context: click.Context) -> None:
 
 
 def _swept(folder: str) -> Asked:
-    """What there is in the folder of a sweep.
+    """Report of the folder of a sweep.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _swept(folder: str) -> Asked:
 
 
 def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
-    """What a saved answer was asked, asked again and held against the file.
+    """Question of a saved answer, asked again and held against the file.
 
     Raises
     ------

@@ -41,7 +41,7 @@ _NARROWEST = 60
 
 @dataclass(slots=True)
 class Taken:
-    """What a command answers, kept for somebody else instead of printed.
+    """Answer of a command that is kept for somebody else instead of printed.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Taken:
 
 
 def taken(ask: Callable[[], object]) -> Taken:
-    """What a command would show, in its place: nothing is printed or written."""
+    """Return the answer of a command in place of showing it: nothing is printed or written."""
     meta = click.get_current_context().meta
     before = meta.get(_TAKEN)
     kept = meta[_TAKEN] = Taken()
@@ -234,7 +234,7 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
 
 
 def _hint(left_out: Sequence[str], *, more: bool) -> str:
-    """What more there is, and how to see it."""
+    """Hint at what more there is, and how to see it."""
     columns = f"--csv: {', '.join(dict.fromkeys(left_out))} too" if left_out else ""
     return _wrapped("; ".join(filter(None, ("--why: what this rests on" if more else "", columns))))
 
@@ -270,7 +270,7 @@ def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
 
 
 def _file_width(table: Table) -> int:
-    """What a file takes for all columns of a table [characters]."""
+    """Width of a file that takes all columns of a table [characters]."""
     from inference_econ.report.columns import least_width
 
     return max(_FILE_WIDTH, least_width(table))
@@ -341,7 +341,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """What is done of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
+    """Bar of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
 
     def __init__(self) -> None:
         from rich.console import Console

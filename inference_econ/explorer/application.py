@@ -37,7 +37,7 @@ Application: TypeAlias = Starlette
 
 
 class _Explorer:
-    """What the addresses of one application have in common.
+    """State that the addresses of one application have in common.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _Explorer:
 
     @cached_property
     def choices(self) -> Mapping[str, Any]:
-        """What the controls of the page offer."""
+        """Offers of the controls of the page."""
         return page.choices(self.questions.values())
 
     @asynccontextmanager
@@ -90,7 +90,7 @@ class _Explorer:
         return _response(answer, named)
 
     async def view(self, request: Request) -> Response:
-        """What a panel of the page shows, of the state of the page."""
+        """Answer that a panel of the page shows, of the state of the page."""
         name, shown = request.path_params["question"], request.query_params
         if name not in page.ASKED:
             raise HTTPException(404, f"no panel asks {name[:40]!r}")
@@ -181,7 +181,7 @@ def application(
 
 
 def _drawing(_: Request) -> Response:
-    """What draws charts in a browser, which keeps it for a day."""
+    """Script that draws charts in a browser, which keeps it for a day."""
     from inference_econ.report import charts
 
     headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}

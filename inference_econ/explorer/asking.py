@@ -1,4 +1,4 @@
-"""What the panels of the page ask: the state of its controls as options of questions."""
+"""Questions of the panels of the page: the state of its controls as options."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def series(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def labels(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """What tells series apart, each label once."""
+    """Labels that tell series apart, each once."""
     apart = [name for name in OF_SERIES if len({row[name] for row in rows}) > 1] or ["model", "hardware"]
     plain = [", ".join(row[name] or f"{name} by default" for name in apart) for row in rows]
     return [f"{label} ({index + 1})" if label in plain[:index] else label for index, label in enumerate(plain)]
 
 
 def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
-    """What all series have in common."""
+    """Settings that all series have in common."""
     proposer, arrangement = values["speculation"], values["arrangement"]
     flags = {name: "true" for name in (proposer, arrangement) if name}
     accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
@@ -94,7 +94,7 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _kept(promise: str, milliseconds: str) -> str:
-    """What of the time per token a fleet keeps: the mean of what is looked at, or the promise where that is tighter."""
+    """Promise of the time per token that a fleet keeps: the mean of the point, or the promise if that is tighter."""
     try:
         time = percentiles.promise(promise).time if promise.strip() else ""
         most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf

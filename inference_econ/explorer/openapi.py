@@ -24,7 +24,7 @@ _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "sch
 
 @cache
 def _base() -> Mapping[str, Any]:
-    """What the document says whatever the questions are: ``openapi.yaml``."""
+    """Parts of the document that hold whatever the questions are: ``openapi.yaml``."""
     path = Path(__file__).with_suffix(".yaml")
     return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
@@ -91,7 +91,7 @@ def _paths(question: Question, asked: str, parameters: Sequence[Mapping[str, Any
 
 
 def _replies(*media: Any) -> dict[str, Any]:
-    """What comes back: types of media, the last perhaps followed by its schema; or an error."""
+    """Responses: types of media, the last perhaps followed by its schema; or an error."""
     schema = media[-1] if isinstance(media[-1], Mapping) else {}
     types = [kind for kind in media if isinstance(kind, str)]
     error = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}Error"}}}

@@ -64,7 +64,7 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
 
 
 def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
-    """What controls offer and say, and what the browser must know of the questions.
+    """Offers and texts of the controls, and facts of the questions for the browser.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What can be asked.
+    """Question that can be asked.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question is answered with: a page, or the text of a file to run.
+    """Answer to a question: a page, or the text of a file to run.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent.
+    """Reply that is sent.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ _SHARED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the controls are set to.
+    """Settings of the controls.
 
     Attributes
     ----------

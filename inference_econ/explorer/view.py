@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def templates() -> Environment:
-    """What all HTML of the explorer is made with: whatever is put in is text."""
+    """Templates of all HTML of the explorer, which take whatever is put in for text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("inference_econ.explorer")

@@ -37,7 +37,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return Headline(verdict(self.answer)), *self.tables()
 
     def markdown(self) -> str:
-        """The same in Markdown."""
+        """Markdown of the verdict and of the tables below it."""
         lines = "".join(f"{line}\n\n" for line in verdict(self.answer))
         return lines + super().markdown()
 

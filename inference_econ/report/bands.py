@@ -16,7 +16,7 @@ _MOST = 4
 
 
 def bands_label(setups: Iterable[Setup]) -> str:
-    """What a legend says of bands, with the assumptions whose errors they are."""
+    """Entry of bands in a legend, with the assumptions whose errors they are."""
     names = ", ".join(dict.fromkeys(caveats.name_of(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 

@@ -89,7 +89,7 @@ _HELD_LEGEND = (
 
 
 def held_record(report: Servers) -> list[dict[str, Any]]:
-    """The same as plain data: for each quantity rows, the share inside and the median width."""
+    """Record of intervals by engine and generation of chips: of each quantity rows, share inside, median width."""
     return [
         {key: value._asdict() if isinstance(value, _Held) else value for key, value in line.items()}
         for line in _held_lines(report)
@@ -126,7 +126,7 @@ def _held(rows: Iterable[Row], quantity: Quantity) -> _Held:
 
 
 def _left_out_held(profile: Assumptions | None, name: Fitted) -> _Held:
-    """What a profile says of deployments that were left out, of all engines that it was fitted to."""
+    """Intervals that a profile states for deployments that were left out, of all engines that it was fitted to."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})

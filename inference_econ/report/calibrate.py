@@ -134,7 +134,7 @@ def _covered(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], target: str) -
 
 
 def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
-    """The same as plain data, in base units."""
+    """Record of a fit as plain data, in base units."""
     return {
         "rows": len(fitted.rows),
         "left_out": dict(left_out),

@@ -72,7 +72,7 @@ _LEAST = (
 
 
 def listing_table(kind: Kind, records: Sequence[Mapping[str, object]]) -> Table:
-    """The same for people."""
+    """Table of all entries of a kind."""
     columns = tuple(records[0])
     rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
     notes = (GIGABYTES,) if kind == "hardware" else ()
@@ -92,7 +92,7 @@ def detail(kind: Kind, name: str) -> dict[str, object]:
 
 
 def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
-    """The same for people: one line per number, with its source."""
+    """Table of one entry: a line per number, with its source."""
     sources = record.get("sources")
     by_field = sources if isinstance(sources, Mapping) else {}
     leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
@@ -145,7 +145,7 @@ def _summary(spec: _Entry) -> dict[str, object]:
 
 
 def _traffic_summary(spec: TrafficSpec) -> dict[str, object]:
-    """What its users send."""
+    """Summary of a traffic: how often its users send requests, and how long these are."""
     requests = None if spec.lengths is None else spec.requests
     return {
         "full name": spec.name,
@@ -158,7 +158,7 @@ def _traffic_summary(spec: TrafficSpec) -> dict[str, object]:
 
 
 def _engine_summary(spec: EngineSpec) -> dict[str, object]:
-    """What the newest version of an engine does."""
+    """Summary of the newest version of an engine."""
     facts = spec.at()
     redundant = facts.redundant_experts
     recipe = "" if redundant.recommended is None else f", recipe {redundant.recommended}"

@@ -56,7 +56,7 @@ WITHOUT: Mapping[Unlike | Unseen, str] = {
 
 
 def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)) -> list[str]:
-    """What a reader must know about the errors of what is shown.
+    """Sentences on the errors of what is shown, which a reader must know.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """What a reader must not miss, in short: servers like these that do worse, what is unlike them, doubtful prices."""
+    """Warnings in short: servers like these that do worse, where they are unlike the measured ones, doubtful prices."""
     worse: dict[str, list[str]] = {}
     shown = list(subjects)
     for instances in shown:
@@ -136,7 +136,7 @@ def _uncounted(setup: Setup) -> str | None:
 
 
 def _level(instances: Instances) -> MeasuredLevel | None:
-    """What steps of some instances are multiplied by: that of their layout, or of several that of their way."""
+    """Level that multiplies the steps of some instances: that of their layout, or of several that of their way."""
     levels = instances.setup.levels
     if levels is None:
         return None
@@ -146,7 +146,7 @@ def _level(instances: Instances) -> MeasuredLevel | None:
 
 
 def measured(instances: Instances) -> str:
-    """What was measured of servers like these, and that it is counted; empty if nothing was."""
+    """Sentence on what was measured of servers like these, and that it is counted; empty if nothing was."""
     setup, level = instances.setup, _level(instances)
     if setup.levels is None or level is None:
         return ""
@@ -168,7 +168,7 @@ def measured(instances: Instances) -> str:
 
 
 def _shared(levels: SetupLevels) -> str:
-    """What was measured of an engine with all models."""
+    """Words for measurements of an engine with all models."""
     texts = [
         f"{level.rows} rows of {levels.engine} with proposed tokens (all models), "
         f"{math.exp(level.decode):.3g} x per token"
@@ -178,7 +178,7 @@ def _shared(levels: SetupLevels) -> str:
 
 
 def _unlike(shown: Sequence[Instances]) -> list[str]:
-    """What the least known of some instances are unlike in, and how far off their times per token may be, in one line.
+    """Line on the least measured of some instances: where they are unlike, and how far off times per token may be.
 
     Intervals count it already. What only some rows are unlike in stands among the remarks.
     """
@@ -233,7 +233,7 @@ def _lacking(chips: str, generation: str) -> str:
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """What a reader must know of listed prices: that kinds or sellers differ, and which of them can be doubted."""
+    """Sentences on listed prices: that kinds or sellers differ, and which of them can be doubted."""
     hours = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
     listed = {chip: price for chip, price in hours.items() if price.kind != prices.GIVEN}
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
@@ -253,7 +253,7 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """What was measured of servers like these: that it is counted, or how far from what is predicted it is.
+    """Sentences on measurements of servers like these: that they are counted, or how far they are from predictions.
 
     Nothing of other engines than is meant.
     """
@@ -305,7 +305,7 @@ def _rows(errors: ErrorSpread) -> str:
 
 
 def name_of(assumptions: Assumptions) -> str:
-    """What assumptions are called; what-ifs are said to."""
+    """Name of assumptions, which says so where what-ifs changed them."""
     changed = any(source.kind == "what_if" for source in assumptions.sources.values())
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name
 

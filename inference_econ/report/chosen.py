@@ -125,7 +125,7 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
 
 
 def mistake(saved: SavedAnswer, error: Exception) -> str:
-    """What an answer that somebody has changed lacks, or has in the place of something else."""
+    """Message on what an answer that somebody has changed lacks, or has in the place of something else."""
     reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     return f"{saved.origin}: not what {saved.kind} writes ({reason}); {_HOW}"
 
@@ -156,7 +156,7 @@ def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
-    """What whoever starts a deployment of agents must know: its router, memories behind HBM, what a run leaves out.
+    """Remarks for whoever starts a deployment of agents: its router, memories behind HBM, the limits of a run.
 
     Of pools the instances are those that read prompts.
     """

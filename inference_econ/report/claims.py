@@ -120,7 +120,7 @@ def _page_table(findings: Sequence[Finding]) -> Table:
 
 
 def _numbers(finding: Finding) -> tuple[str, ...]:
-    """What was published, and ours under each basis."""
+    """Cells of the published number, and of ours under each basis."""
     claim = finding.claim
     return (published_text(claim.published, claim.unit), *(_ours(finding, basis) for basis in BASES))
 
@@ -142,7 +142,7 @@ def _within(claim: Claim) -> str:
 
 
 def _sentence(finding: Finding) -> str:
-    """What a claim says, where, and why it does not hold."""
+    """Sentence on a claim, its place in the publication, and why it does not hold."""
     claim = finding.claim
     text = f"{claim.id} ({claim.where}): {claim.claim}"
     text += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
@@ -191,7 +191,7 @@ def _record(finding: Finding) -> dict[str, object]:
 
 
 def published_text(published: Published, unit: str) -> str:
-    """What was published: a number, or its bounds.
+    """Published number, or its bounds, as text.
 
     Examples
     --------

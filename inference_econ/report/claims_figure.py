@@ -97,7 +97,7 @@ def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
 
 
 def _reference(finding: Finding) -> float:
-    """What ours is drawn over: the number, the only bound, or the geometric mean of two."""
+    """Number that ours is drawn over: the published one, the only bound, or the geometric mean of two."""
     low, high = finding.claim.published.bounds
     if math.isinf(high) or low == 0.0:
         return low or high

@@ -136,7 +136,7 @@ def _longest_word(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """What a text may be wrapped between, and whether a space comes before it: words, and parts of long paths."""
+    """Pieces that a text may be wrapped between, each with whether a space comes before: words, parts of paths."""
     for word in text.split():
         parts = _PIECE.findall(word) if len(word) > _PATH else [word]
         yield from ((part, index == 0) for index, part in enumerate(parts))

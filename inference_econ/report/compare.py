@@ -97,7 +97,7 @@ class ComparisonPage(AnswerPage[Result]):
         return f"Which is the cheapest at which speed: {names}?"
 
     def conclusion(self) -> Pieces:
-        """What the series cost at a speed in the middle, the cheapest first."""
+        """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
         curves = self.answer.curves
         speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in curves])
         speed = speeds[len(speeds) // 2]
@@ -244,7 +244,7 @@ def _bounds(result: Result) -> list[str]:
 
 
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:
-    """What is shown of a series, and that it is a bound if it is one."""
+    """Label of a series, which says so where the series is a bound."""
     return f"{shown} (bound)" if label in bound else shown
 
 

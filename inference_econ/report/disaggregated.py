@@ -308,7 +308,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
 
 
 def _chain_notes(compared: Comparison, fleet: Fleet | None) -> tuple[str, ...]:
-    """What a chain is, where one is chosen."""
+    """Note on chains of processes, where one is chosen."""
     pool, chosen = compared.pools.prefill, compared.disaggregated.prefill.tolist()
     if not any(pool.processes_of(index) > 1 for index in [*chosen, *([] if fleet is None else [fleet.prefill])]):
         return ()
@@ -317,7 +317,7 @@ def _chain_notes(compared: Comparison, fleet: Fleet | None) -> tuple[str, ...]:
 
 
 def _rule(fleet: Fleet, together: Choice | None) -> str:
-    """What the fleet is the best in, and of how much."""
+    """Sentence on why this fleet was chosen, and from how many."""
     best = "serves the most requests" if together is None else "is the cheapest at this rate"
     pools = fleet.pools
     pairs = len(pools.prefill.accelerators) * len(pools.decode.accelerators)

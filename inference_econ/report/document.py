@@ -135,7 +135,7 @@ def document(
 
 
 def published(report: Servers) -> Table:
-    """What tools publish that are held against runs of InferenceX, beside the same kind of error here."""
+    """Table of the published errors of tools against runs of InferenceX, beside the same kind of error here."""
     subset, measure = _SLICES[0], "mean absolute percentage error"
     cells = ((quantity, _shares(report.counted(), subset, quantity)) for quantity in subset.quantities)
     numbers = [(quantity.title, number, mean) for quantity, (number, mean, _) in cells if number]
@@ -147,7 +147,7 @@ def published(report: Servers) -> Table:
 
 
 def tools() -> Table:
-    """What is published on the accuracy of other tools."""
+    """Table of published statements on the accuracy of other tools."""
     references = catalog.references()
     rows = tuple(
         (line["tool"], line["error"], line["of"], line["against"],

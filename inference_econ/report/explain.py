@@ -101,7 +101,7 @@ class ExplanationPage(RecordPage[Explanation]):
         return (time, *cost, ".")
 
     def setups(self) -> Sequence[Setup]:
-        """What takes the step."""
+        """Setup of the step."""
         return [self.answer.setup]
 
 
@@ -139,7 +139,7 @@ def _part_name(explanation: Explanation, name: str) -> str:
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
-    """What was asked, what a step means for users and money, and what a reader must not miss."""
+    """Notes on the layout, the meaning of the step for users and money, and warnings."""
     setup = explanation.setup
     kind = "output" if explanation.prompt is None else "prompt"
     cost = (
@@ -165,7 +165,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
 
 
 def _drawn(explanation: Explanation) -> list[str]:
-    """What boards draw in the step, and the energy of a token."""
+    """Sentence on the power of boards in the step, and on the energy of a token."""
     if explanation.joules is None:
         return []
     uncapped, chip = explanation.uncapped_seconds, explanation.setup.hardware
@@ -180,7 +180,7 @@ def _drawn(explanation: Explanation) -> list[str]:
 
 
 def _beside(explanation: Explanation) -> list[str]:
-    """What the same step would take with a cache, or with all sequences at the mean of their contexts."""
+    """Sentence on the time of the step with a cache, or with all sequences at the mean of their contexts."""
     usual, setup = explanation.beside_seconds, explanation.setup
     if usual is None:
         return []
@@ -195,7 +195,7 @@ def _beside(explanation: Explanation) -> list[str]:
 
 
 def _explain_why(explanation: Explanation) -> tuple[str, ...]:
-    """What a step rests on: memory, stages, errors, who can start it."""
+    """Notes on the basis of a step: memory, stages, errors, engines that can start it."""
     setup, needed = explanation.setup, explanation.memory
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
@@ -219,7 +219,7 @@ def _explain_why(explanation: Explanation) -> tuple[str, ...]:
 
 
 def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
-    """What it is worth that more chips than those of a machine share the fast link."""
+    """Sentence on the worth of a fast link that more chips share than a machine has."""
     apart = explanation.in_machines_seconds
     if apart is None:
         return ()
@@ -230,7 +230,7 @@ def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
 
 
 def _streamed(explanation: Explanation) -> str:
-    """What a step reads that lies in the memory of the host."""
+    """Sentence on what a step reads from the memory of the host."""
     seconds, rate = explanation.streamed_seconds, explanation.setup.host_bytes_per_second
     waited = float(np.ravel(explanation.costs.parts["host_memory"])[0])
     read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
@@ -281,7 +281,7 @@ def operator_table(explanation: Explanation) -> Table:
 
 
 def _mesh(explanation: Explanation) -> list[str]:
-    """What a tensor-parallel group has of links that are a full mesh; nothing behind a switch."""
+    """Sentence on the links that a tensor-parallel group has of a full mesh; none behind a switch."""
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
     if peers is None or link is None or ranks < 2 or setup.assumptions.network.mesh_links == "pooled":
@@ -313,7 +313,7 @@ _HELD_NAMES = {
 
 
 def memory_table(explanation: Explanation) -> Table:
-    """What takes the memory of each accelerator."""
+    """Table of the memory of each accelerator by use."""
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
@@ -322,7 +322,7 @@ def memory_table(explanation: Explanation) -> Table:
 
 
 def memory_frame(explanation: Explanation) -> Frame:
-    """What takes the memory of each accelerator, one row each as in the table: bytes, and the share of all."""
+    """Rows of the memory of each accelerator by use, as in the table: bytes, and the share of all."""
     held, total = explanation.held, sum(explanation.held.values())
     names = [name for name in _HELD_NAMES if held.get(name)]
     return frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(

@@ -1,4 +1,4 @@
-"""What the numbers of records are called and how they are written, each once: for tables, charts, schemas, documents.
+"""Glossary of fields: names and ways to write numbers of records, each once, for tables, charts, schemas and documents.
 
 ``fields.csv`` is the glossary, by the names that JSON has. A record of an answer holds numbers in base units under
 these names; a table is a view of records. Where a name says something else in one kind of record, the row is that of
@@ -57,9 +57,9 @@ class Field(NamedTuple):
     writing: str
     """How a value is written: a factor if there is one, and a format specification or one of some words."""
     missing: str
-    """What is written for null."""
+    """Text for null."""
     meaning: str
-    """What it is, in a sentence."""
+    """Meaning in a sentence."""
 
     def text(self, value: Any) -> str:
         """Write a value in base units."""
@@ -80,7 +80,7 @@ class Field(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """What is written over the value: 1000 where seconds are written as milliseconds."""
+        """Factor from the value to the written number: 1000 where seconds are written as milliseconds."""
         first, *form = self.writing.split()
         return float(first) if form else 1.0
 

@@ -83,7 +83,7 @@ def _title_above(figure: Figure, title: str) -> None:
 
 
 def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
-    """What was drawn, below the axes, in as many columns as the figure is wide enough for."""
+    """Legend below the axes, in as many columns as the figure is wide enough for."""
     texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
     longest = max(len(line) for text in texts for line in text.splitlines())
     columns = int(figure.get_figwidth() * _LEGEND_DENSITY / (longest + _LEGEND_SIGN))
@@ -153,7 +153,7 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
 
 
 def _included(curves: Sequence[Curve]) -> str:
-    """What the cost of services includes; of decode steps, the study's among them, nothing is said."""
+    """Words for what the cost of services includes; none of decode steps, the study's among them."""
     return ", prefill included" if any(isinstance(curve.frontier, ServiceFrontier) for curve in curves) else ""
 
 

@@ -78,7 +78,7 @@ class FrontierPage(AnswerPage[Frontier]):
         return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.answer))}
 
     def question(self) -> str:
-        """What decoding costs."""
+        """Question about the cost of decoding."""
         return f"What does decoding {subject_label(self.answer.setup)} cost at each speed, without prefill?"
 
     def conclusion(self) -> Pieces:
@@ -86,7 +86,7 @@ class FrontierPage(AnswerPage[Frontier]):
         return costs_by_speed(self.answer)
 
     def setups(self) -> Sequence[Setup]:
-        """What decodes."""
+        """Setup that decodes."""
         return [self.answer.setup]
 
 
@@ -136,12 +136,12 @@ def speeds_column(records: Sequence[Record], best: int) -> Column:
 
 
 def frontier_title(front: Frontier) -> str:
-    """What is counted, of what, at which context, in one line."""
+    """Heading of a frontier: what is counted, model and chip, context, in one line."""
     return frontiers_title([front])
 
 
 def frontiers_title(fronts: Sequence[Frontier]) -> str:
-    """The same of several that are compared."""
+    """Heading of several frontiers that are compared."""
     return heading(
         DECODE_STEPS,
         [front.setup for front in fronts],
@@ -168,7 +168,7 @@ def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:
 
 
 def point_details(front: Frontier) -> dict[str, list[float | str]]:
-    """What hovering over each point says: its deployment, its time per token and its cost, with their ends."""
+    """Texts of hovering over each point: its deployment, its time per token and its cost, with their ends."""
     points, ends = front.points(), front.ends()
     details = deployed(points)
     details["batch"] = [point.batch for point in points]
@@ -196,7 +196,7 @@ def lengths_of(front: Frontier) -> tuple[float, float] | None:
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """What a reader must know to use the numbers."""
+    """Notes that a reader must know to use the numbers."""
     return (
         f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
         *doubts([front.setup], front.subjects(points)),
@@ -205,7 +205,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
 
 
 def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """What the numbers rest on."""
+    """Notes on the basis of the numbers."""
     setup = front.setup
     notes = [f"{DECODED} Assumptions: {setup.assumptions.name}."]
     if any(point.layout["dp"] != 1.0 for point in points):

@@ -69,7 +69,7 @@ class HourCostPage(RecordPage[HourCost]):
         return [f"A node of {node['gpus_per_node']} costs ${node['usd_per_node_hour']:.4g} per hour."]
 
     def question(self) -> str:
-        """What an hour costs."""
+        """Question about the cost of an hour."""
         return f"What does an hour of {self.answer.hardware.name} cost its owner?"
 
     def conclusion(self) -> Pieces:

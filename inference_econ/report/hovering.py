@@ -1,4 +1,4 @@
-"""What charts say of a point when somebody points at it."""
+"""Texts that charts show of a point when somebody points at it."""
 
 from __future__ import annotations
 

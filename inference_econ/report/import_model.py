@@ -29,10 +29,10 @@ class ImportedModelPage(Page):
 
     model: ModelSpec
     checkpoint: Checkpoint | None = None
-    """What lies beside its configuration."""
+    """Checkpoint beside its configuration."""
 
     def tables(self) -> Sequence[Table]:
-        """What is counted, then what is cached, then in which formats; and what the checkpoint holds."""
+        """Tables of what is counted, of what is cached, of the formats, and of the checkpoint."""
         table = model_table(self.model)
         unknown = (unknown_table(self.model),) if self.model.unknown else ()
         checked = () if self.checkpoint is None else (stored_table(self.model, self.checkpoint),)
@@ -75,7 +75,7 @@ def _formats(model: ModelSpec) -> dict[str, str]:
 
 
 def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
-    """What a checkpoint holds beside what is counted, as plain data."""
+    """Record of a checkpoint beside what is counted."""
     uncounted = _uncounted(model, checkpoint)
     return {
         "bytes": checkpoint.size,
@@ -95,7 +95,7 @@ def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
 
 
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
-    """What a checkpoint holds beside what is counted: all of it, its parts, and names where they differ."""
+    """Table of a checkpoint beside what is counted: all of it, its parts, and names where they differ."""
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts, notes = _uncounted(model, checkpoint), checkpoint.parameters, []
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
@@ -118,7 +118,7 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
 
 
 def unknown_table(model: ModelSpec) -> Table:
-    """What is unknown of a model: families of tensors with their parameters, and keys."""
+    """Table of the unknown parts of a model: families of tensors with their parameters, and keys."""
     share = unknown_share(model)
     note = (
         "They are counted as read once per step and multiplied with every token; intervals of answers hold that they "

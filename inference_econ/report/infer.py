@@ -1,4 +1,4 @@
-"""What could be behind the offers of a closed model: tables, data and pictures."""
+"""Closed models that could be behind offers: tables, data and pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BILLION = 1e9
 
 
 class InferencePage(AnswerPage[Inferred]):
-    """What could be behind the offers of a closed model, ready to be shown."""
+    """Page of the closed models that could be behind offers."""
 
     proportional = False
 
@@ -120,7 +120,7 @@ def _three(values: Interval, unit: float) -> tuple[str, ...]:
 
 
 def title(inferred: Inferred) -> str:
-    """What is sought, and from what, in one line."""
+    """Title: the model that is sought, and the offers that are known, in one line."""
     count = len(inferred.offers)
     seen = inferred.offers[0].words if count == 1 else f"{count} offers"
     return f"Sizes of a closed model, by {seen}"
@@ -210,7 +210,7 @@ def _notes(inferred: Inferred) -> list[str]:
 
 
 def _why(inferred: Inferred) -> list[str]:
-    """What the numbers rest on."""
+    """Sentences on the basis of the numbers."""
     priors = inferred.priors
     return [
         f"Priors: {priors.name}; they are opinions, and where the offers say little they are the answer.",

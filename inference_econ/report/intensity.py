@@ -62,16 +62,16 @@ class IntensityPage(RecordPage[Intensity]):
         return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
 
     def conclusion(self) -> Pieces:
-        """What the whole step waits for."""
+        """Sentence on what the whole step waits for."""
         return [said_of_step(self.answer)]
 
     def setups(self) -> Sequence[Setup]:
-        """What takes the step."""
+        """Setup of the step."""
         return [self.answer.setup]
 
 
 def intensity_title(answer: Intensity) -> str:
-    """What is varied, of what, at which lengths, in one line."""
+    """Heading: what is varied, model and chip, lengths, in one line."""
     setup, over = answer.setup, answer.over
     gpus = f"{answer.accelerators:g} GPU{'s' if answer.accelerators > 1 else ''}"
     phase = "decode" if answer.prompt is None else "prefill"
@@ -133,7 +133,7 @@ def _notes(answer: Intensity) -> tuple[str, ...]:
 
 
 def said_of_step(answer: Intensity) -> str:
-    """What the whole step waits for, in a sentence."""
+    """Sentence on what the whole step waits for."""
     step, words, unit = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
     if step.turns_at is None:
@@ -225,7 +225,7 @@ def _kind(name: str) -> str:
 
 
 def _roof(answer: Intensity, unit: str, lines: Sequence[Sweep]) -> Series:
-    """What the chip could do at each intensity."""
+    """Line of what the chip could do at each intensity."""
     setup, peak = answer.setup, answer.setup.peaks[unit]
     seen = np.concatenate([sweep.flop_per_byte[sweep.flop_per_byte > 0.0] for sweep in lines])
     across = [float(seen.min()) / 2.0, ridge(setup, unit), max(2.0 * float(seen.max()), 2.0 * ridge(setup, unit))]

@@ -1,4 +1,4 @@
-"""What one types to start a deployment, and to hold it to account: a script for one instance."""
+"""Scripts that start one instance of a deployment, and hold it to account."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localho
 
 
 class _Before(NamedTuple):
-    """What stands on the machines of a role before its own instances."""
+    """Instances that stand on the machines of a role before its own."""
 
     instances: int
     """Of the other role [1]."""
@@ -57,7 +57,7 @@ def templates() -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one word behind the name of the script does."""
+    """Case of the script: one word behind its name, and what it does."""
 
     name: str
     command: str
@@ -116,7 +116,7 @@ def script(deployment: Deployment, size: int) -> str:
 
 
 def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
-    """What shares the machines of a role, on the same chips, and is numbered before it."""
+    """Instances of other roles on the same chips, which are numbered before this one."""
     earlier = [
         other
         for other in instances[: instances.index(instance)]
@@ -202,7 +202,7 @@ def shell_word(word: str) -> str:
 
 
 def remarks(deployment: Deployment) -> list[str]:
-    """What a deployment is, what it needs, and what was predicted of it, as lines of comments."""
+    """Comments on a deployment: its parts, its needs and its predictions, in lines."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
         lines.append(f"picked: {deployment.pick}")
@@ -236,7 +236,7 @@ def _refused(instance: Instance) -> list[str]:
 
 
 def notes(deployment: Deployment) -> list[str]:
-    """What a run is not like the prediction in."""
+    """Remarks on where a run differs from the prediction."""
     remarks, instance = [*deployment.said], deployment.instances[0]
     if deployment.asked is not None and instance.service.speculation is None:
         remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")

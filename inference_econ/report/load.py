@@ -59,7 +59,7 @@ class LoadPage(RowsPage[LoadCurve]):
         return {"load": charts.line_charts(shown, picture_title(points))}
 
     def question(self) -> str:
-        """What users wait and tokens cost as traffic grows."""
+        """Question about waits of users and costs of tokens as traffic grows."""
         sheet = self.answer.points[0].sheet
         return (
             f"What do users of {subject_label(sheet.service.setup)} wait, and what do tokens cost, as traffic on "
@@ -67,7 +67,7 @@ class LoadPage(RowsPage[LoadCurve]):
         )
 
     def conclusion(self) -> Pieces:
-        """What the fleet completes, and what its users see at a load that is fit to be run."""
+        """Sentence on what the fleet completes, and on latencies at a load that is fit to be run."""
         point = self._working()
         sheet, load = point.sheet, point.load
         most = sheet.replicas * sheet.service.most_requests_per_second
@@ -97,7 +97,7 @@ class LoadPage(RowsPage[LoadCurve]):
 
 
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
-    """What users see and what tokens cost, one row per load."""
+    """Table of latencies and costs, one row per load."""
     promised = points[0].kept is not None
     shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
     columns: list[Column] = [
@@ -168,7 +168,7 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
 
 
 def _found(points: Sequence[LoadPoint]) -> list[str]:
-    """What of prompts was found at which loads, where their blocks are known, in words."""
+    """Sentence on the share of prompts that was found at each load, where their blocks are known."""
     reuse = [
         f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
         for point in points
@@ -334,7 +334,7 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
 
 
 def _promised(targets: Targets, name: str) -> dict[str, float]:
-    """What is promised of a latency, by what a legend says of it [ms]."""
+    """Promise of a latency by its entry in the legend [ms]."""
     if name not in targets.given:
         return {}
     limit = 1e3 * targets.given[name]

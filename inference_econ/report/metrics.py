@@ -1,4 +1,4 @@
-"""What is held against the speed of a user in pictures: how each metric is called, and which end of it is good."""
+"""Metrics against the speed of a user in pictures: the name of each, and which end of it is good."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Axis(NamedTuple):
     head: str
     """Above the picture."""
     factor: float = 1.0
-    """What is drawn, over base units [1]."""
+    """Factor from base units to the drawn number [1]."""
     good: str = "low"
     """Which end is good: ``low`` or ``high``; empty where neither is."""
     dollars: bool = False

@@ -69,7 +69,7 @@ class MostTrafficPage(RowsPage[MostTraffic]):
         return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
 
     def conclusion(self) -> Pieces:
-        """What carries the most."""
+        """Sentence on the deployment that carries the most."""
         best = self.answer[0]
         rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
         return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")

@@ -30,7 +30,7 @@ class Named(NamedTuple):
     """A point with a name."""
 
     name: str
-    """What is written beside it."""
+    """Text beside it."""
     place: tuple[float, float]
     """In the units of the axes."""
     colour: str

@@ -44,7 +44,7 @@ class OwnLevelsPage(Page):
         return (Table(f"Levels over {self.mine.group.profile}", columns, rows, (note,)),)
 
     def record(self) -> object:
-        """The same lines as plain data."""
+        """Record of the lines of the table."""
         return {"profile": self.mine.group.profile, "deployments": self._lines()}
 
     def _lines(self) -> list[dict[str, Any]]:

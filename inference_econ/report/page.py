@@ -1,4 +1,4 @@
-"""What can be shown of an answer: one small protocol for people, spreadsheets, programs and pictures."""
+"""Pages of answers: one small protocol for people, spreadsheets, programs and pictures."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What all tables rest on; a terminal shows it when it is asked for.
+    """Remarks on the basis of all tables; a terminal shows them when it is asked to.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ Block = Table | Sketch | Bar | Remarks | Headline
 
 
 class Page(ABC):
-    """What can be shown of an answer; each form is made only when it is asked for."""
+    """Page of an answer; each form is made only when it is asked for."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
@@ -139,7 +139,7 @@ class Page(ABC):
         return self.tables()
 
     def summary(self) -> Sequence[Block]:
-        """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
+        """Blocks that a terminal shows while the rows go into a file: none, unless the rows hide the answer."""
         return ()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -184,11 +184,11 @@ class Page(ABC):
         return self.tables()[0].notes[:1]
 
     def setups(self) -> Sequence[Setup]:
-        """What was asked about, on what, how."""
+        """Setups that were asked about."""
         return ()
 
     def sources(self) -> Sequence[UsedSource]:
-        """What the answer rests on: the sources of setups that have a price."""
+        """Sources of the answer: those of setups that have a price."""
         from inference_econ.answers.sources import priced_sources
 
         priced = (setup for setup in self.setups() if setup.price is not None)

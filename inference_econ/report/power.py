@@ -15,7 +15,7 @@ _NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
-    """What power of a chip rests on, in words; empty where its file has no watts."""
+    """Words for the basis of the power of a chip; empty where its file has no watts."""
     power, chip = chip_power(setup.hardware), setup.hardware
     if power is None:
         return ""
@@ -31,7 +31,7 @@ def power_basis(setup: Setup) -> str:
 
 
 def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
-    """What boards, servers and the facility draw, as notes; none where the file of the chip has no watts."""
+    """Notes on the power of boards, servers and the facility; none where the file of the chip has no watts."""
     if record["board_watts"] is None:
         return []
     grams = record.get("grams_co2e_per_million_output_tokens")

@@ -22,7 +22,7 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 
 
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """What the column means where deployments are chosen, and how probable promises were made."""
+    """Notes on the meaning of the column where deployments are chosen, and on how probable promises were made."""
     if targets.confidence is not None:
         return [f"{_meaning(targets, shown)} Planned so that each is at least {100 * targets.confidence:g} %."]
     named = _known(targets, shown)
@@ -30,7 +30,7 @@ def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """What the column means, or that nobody knows; nothing where nothing is promised."""
+    """Notes on the meaning of the column, or that nobody knows; none where nothing is promised."""
     if not targets.given:
         return []
     if _known(targets, shown):
@@ -57,7 +57,7 @@ def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:
-    """What is promised and how probable it is that one deployment keeps it, in a line; none if nothing is."""
+    """Line on the promises and how probably one deployment keeps them; none without promises."""
     if not targets.given:
         return []
     if all(getattr(chances, name) is None for name in targets.given):

@@ -47,7 +47,7 @@ class RecommendationPage(RowsPage[Recommendation]):
         return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What deployments cost against what their users wait, the cheapest marked."""
+        """Charts of the costs of deployments against waits of their users, the cheapest marked."""
         title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
@@ -97,7 +97,7 @@ def _rule(layouts: int, targets: Targets) -> list[str]:
 
 
 def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
-    """What any layout saves over the cheapest that an engine can start; nothing where that was not asked."""
+    """Sentence on the savings of any layout over the cheapest that an engine can start, where that was asked."""
     if startable is None:
         return []
     saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
@@ -193,7 +193,7 @@ def choice_layout(choice: AnyChoice) -> dict[str, float | str]:
 
 
 def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
-    """What is served, at which rate, with which promises, in one line."""
+    """Heading: model and chips, rate, promises, in one line."""
     rate = choices[0].load.requests_per_second * choices[0].replicas
     return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
 

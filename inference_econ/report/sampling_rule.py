@@ -25,7 +25,7 @@ class SamplingRulePage(Page):
         return (check_table(self.check),)
 
     def record(self) -> object:
-        """The same as plain data; a p-value of an impossible token is 0, and its chi-square null."""
+        """Record of the check; a p-value of an impossible token is 0, and its chi-square null."""
         check = self.check
         fits = [
             {

@@ -71,12 +71,12 @@ class SavedAnswer:
         return frame_of(self.rows["data"], columns=self.rows["columns"])
 
     def __repr__(self) -> str:
-        """What it was, and of which release."""
+        """Kind of the answer, and its release."""
         return f"<SavedAnswer: {self.kind} of inference-econ {self.version}>"
 
 
 def asked(command: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """What was asked, as a part of an answer's JSON: enough to ask again."""
+    """Question as a part of an answer's JSON: enough to ask again."""
     return {_ASKED: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 

@@ -81,7 +81,7 @@ class ScenarioPage(AnswerPage[Result]):
         return setups_of(self.answer.curves) if self._assessed is None else self._assessed.setups()
 
     def sources(self) -> Sequence[UsedSource]:
-        """What the numbers rest on."""
+        """Sources of the numbers."""
         return self.answer.sources
 
     @property
@@ -229,7 +229,7 @@ def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
 
 
 def _of_its_kind(curve: Curve, index: int) -> dict[str, float]:
-    """What only services, or only decode steps, have."""
+    """Quantities that only services, or only decode steps, have."""
     front = curve.frontier
     if isinstance(front, ServiceFrontier):
         waits = 1e3 * float(front.ttft_seconds[index])

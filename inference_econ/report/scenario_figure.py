@@ -74,7 +74,7 @@ def draw(result: Result) -> Figure:
 
 
 def _offers(axes: Axes, result: Result) -> None:
-    """What providers offered, in the colours of the series; a marker for each day."""
+    """Marks for the offers of providers, in the colours of the series, with a marker for each day."""
     days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
     for beside in result.offers:
         marker = MARKERS[days.index(beside.offer.date) % len(MARKERS)]

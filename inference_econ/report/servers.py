@@ -60,7 +60,7 @@ _VALUES = (
 
 
 def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
-    """What a report says: who takes part, errors, errors by groups, and what could not be predicted.
+    """Tables of a report: who takes part, errors, errors by groups, and rows that could not be predicted.
 
     Of a few rows, as those of a load test, each is shown; who takes part is not where all do.
 
@@ -125,7 +125,7 @@ def errors(report: Servers) -> Table:
 
 
 def row_by_row(report: Servers) -> Table:
-    """What was measured and predicted of each row that counts, how far off that is, and why some are unlike others."""
+    """Table of measured and predicted numbers of each row that counts, and why some rows are unlike others."""
     counted = report.counted()
     named = len(report.rows) > 1
     rows = [
@@ -297,7 +297,7 @@ def _value(row: Row, published: str, unit: str) -> dict[str, float | None]:
 
 
 def _assumptions(report: Servers, row: Row) -> str:
-    """What a row is predicted under; empty if that depends on what nobody understood."""
+    """Name of the assumptions of a row; empty if they depend on something that nobody understood."""
     if report.assumptions != BY_HARDWARE:
         return report.assumptions
     return "" if row.assumptions is None else row.assumptions.name
@@ -335,7 +335,7 @@ def _speculative(report: Servers) -> Table:
 
 
 def _by_recipe(speculating: Sequence[Row]) -> tuple[str, ...]:
-    """What was taken for rows whose rounds are not recorded, and for how many."""
+    """Sentences on assumptions for rows whose rounds are not recorded, and on how many these are."""
     assumed = Counter(row.rounds for row in speculating if row.rounds)
     return tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
 
@@ -366,7 +366,7 @@ def _off_by(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> str:
 
 
 def _settings(row: Row) -> str:
-    """What a row was predicted as."""
+    """Sentence on the server that a row was predicted as."""
     server = row.measurement
     assert server is not None and row.assumptions is not None
     published = "" if server.weights else ", as published"

@@ -26,7 +26,7 @@ def spread_label(load: Loaded, name: str, targets: Targets) -> str:
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
-    """What users see at a load, in words."""
+    """Sentences on latencies at a load."""
     rate, played = load.requests_per_second * replicas, ", played" if load.played else ""
     if load.saturated:
         return [

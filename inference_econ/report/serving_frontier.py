@@ -80,7 +80,7 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", height))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What is held against speed with the step of a point that is clicked, and the time to first token."""
+        """Charts of a metric against speed, with the step of the clicked point, and of the time to first token."""
         title = (
             f"{speed_question(self.y, 'What do services cost at each speed?')}\n{service_frontier_title(self.answer)}"
         )
@@ -88,7 +88,7 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
         return {"frontier": charts.frontier_chart(shown, title, _steps(self.answer))}
 
     def question(self) -> str:
-        """What services cost."""
+        """Question about the cost of services."""
         return f"What does it cost to serve {subject_label(self.answer.setup)} at each speed?"
 
     def conclusion(self) -> Pieces:
@@ -164,12 +164,12 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:
-    """What is counted, of what, for which requests, in one line."""
+    """Heading of a frontier: what is counted, model and chips, requests, in one line."""
     return frontiers_title([front])
 
 
 def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
-    """The same of several that are compared."""
+    """Heading of several frontiers that are compared."""
     return heading(
         SERVICES,
         [setup for front in fronts for setup in front.setups],
@@ -203,7 +203,7 @@ def service_frontier_frame(front: ServiceFrontier) -> Frame:
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
-    """What is held against speed, the time to first token of the same points, and measured servers like them."""
+    """Plots of a metric against speed, with measured servers, and of the time to first token of the same points."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
     requests, factor = front.requests, AXES[y].factor
@@ -234,7 +234,7 @@ def measured_alike(front: ServiceFrontier) -> bool:
 
 
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
-    """What hovering over each point says: its deployment, its times and its cost, with their ends."""
+    """Texts of hovering over each point: its deployment, its times and its cost, with their ends."""
     points = front.points()
     both = list(zip(points, front.ends_each(), strict=True))
     details = deployed(points)
@@ -257,7 +257,7 @@ def _steps(front: ServiceFrontier) -> Steps | None:
 
 
 def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:
-    """What a measured server has of a metric, at the price and the watts of a frontier.
+    """Metric of a measured server at the price and the watts of a frontier.
 
     Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
     """

@@ -59,7 +59,7 @@ def speculation_table(speculated: Speculated) -> Table:
 
 
 def title(speculated: Speculated) -> str:
-    """What is counted, of which model, layout and lengths, in one line."""
+    """Heading: what is counted, model, layout and lengths, in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     layout = layout_of(speculated.plain)
     where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
@@ -97,7 +97,7 @@ def _vocabularies(speculated: Speculated) -> list[str]:
 
 
 def _why(speculated: Speculated) -> list[str]:
-    """What the numbers rest on."""
+    """Sentences on the basis of the numbers."""
     speculation, setup = speculation_of(speculated), speculated.plain.setup
     notes = []
     if speculated.speculating.slots < speculated.plain.slots:
@@ -118,7 +118,7 @@ def _why(speculated: Speculated) -> list[str]:
 
 
 def _drafted(speculation: Speculation) -> str:
-    """What the number of proposals is, in words."""
+    """Words for the number of proposals."""
     if speculation.shortest == speculation.longest:
         return "every round has the same number of proposals, as engines run it"
     return "drafted is its best number of proposals, 0 where plain decoding is quickest"

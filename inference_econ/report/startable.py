@@ -21,7 +21,7 @@ def engine_cell(layout: Mapping[str, float | str]) -> str:
 
 
 def started(layout: Mapping[str, float | str]) -> str:
-    """The same behind a layout in a sentence; nothing where any layout is offered."""
+    """Engines behind a layout in a sentence; empty where any layout is offered."""
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
@@ -74,7 +74,7 @@ def with_notes(table: Table, notes: Sequence[str]) -> Table:
 
 
 def saving_note(saving: Saving | None) -> list[str]:
-    """What any layout saves over those that can be started; nothing where that was not asked."""
+    """Sentence on the savings of any layout over those that can be started; none where that was not asked."""
     if saving is None:
         return []
     if saving.share < _NOTICED:
@@ -86,14 +86,14 @@ def saving_note(saving: Saving | None) -> list[str]:
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """What a reader of a table must not miss: what cannot be started, and where its numbers can be doubted."""
+    """Warnings on a table: layouts that cannot be started, and numbers that can be doubted."""
     return [*cannot_start(setups), *caveats.warnings(subjects)]
 
 
 def grounds(
     setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
 ) -> list[str]:
-    """What the numbers of a table rest on: who can start what is shown, and how far off predictions are."""
+    """Notes on the basis of a table: who can start what is shown, and how far off predictions are."""
     return [*startable_notes(setups), *caveats.remarks(subjects, quantities)]
 
 

@@ -42,7 +42,7 @@ class SweepPage(AnswerPage[Swept]):
         return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
-        """The same."""
+        """Markdown of the counts and of the tables below them."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
@@ -58,15 +58,15 @@ class SweepPage(AnswerPage[Swept]):
         }
 
     def frame(self) -> Frame:
-        """What is the cheapest, one row for each row and speed."""
+        """Rows of the cheapest, one for each row and speed."""
         return frame_of([_best_record(self.answer, best) for best in _ordered(self.answer)])
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What is the cheapest, by colour."""
+        """Chart of the cheapest by colour."""
         return {"cheapest": charts.grid_chart(cheapest_grid(self.answer))}
 
     def question(self) -> str:
-        """What is the cheapest."""
+        """Question about the cheapest."""
         swept, only = self.answer, "".join(f", {name} {value}" for name, value in self.answer.where.items())
         return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
 
@@ -91,7 +91,7 @@ def _heading(swept: Swept) -> str:
 
 
 def cheapest_table(swept: Swept) -> Table:
-    """What is the cheapest, a row of the sweep in each row, a speed in each column."""
+    """Table of the cheapest: a row of the sweep in each row, a speed in each column."""
     best = {(cheapest.row, cheapest.speed): cheapest for cheapest in swept.best}
     rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
     notes = (
@@ -116,7 +116,7 @@ def _cell(best: Best | None) -> str:
 
 
 def _marked(best: Best) -> str:
-    """What it costs, with a mark if nobody knows how far off that may be."""
+    """Cost of the cheapest, with a mark if nobody knows how far off it may be."""
     return f"{dollars(best.dollars)}{'' if best.is_measured else _MARK}"
 
 
@@ -137,19 +137,19 @@ def _why(reason: Reason) -> str:
 
 
 def _best_record(swept: Swept, best: Best) -> dict[str, object]:
-    """What is the cheapest for a row and a speed."""
+    """Record of the cheapest for a row and a speed."""
     names = {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
     return {**names, **swept.where, **best.point}
 
 
 def _ordered(swept: Swept) -> list[Best]:
-    """What is the cheapest, in the order of the table."""
+    """Cheapest entries in the order of the table."""
     place = {name: index for index, name in enumerate(swept.names)}
     return sorted(swept.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
 
 
 def cheapest_grid(swept: Swept) -> Grid:
-    """What is the cheapest, to be drawn."""
+    """Grid of the cheapest, to be drawn."""
     from inference_econ.report.charts.grid import Grid, Tile
 
     tiles = [Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
@@ -165,12 +165,12 @@ def cheapest_grid(swept: Swept) -> Grid:
 
 
 def _said_of(swept: Swept) -> str:
-    """What the mark says, where there is one."""
+    """Words for the meaning of the mark, where there is one."""
     return "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
 
 
 def _details(best: Best) -> dict[str, str]:
-    """What is said of a tile when somebody points at it."""
+    """Texts of hovering over a tile."""
     point = best.point
     return {
         "layout": f"{point['layout']}, {point['accelerators']:g} GPUs",

@@ -155,7 +155,7 @@ def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """What a folder says it is a sweep of; None if it is not there, or has nothing in it.
+    """Manifest in a folder: the sweep that it is of; None if the folder is not there, or has nothing in it.
 
     Raises
     ------

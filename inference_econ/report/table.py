@@ -174,7 +174,7 @@ def remarks(setup: Setup) -> list[str]:
 
 
 def warnings(setup: Setup) -> list[str]:
-    """What a reader must know about the model and the what-ifs of a question."""
+    """Warnings on the model and the what-ifs of a question."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if model.max_context is not None and longest > model.max_context:

@@ -1,4 +1,4 @@
-"""What pictures of what-ifs show: how far each input moves an answer, the one that moves it most on top."""
+"""Data of pictures of what-ifs: how far each input moves an answer, the one that moves it most on top."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TornadoBar:
-    """What one end of the range of an input does.
+    """Effect of one end of the range of an input.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return (Headline(findings(self.answer)), *self.tables())
 
     def markdown(self) -> str:
-        """What the tables say, and the tables."""
+        """Markdown of the findings and of the tables below them."""
         return "\n".join((*(f"{line}\n" for line in findings(self.answer)), super().markdown()))
 
     def record(self) -> object:
@@ -89,7 +89,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
 
 
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:
-    """What shares are shown of: of the choice between several series, of the cost of a single one; None without."""
+    """Output whose shares are shown: the choice between several series, or the cost of one; None without shares."""
     name = MARGIN if len(study.labels) > 1 else next(iter(study.outputs()))
     shares = study.shares.get(name)
     return None if shares is None else (name, shares)
@@ -152,7 +152,7 @@ def _first_measured(study: Uncertainty) -> str:
 
 
 def _measured(variable: Variable) -> str:
-    """What is measured to know an input."""
+    """Words for the measurement that makes an input known."""
     if variable.name != PROFILE:
         return f"the {variable.label}"
     return f"a server of {' and '.join(variable.series)} ({variable.label})"
@@ -287,7 +287,7 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _dollars(value: float) -> str:
-    """What a million tokens cost; nothing where a speed is not reached."""
+    """Cost of a million tokens as text; a dash where a speed is not reached."""
     return str(dollars(float(value))) if math.isfinite(value) else "-"
 
 

@@ -128,7 +128,7 @@ def _with_notes(table: Table) -> list[str]:
 
 
 def tables(report: Report) -> tuple[Table, ...]:
-    """What a report says, by its form; and what could not be compared."""
+    """Tables of a report, by its form, and of rows that could not be compared."""
     shown = _SHOWN[report.form](report)
     missing = _missing(report)
     return (*shown, missing) if missing.rows else tuple(shown)
@@ -322,7 +322,7 @@ def _percent(accuracy: Accuracy) -> str:
 
 
 def _columns(points: Iterable[ComparedPoint]) -> tuple[str, ...]:
-    """What all points have, and what some kinds of them have beside it."""
+    """Columns that all points have, and those that some kinds of them have beside these."""
     names = [field.name for kind in dict.fromkeys(map(type, points)) for field in fields(kind)]
     return tuple(dict.fromkeys((*_COLUMNS, *names)))
 

@@ -1,4 +1,4 @@
-"""What an answer depends on, as tables, data and a tornado."""
+"""What-ifs of an answer as tables, data and a tornado."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POINT = 1.02
 
 
 class WhatIfPage(AnswerPage[WhatIf]):
-    """What an answer depends on, ready to be shown."""
+    """Page of the inputs that an answer depends on."""
 
     proportional = False
 
@@ -80,17 +80,17 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return drawn
 
     def question(self) -> str:
-        """What moves the cost."""
+        """Question about the inputs that move the cost."""
         return f"What moves the cost of serving {subject_label(self.answer.front.setup)} most?"
 
     def conclusion(self) -> Pieces:
-        """What a per cent of the input does that moves it most."""
+        """Sentence on the effect of a per cent of the input that moves the cost most."""
         effect, speed = by_size(self.answer)[0], amount(self.answer.speeds[0])
         cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
         return (f"A per cent more of {effect.input.label} {cost}",)
 
     def setups(self) -> Sequence[Setup]:
-        """What is varied."""
+        """Setup that is varied."""
         return [self.answer.front.setup]
 
 
@@ -252,7 +252,7 @@ def along_chart(answer: WhatIf) -> Plot:
 
 
 def _asked(front: AnyFrontier) -> dict[str, object]:
-    """What is asked about: services with their requests and promises, or decode steps alone at a context."""
+    """Facts of the question: services with their requests and promises, or decode steps alone at a context."""
     names = (*HEAD, "weights", "activations", "kv")
     if not isinstance(front, ServiceFrontier):
         return facts(front.setup, *names, "context")

@@ -1,4 +1,4 @@
-"""What kinds of charts have in common: titles, axes, lines with their bands, points, rules, and what hovering says."""
+"""Marks that kinds of charts share: titles, axes, lines with their bands, points, rules, and texts of hovering."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _values(chart: Plot, name: str) -> list[float]:
 
 
 def _label(chart: Plot, name: str) -> str:
-    """What a tick of a logarithmic axis is labelled with, where bands end as well as lines."""
+    """Expression for the labels of a logarithmic axis, where bands end as well as lines."""
     banded = (line.band for line in chart.lines if line.band is not None)
     edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
     ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
@@ -213,7 +213,7 @@ def lengths(field: str, label: str) -> alt.X:
 
 
 def fields(*shown: str) -> list[alt.Tooltip]:
-    """What hovering says: fields of the row."""
+    """Tooltips of fields of a row."""
     return [alt.Tooltip(field=name, type="nominal") for name in shown]
 
 
@@ -295,7 +295,7 @@ def _known(**encodings: Any) -> dict[str, Any]:
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
-    """What hovering over a row says: what it is, both axes, and its details, as far as the row has them.
+    """Expression for the text of hovering over a row: its name, both axes, and its details, as far as the row has them.
 
     Vega-Lite loses texts in lists of fields where the nearest point is meant, whose row is that of a cell around it.
     """

@@ -1,4 +1,4 @@
-"""What charts of lines show, before anything is drawn."""
+"""Data of charts of lines, before anything is drawn."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
 
 
 class _Box(NamedTuple):
-    """What is covered [pixels]."""
+    """Rectangle that something covers [pixels]."""
 
     left: float
     top: float
@@ -238,7 +238,7 @@ def _around(x: float, y: float, half: float) -> _Box:
 
 
 def _roof_boxes(roof: Roofline, axes: _Axes) -> Iterator[_Box]:
-    """What the roofs cover, in small pieces."""
+    """Boxes that the roofs cover, in small pieces."""
     for piece in range(_PIECES + 1):
         x = axes.least * (axes.most / axes.least) ** (piece / _PIECES)
         for peak in roof.peaks.values():

@@ -106,7 +106,7 @@ def _inside(name: str) -> Markup:
 
 
 def _library() -> Markup:
-    """What draws charts; a script ends where its end tag is, be it inside of a text."""
+    """Script that draws charts; a script ends where its end tag is, be it inside of a text."""
     from markupsafe import Markup
 
     return Markup(charts.javascript().replace("</script", "<\\/script"))
