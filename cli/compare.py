@@ -48,13 +48,13 @@ def compare(
     if len(page.undrawn()) == len(result.curves):
         assert result.curves[0].frontier is not None
         result.curves[0].frontier.metric(y)  # is refused here, with or without a picture
-    show.emit(page, output, provenance.asked())
+    show.emit(page, output, provenance.question())
 
 
 def scenario_text(choices: options.Choices) -> str:
     """The scenario that asks the same as the options of the command, as a file."""
-    own = ("price", "listed", "speeds", "costs", "y", *provenance.SHOWN)
-    common = settings({name: value for name, value in choices.items() if name not in own})
+    apart = ("price", "listed", "speeds", "costs", "y", *provenance.SHOWN)
+    common = settings({name: value for name, value in choices.items() if name not in apart})
     models, hardware = common.pop("models"), common.pop("hardware")
     rates = prices_of(choices["price"], choices["hardware"])
     return inputs.spec_text(studies.compare.asked_scenario(models, hardware, rates, _series(choices["listed"]), common))

@@ -20,15 +20,15 @@ def run(choices: options.Choices, output: options.Output) -> None:
 
     with show.progress_bar(quiet=output.quiet) as progress:
 
-        def answer(asked: options.Choices) -> Frontier:
-            speculation = proposals.speculation(asked)
-            setup, traffic, space = options.setup(asked), _traffic(asked), options.space(asked)
+        def answer(chosen: options.Choices) -> Frontier:
+            speculation = proposals.speculation(chosen)
+            setup, traffic, space = options.setup(chosen), _traffic(chosen), options.space(chosen)
             return ie.decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
 
         front, started = answer(choices), options.among_startable(choices, answer)
     plans = front.plans() if choices["every_plan"] else None
     compared = replace(front, saving=saved_by(front, started))
-    show.emit(report.frontier.FrontierPage(compared, plans, choices["y"]), output, provenance.asked())
+    show.emit(report.frontier.FrontierPage(compared, plans, choices["y"]), output, provenance.question())
 
 
 def _traffic(choices: options.Choices) -> ie.Traffic:

@@ -80,8 +80,8 @@ def _options(words: str, within: tuple[str, ...]) -> Iterator[Callable[[F], F]]:
 
 def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
     """An option or argument as the tables have it: what a command or a set says of it first, the outermost before."""
-    own = next((row for outer in within if (row := _ROWS.get(f"{outer}.{name}"))), {})
-    row = {**(OPTIONS[name]._asdict() if name in OPTIONS else _ROWS.get(f".{name}", {})), **own}
+    special = next((row for outer in within if (row := _ROWS.get(f"{outer}.{name}"))), {})
+    row = {**(OPTIONS[name]._asdict() if name in OPTIONS else _ROWS.get(f".{name}", {})), **special}
     kind, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
     settings: dict[str, Any] = {**_of_kind(kind)} | ({"metavar": row["metavar"]} if row.get("metavar") else {})
     if not typed.startswith("-"):

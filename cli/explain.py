@@ -9,7 +9,7 @@ from inference_econ import report
 
 from . import options, provenance, show
 from .help import command
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 
 @command("explain")
@@ -44,7 +44,7 @@ def explain(
             ),
         )
     page = report.explain.ExplanationPage(explanation, operators, memory)
-    show.emit(page, output, provenance.asked())
+    show.emit(page, output, provenance.question())
     if roofline is not None:
         page.draw_roofline(roofline)
         show.remark(f"wrote {roofline}", quiet=output.quiet)
@@ -59,7 +59,7 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
         If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
     """
     if mix is not None:
-        stray = given({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
+        stray = named_options({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
         refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
         return 0.0, 0.0
     return options.step_contexts(choices, prefill)

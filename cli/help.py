@@ -111,8 +111,8 @@ class Command(click.Command):
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         records = {_name(option): option.get_help_record(ctx) for option in options}
         shared = [name for names in OPTIONS.values() for name in names]
-        own = [name for name in records if name not in shared]
-        for heading, names in (("Options", own), *OPTIONS.items()):
+        unshared = [name for name in records if name not in shared]
+        for heading, names in (("Options", unshared), *OPTIONS.items()):
             _write(formatter, heading, [record for name in names if (record := records.get(name)) is not None])
         formats = [option.type for option in options if option.metavar == FORMAT]
         if formats and isinstance(formats[0], click.Choice):

@@ -34,7 +34,7 @@ def acceptance(output: options.Output, speedup: float, draft_length: int, draft_
     from inference_econ.report.implied import AcceptancePage
 
     share = float(ie.implied_acceptance(speedup, draft_length, draft_cost))
-    show.emit(AcceptancePage(speedup, draft_length, draft_cost, share), output, provenance.asked())
+    show.emit(AcceptancePage(speedup, draft_length, draft_cost, share), output, provenance.question())
 
 
 @question("revealed-exponent")

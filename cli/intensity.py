@@ -9,7 +9,7 @@ from inference_econ import answers
 
 from . import options
 from .help import question
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 
 @question("intensity")
@@ -40,5 +40,7 @@ def _contexts(
     """
     if over != "context":
         return options.step_contexts(choices, 1.0 if over == "prompt" else prefill)
-    refuse(given(choices, ("context", "isl", "osl")), "{} says what --over context varies; leave one of them out")
+    refuse(
+        named_options(choices, ("context", "isl", "osl")), "{} says what --over context varies; leave one of them out"
+    )
     return None, 0.0

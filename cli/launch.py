@@ -84,7 +84,7 @@ def _deployment(choices: options.Choices) -> Deployment:
     if scaling is not None:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
-    load, expected, remarks = deployment.load, deployment.expected, deployment.said
+    load, expected, remarks = deployment.load, deployment.expected, deployment.remarks
     return plan.Deployment(made, load, expected, choices["generator"], pick, speculation, scaling, remarks)
 
 
@@ -143,5 +143,5 @@ def _recommended(choices: options.Choices) -> ie.SavedAnswer:
         rate = options.request_rate(question, requests)
         deployments = ie.recommend(offered, rate, targets, arrival_scv=question["arrival_scv"])
         layouts, answer = deployments.layouts, answers.recommend.recommend_record(deployments, targets)
-    record = {**report.saved.asked("recommend", question), **answer, "layouts": layouts}
+    record = {**report.saved.question_record("recommend", question), **answer, "layouts": layouts}
     return report.chosen.startable(json.loads(report.page.json_text(record)), _HERE)

@@ -15,7 +15,7 @@ from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 
 from . import show
 from .decorators import Choices
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 
 def context_or_lengths(choices: Choices) -> dict[str, Any]:
@@ -53,21 +53,21 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
         traffic = mean_traffic(choices)
         return traffic.mean_context, traffic.spread
     text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
-    refuse(given(choices, ("isl", "osl")), text)
+    refuse(named_options(choices, ("isl", "osl")), text)
     return choices["context"], 0.0
 
 
 def requests(choices: Choices, **lengths: object) -> ie.Requests:
     """The requests of the options for lengths, or those of other lengths."""
-    known = _recorded(choices)
-    if known is not None:
-        return known
+    recorded = _recorded(choices)
+    if recorded is not None:
+        return recorded
     named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
     return ie.Requests.build(named, origin="command line")
 
 
 #: What a traffic says in place of these options.
-_SAID = (*SAID_BY_TRAFFIC, "arrival_scv")
+_OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
 
 
 def _recorded(choices: Choices) -> ie.Requests | None:
@@ -81,7 +81,7 @@ def _recorded(choices: Choices) -> ie.Requests | None:
     name = next((name for name in ("traffic", "trace") if choices.get(name) is not None), None)
     if name is None:
         return None
-    other = next((option for option in (*_SAID, "traffic", "trace") if option != name and is_given(option)), None)
+    other = next((option for option in (*_OF_TRAFFIC, "traffic", "trace") if option != name and is_given(option)), None)
     if other is not None:
         spelled = [OPTIONS[option].spelled for option in (name, other)]
         raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)

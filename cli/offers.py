@@ -35,5 +35,5 @@ def _refresh(path: str, date: str | None, *, quiet: bool) -> None:
     place = inputs.offers.own_file()
     place.parent.mkdir(parents=True, exist_ok=True)
     report.files.write_text(place, inputs.offer_snapshots.csv_of(taken))
-    known = sum(bool(offer.model) for offer in taken)
-    show.remark(f"wrote {place}: {len(taken)} offers, {known} of models of the catalogue", quiet=quiet)
+    catalogued = sum(bool(offer.model) for offer in taken)
+    show.remark(f"wrote {place}: {len(taken)} offers, {catalogued} of models of the catalogue", quiet=quiet)

@@ -75,9 +75,9 @@ def settings(choices: Choices, hardware: str | None = None) -> inputs.Settings:
         Another chip than they name.
     """
     chip = hardware or choices["hardware"]
-    own = {"hardware": chip, "price": prices.of_chip(choices["price"], chip), "changes": what_ifs(choices)}
-    given = {name: choices.get(name) for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields}
-    values: dict[str, Any] = {name: value for name, value in {**given, **own}.items() if value is not None}
+    derived = {"hardware": chip, "price": prices.of_chip(choices["price"], chip), "changes": what_ifs(choices)}
+    chosen = {name: choices.get(name) for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields}
+    values: dict[str, Any] = {name: value for name, value in {**chosen, **derived}.items() if value is not None}
     return inputs.Settings.model_construct(**{**values, "engine": None})
 
 
@@ -203,8 +203,8 @@ def request_rate(choices: Choices, requests: ie.Requests) -> float | None:
     """
     rate: float | None = choices["request_rate"]
     if choices["throughput"] is None:
-        own = None if requests.arrivals is None else requests.arrivals.rate
-        return own if rate is None else rate
+        of_traffic = None if requests.arrivals is None else requests.arrivals.rate
+        return of_traffic if rate is None else rate
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)

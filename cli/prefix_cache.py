@@ -12,7 +12,7 @@ from inference_econ.inputs import DEFAULT_ISL, catalog
 
 from . import options
 from .help import question
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Share of a prompt that was seen before, where nothing is said of it [1].
 _HIT_RATE = 0.75
 #: What a traffic says.
-_SAID = (
+_OF_TRAFFIC = (
     *("isl", "hit_rate", "osl", "turns", "user_tokens", "system_tokens", "think_time", "lifetime", "replicas"),
     "routing",
 )
@@ -60,7 +60,7 @@ def _of_sessions(choices: options.Choices, tiers: Sequence[inputs.TierSpec]) -> 
     InputError
         If what their traffic says is said otherwise.
     """
-    stray = filter(options.is_given, _SAID)
+    stray = filter(options.is_given, _OF_TRAFFIC)
     refuse(stray, "give either --traffic or {}, not both: a traffic says that, too")
     sessions = ie.Agents.of(choices["traffic"])
     layouts = options.fewest(choices, lambda pinned: options.offer(pinned, sessions.requests))
@@ -77,7 +77,7 @@ def _conversation(choices: options.Choices) -> ie.Conversation | None:
     """
     if choices["turns"] is None:
         text = "{} says where turns of conversations go; give --turns as well"
-        refuse(given(choices, ("replicas", "routing")), text)
+        refuse(named_options(choices, ("replicas", "routing")), text)
         return None
     if choices["isl"] is not None or choices["hit_rate"] is not None:
         raise InputError("give either --turns, or --isl and --hit-rate, not both", option="turns")

@@ -9,7 +9,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS
 
 from . import options
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
@@ -57,8 +57,8 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     InputError
         If they contradict each other, or cannot be used.
     """
-    own = (*_PROPOSERS, *_DETAILS, "no_speculation")
-    others = {name: value for name, value in choices.items() if name not in own}
+    proposing = (*_PROPOSERS, *_DETAILS, "no_speculation")
+    others = {name: value for name, value in choices.items() if name not in proposing}
     if _only_proposer(choices) is None:
         return {**others, "speculate": False} if choices.get("no_speculation") else others
     named = {
@@ -76,7 +76,7 @@ def _only_proposer(choices: options.Choices) -> inputs.ProposerName | None:
     if named and choices.get("no_speculation"):
         raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
     text = "{} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
-    refuse([] if named else given(choices, _DETAILS), text)
+    refuse([] if named else named_options(choices, _DETAILS), text)
     return named[0] if named else None
 
 

@@ -14,11 +14,11 @@ from .parameters import E2E, TIME, TPOT, TTFT
 SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "roofline")
 
 
-def asked() -> dict[str, object]:
+def question() -> dict[str, object]:
     """The running command and all its options, given or not."""
     context = click.get_current_context()
     options = {name: value for name, value in context.params.items() if name not in SHOWN}
-    return report.saved.asked(str(context.info_name), options)
+    return report.saved.question_record(str(context.info_name), options)
 
 
 def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:
@@ -29,7 +29,7 @@ def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:
     command : Command
         The command.
     options : mapping
-        Its options, as :func:`asked` has them; those that are as by default are left out.
+        Its options, as :func:`question` has them; those that are as by default are left out.
     """
     usual = command.make_context(command.name, [], resilient_parsing=True).params
     words: list[str] = []
@@ -57,8 +57,8 @@ def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
         yield from (parameter.opts[0], *map(str, _texts(value)))
         return
     several = parameter.multiple or parameter.nargs == -1
-    for each in _texts(value) if several else [value]:
-        text = _text(parameter, each)
+    for item in _texts(value) if several else [value]:
+        text = _text(parameter, item)
         if isinstance(parameter, click.Argument):
             yield text
         elif text.startswith("-"):

@@ -52,7 +52,9 @@ def answer(question: str, fields: Fields) -> Answer:
     """
     listed = served()[question]
     command = listed.command
-    remarks = [remark for parameter in _asked(command) for remark in _meant(parameter, fields.get(_name(parameter)))]
+    remarks = [
+        remark for parameter in _parameters(command) for remark in _meant(parameter, fields.get(_name(parameter)))
+    ]
     with warnings.catch_warnings():
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
         warnings.simplefilter("error", RuntimeWarning)
@@ -61,11 +63,11 @@ def answer(question: str, fields: Fields) -> Answer:
     # A number of milliseconds stays one, in the digits in which it was given.
     values = {
         str(parameter.name): repr(value) if isinstance(value, float) else value
-        for parameter, value in _given(command, fields)
+        for parameter, value in _filled(command, fields)
     }
     typed = shlex.join(["inference-econ", question, *provenance.typed(command, values)])
     file = partial(_scenario, question, fields) if listed.in_scenarios else None
-    return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
+    return Answer(typed, taken.page, taken.text, remarks, taken.question, file)
 
 
 def _scenario(question: str, fields: Fields) -> str:
@@ -93,16 +95,16 @@ def _context(command: click.Command, name: str, fields: Fields) -> click.Context
     RefusedError
         If an option cannot be used.
     """
-    values = {parameter.name: _value(parameter, value) for parameter, value in _given(command, fields)}
+    values = {parameter.name: _value(parameter, value) for parameter, value in _filled(command, fields)}
     try:
         return command.make_context(name, [], default_map={**values, "quiet": True})
     except click.UsageError as error:
         raise _refused(error) from error
 
 
-def _given(command: click.Command, fields: Fields) -> Iterator[tuple[click.Parameter, Any]]:
+def _filled(command: click.Command, fields: Fields) -> Iterator[tuple[click.Parameter, Any]]:
     """The parameters that some options give, with their values."""
-    for parameter in _asked(command):
+    for parameter in _parameters(command):
         value = fields.get(_name(parameter))
         if value is not None:
             yield parameter, str(value).split() if parameter.nargs > 1 else _whole(value)
@@ -160,17 +162,17 @@ def _run(context: click.Context) -> None:
     except MemoryError as error:
         raise RefusedError("this takes more memory than there is; ask for less") from error
     except (InputError, NothingFitsError) as error:
-        names = [_name(parameter) for parameter in _asked(context.command)]
+        names = [_name(parameter) for parameter in _parameters(context.command)]
         raise RefusedError(str(error), error.option if error.option in names else None) from error
 
 
-def _asked(command: click.Command) -> list[click.Parameter]:
+def _parameters(command: click.Command) -> list[click.Parameter]:
     """The parameters that others may give."""
     return [parameter for parameter in command.params if _spelled(parameter) not in _LEFT_OUT]
 
 
 def _question(name: str, command: click.Command) -> Question:
-    options = sorted((_option(parameter) for parameter in _asked(command)), key=lambda option: not option.required)
+    options = sorted((_option(parameter) for parameter in _parameters(command)), key=lambda option: not option.required)
     text = " ".join((command.help or "").split())
     return Question(name, command.get_short_help_str(limit=1000), text, tuple(options))
 

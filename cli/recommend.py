@@ -40,8 +40,8 @@ def recommend(
         return ie.most_traffic(market.of_chips(choices, requests, chips), means, targets, arrival_scv=scv, most=most)
     rate = options.request_rate(choices, requests)
 
-    def answer(asked: options.Choices) -> ie.Recommendation:
-        offers = market.of_chips(asked, requests, chips)
+    def answer(chosen: options.Choices) -> ie.Recommendation:
+        offers = market.of_chips(chosen, requests, chips)
         return ie.recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
     deployments, started = answer(choices), options.among_startable(choices, answer)

@@ -10,7 +10,7 @@ from inference_econ.inputs.options import OPTIONS
 from .decorators import Choices
 
 
-def given(choices: Choices, names: Iterable[str]) -> list[str]:
+def named_options(choices: Choices, names: Iterable[str]) -> list[str]:
     """Those of some options that are given, by their names in Python."""
     return [name for name in names if choices.get(name) is not None]
 

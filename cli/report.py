@@ -55,7 +55,7 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
     if text and Path(text).is_dir():
         return _swept(text)
     words = _words(text)
-    return _asked(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
+    return _answered(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
 
 
 def _words(text: str) -> list[str]:
@@ -79,7 +79,7 @@ def _commands() -> Mapping[str, click.Command]:
     return group.commands
 
 
-def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
+def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
     """Answer of a command, as on a terminal.
 
     Raises
@@ -165,7 +165,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     answer = saved.question(path)
     words = provenance.typed(_command(answer.kind), answer.options)
     try:
-        question = _asked([answer.kind, *words], to, quiet=quiet)
+        question = _answered([answer.kind, *words], to, quiet=quiet)
     except click.UsageError as error:
         raise InputError(f"{path}: not what {answer.kind} writes ({error.format_message()})") from error
     return replace(question, remarks=(_compared(path, answer.record, question.page),))

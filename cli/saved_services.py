@@ -25,16 +25,16 @@ _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 def check_alone(path: str, free: Collection[str]) -> None:
     """Refuse options that a saved answer has settled: all that are given but some, by their names in Python."""
     context = click.get_current_context()
-    given = [
+    typed = [
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name not in free
         and context.get_parameter_source(str(parameter.name)) is not click.core.ParameterSource.DEFAULT
     ]
-    if given:
+    if typed:
         raise InputError(
-            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
-            option=request_name(given[0]),
+            f"{typed[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            option=request_name(typed[0]),
         )
 
 
@@ -60,8 +60,8 @@ def parts(saved: ie.SavedAnswer, chosen: report.chosen.Chosen) -> list[Part]:
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(report.chosen.mistake(saved, error)) from error
     except InputError as error:
-        told = str(error).removeprefix(f"{saved.origin}: ")
-        raise InputError(f"{saved.origin}: {told}") from error
+        message = str(error).removeprefix(f"{saved.origin}: ")
+        raise InputError(f"{saved.origin}: {message}") from error
 
 
 def asked_speculation(saved: ie.SavedAnswer, part: report.chosen.ChosenPart) -> Speculation | None:
@@ -84,26 +84,26 @@ def _part(saved: ie.SavedAnswer, chosen: report.chosen.ChosenPart, speculation: 
     return plan.Part(services.service(0), chosen.replicas, chosen.role, chosen.slots)
 
 
-def _engine(asked: options.Choices, chosen: report.chosen.ChosenPart) -> object:
+def _engine(question: options.Choices, chosen: report.chosen.ChosenPart) -> object:
     """The engine that a recipe is of, at the version that was asked for; otherwise those that were asked for."""
-    settled, named = str(chosen.practice.get("engine") or ""), asked.get("engine")
-    if not settled or "," in settled or asked.get("any_layout") or asked.get("assumptions"):
+    settled, named = str(chosen.practice.get("engine") or ""), question.get("engine")
+    if not settled or "," in settled or question.get("any_layout") or question.get("assumptions"):
         return named
     listed = [named] if isinstance(named, str) else named or ()
     return next((engine for engine in listed if engine.partition("@")[0] == settled), settled)
 
 
-def _requests(asked: options.Choices) -> ie.Requests:
+def _requests(question: options.Choices) -> ie.Requests:
     """The requests that were asked for; of agents their mean turn."""
-    if asked.get("agents") is None:
-        return options.requests(asked, **_lengths(asked))
+    if question.get("agents") is None:
+        return options.requests(question, **_lengths(question))
 
-    return ie.Agents.of(asked["traffic"]).requests
+    return ie.Agents.of(question["traffic"]).requests
 
 
-def _lengths(asked: options.Choices) -> dict[str, object]:
-    lengths = {name: asked[name] or 0 for name in ("cached", "shared_prefix")}
-    return {**options.context_or_lengths({"context": None, **asked}), **lengths}
+def _lengths(question: options.Choices) -> dict[str, object]:
+    lengths = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
+    return {**options.context_or_lengths({"context": None, **question}), **lengths}
 
 
 def _chip(saved: ie.SavedAnswer, name: str) -> str:

@@ -21,7 +21,7 @@ def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> report.page.Pa
 @options.output
 def run(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
-    show.emit(_page(name, changes, quiet=output.quiet), output, provenance.asked())
+    show.emit(_page(name, changes, quiet=output.quiet), output, provenance.question())
 
 
 @command("table")

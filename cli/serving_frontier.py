@@ -18,12 +18,12 @@ def run(choices: options.Choices, output: options.Output) -> None:
     requests = options.requests(choices, **{**options.context_or_lengths(choices), **reused})
     promises = options.targets({**choices, "percentile": "mean"})
 
-    def answer(asked: options.Choices) -> ie.ServiceFrontier:
+    def answer(chosen: options.Choices) -> ie.ServiceFrontier:
         return answers.serving_frontier.service_frontier(
-            market.candidates(asked, requests, ttft_seconds=promises.ttft_seconds), promises
+            market.candidates(chosen, requests, ttft_seconds=promises.ttft_seconds), promises
         )
 
     with show.progress_bar(quiet=output.quiet):
         front, started = answer(choices), options.among_startable(choices, answer)
     compared = replace(front, saving=saved_by(front, started))
-    show.emit(report.serving_frontier.ServingFrontierPage(compared, choices["y"]), output, provenance.asked())
+    show.emit(report.serving_frontier.ServingFrontierPage(compared, choices["y"]), output, provenance.question())

@@ -47,14 +47,14 @@ class Taken:
     ----------
     page : Page or None
         What it would show.
-    asked : mapping
+    question : mapping
         What it was asked, for the head of JSON.
     text : str
         What it would print that is no page.
     """
 
     page: Page | None = None
-    asked: Mapping[str, object] = field(default_factory=dict)
+    question: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
 
 
@@ -76,7 +76,7 @@ def _kept() -> Taken | None:
     return None if context is None else context.meta.get(_TAKEN)
 
 
-def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) -> None:
+def emit(page: Page, output: Output, question: Mapping[str, object] | None = None) -> None:
     """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made.
 
     Parameters
@@ -85,16 +85,16 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         What can be shown.
     output : Output
         Where it goes, and in which form.
-    asked : mapping, optional
-        What was asked, for the head of JSON (:func:`.provenance.asked`).
+    question : mapping, optional
+        What was asked, for the head of JSON (:func:`.provenance.question`).
     """
     kept = _kept()
     if kept is not None:
-        kept.page, kept.asked = page, asked or {}
+        kept.page, kept.question = page, question or {}
         return
     with progress_bar(quiet=output.quiet):
-        unchanged = () if output.quiet or asked is None else _without_effect(page)
-        text, beside = _made(page, output, asked)
+        unchanged = () if output.quiet or question is None else _without_effect(page)
+        text, beside = _made(page, output, question)
     if beside:
         click.echo(beside, color=coloured())
     put(text, output.path, quiet=output.quiet)
@@ -111,7 +111,7 @@ def answer(answered: Shown, output: Output) -> None:
     """Show an answer on its page; see :func:`emit`."""
     from inference_econ.report.pages import page
 
-    emit(page(answered), output, provenance.asked())
+    emit(page(answered), output, provenance.question())
 
 
 def _without_effect(page: Page) -> tuple[str, ...]:
@@ -146,14 +146,14 @@ def _numbers(record: object) -> Iterator[str]:
         yield repr(record)
 
 
-def _made(page: Page, output: Output, asked: Mapping[str, object] | None) -> tuple[str, str]:
+def _made(page: Page, output: Output, question: Mapping[str, object] | None) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
     from inference_econ.report.page import json_text
 
     beside = ""
     if output.form == "json":
         record = page.record()
-        text = json_text({**asked, **record} if asked is not None and isinstance(record, dict) else record)
+        text = json_text({**question, **record} if question is not None and isinstance(record, dict) else record)
     elif output.form == "csv":
         text = page.csv()
         if output.path is not None and not output.quiet:

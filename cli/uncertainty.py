@@ -23,7 +23,7 @@ def uncertainty(names: tuple[str, ...], progress: options.Progress | None, **cho
 
     STUDY is a scenario of the kind 'uncertainty', a name or a path; or name a MODEL and its HARDWARE, with --vary.
     """
-    own = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
+    overrides = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
     vary = choices.pop("vary")
     if len(names) > 1 and not vary:
         raise InputError(
@@ -31,11 +31,13 @@ def uncertainty(names: tuple[str, ...], progress: options.Progress | None, **cho
             "'price=uniform(loc=2, scale=2)', 'h100_sxm: price=lognorm(s=0.2, relative)'; repeat it for each input",
             option="vary",
         )
-    scenario = _study(names[0], own, vary, choices) if len(names) == 1 else _asked(names, own, vary, choices)
+    scenario = (
+        _study(names[0], overrides, vary, choices) if len(names) == 1 else _question(names, overrides, vary, choices)
+    )
     return studies.uncertainty.answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
 
 
-def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> ie.Scenario:
+def _study(name: str, overrides: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> ie.Scenario:
     """A study of the catalogue or of a file, with samples, seed and speed in the place of its own.
 
     Raises
@@ -53,11 +55,11 @@ def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices:
     study = inputs.catalog.scenario(Name("scenarios").convert(name, None, context))
     if not isinstance(study.ask, inputs.UncertaintyAsk):
         raise InputError(f"{name} is a scenario of the kind {study.ask.kind!r}, not uncertainty; 'run' answers it")
-    return study.replace(ask=study.ask.replace(**own)) if own else study
+    return study.replace(ask=study.ask.replace(**overrides)) if overrides else study
 
 
-def _asked(
-    names: tuple[str, ...], own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices
+def _question(
+    names: tuple[str, ...], overrides: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices
 ) -> ie.Scenario:
     """The study of one model on some chips."""
     context = click.get_current_context()
@@ -65,17 +67,17 @@ def _asked(
     chips = [Name("hardware").convert(name, None, context) for name in names[1:]]
     settings = compare.settings(choices)
     price = compare.prices_of(settings.pop("price", None), chips)
-    return studies.one_line.asked(model, chips, _varied(vary), price, own, settings)
+    return studies.one_line.asked(model, chips, _varied(vary), price, overrides, settings)
 
 
 def _varied(texts: tuple[str, ...]) -> dict[str, str]:
     """Distributions by input, ``profile`` alone for its own errors."""
-    given: dict[str, str] = {}
+    distributions: dict[str, str] = {}
     for text in texts:
         key, sign, value = (part.strip() for part in text.partition("="))
         if not sign and key.rpartition(":")[2].strip() == "profile":
             value = "held_out"
-        if not key or not value or key in given:
+        if not key or not value or key in distributions:
             raise InputError(f"--vary {text!r}: write INPUT=DISTRIBUTION, or 'profile', each input once")
-        given[key] = value
-    return given
+        distributions[key] = value
+    return distributions

@@ -22,7 +22,7 @@ T = TypeVar("T")
 GONE = 499
 
 
-def asked(request: Request, questions: Iterable[str]) -> tuple[str, Form]:
+def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, Form]:
     """The question of an address and the form of its answer, as ``frontier`` or ``frontier.csv``.
 
     Raises

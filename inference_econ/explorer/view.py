@@ -56,8 +56,10 @@ def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
 def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     """Measured servers: tokens per second of a user and of an accelerator."""
     runs = [run for record in records for run in record["rows"]]
-    known = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
-    return [{"speed": 1e3 / run["measured_tpot_ms"], "rate": run["measured_output_tok_per_s_per_gpu"]} for run in known]
+    complete = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
+    return [
+        {"speed": 1e3 / run["measured_tpot_ms"], "rate": run["measured_output_tok_per_s_per_gpu"]} for run in complete
+    ]
 
 
 def _point(record: Mapping[str, Any]) -> Mapping[str, object]:

@@ -110,12 +110,12 @@ class _Held(NamedTuple):
 def _held_lines(report: Servers) -> Iterator[dict[str, Any]]:
     for (engine, chips), rows in slices(report).items():
         parts = {"fitted": [row for row in rows if row.fitted], "not fitted": [row for row in rows if not row.fitted]}
-        known = {
+        intervals = {
             which: {quantity.name: _held(part, quantity) for quantity, _ in _HELD} for which, part in parts.items()
         }
         profile = next((row.assumptions for row in rows if row.assumptions is not None), None)
-        known["left out"] = {quantity.name: _left_out_held(profile, name) for quantity, name in _HELD}
-        for which, cells in known.items():
+        intervals["left out"] = {quantity.name: _left_out_held(profile, name) for quantity, name in _HELD}
+        for which, cells in intervals.items():
             if any(cell.rows for cell in cells.values()):
                 yield {"engine": engine, "chips": chips, "which": which, **cells}
 

@@ -222,8 +222,8 @@ def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
     (points,) = front.subjects()
     if plans is None:
         return (points,)
-    (every,) = plans.subjects()
-    return (every._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
+    (listed,) = plans.subjects()
+    return (listed._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

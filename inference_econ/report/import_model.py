@@ -127,9 +127,9 @@ def unknown_table(model: ModelSpec) -> Table:
     tables = "Tables of more rows than the vocabulary are looked up: they take room, and are in no step."
     keys = "Of keys that nobody here reads no parameter follows; what else they change is not counted."
     rows = [(part.name, f"{part.parameters:,}" if part.parameters else "-") for part in model.unknown]
-    said = {note: bool(share), tables: any(part.looked_up for part in model.unknown)}
-    said[keys] = not all(part.parameters for part in model.unknown)
-    notes = [text for text, holds in said.items() if holds]
+    sentences = {note: bool(share), tables: any(part.looked_up for part in model.unknown)}
+    sentences[keys] = not all(part.parameters for part in model.unknown)
+    notes = [text for text, holds in sentences.items() if holds]
     return Table("What is unknown", ("what", "parameters"), tuple(rows), tuple(notes))
 
 

@@ -63,7 +63,7 @@ class IntensityPage(RecordPage[Intensity]):
 
     def conclusion(self) -> Pieces:
         """Sentence on what the whole step waits for."""
-        return [said_of_step(self.answer)]
+        return [step_sentence(self.answer)]
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the step."""
@@ -123,16 +123,16 @@ def _notes(answer: Intensity) -> tuple[str, ...]:
     """The answer in sentences, and what a reader must not miss."""
     layout = f"Layout {layout_label(answer.layout)}{started(answer.layout)}."
     return (
-        f"{layout} {said_of_step(answer)}",
-        *_said_of_room(answer),
-        *_said_of_attention(answer),
-        *_said_of_experts(answer),
+        f"{layout} {step_sentence(answer)}",
+        *_room_sentence(answer),
+        *_attention_sentence(answer),
+        *_experts_sentence(answer),
         *cannot_start([answer.setup]),
         *warnings(answer.setup),
     )
 
 
-def said_of_step(answer: Intensity) -> str:
+def step_sentence(answer: Intensity) -> str:
     """Sentence on what the whole step waits for."""
     step, words, unit = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
@@ -143,7 +143,7 @@ def said_of_step(answer: Intensity) -> str:
     return f"From {value} on the step waits for {names[step.bound]}, before for {other}."
 
 
-def _said_of_room(answer: Intensity) -> Iterator[str]:
+def _room_sentence(answer: Intensity) -> Iterator[str]:
     room = answer.room
     if room is None:
         return
@@ -152,7 +152,7 @@ def _said_of_room(answer: Intensity) -> Iterator[str]:
     yield f"{text}, which is before that." if turn is not None and room < turn else f"{text}."
 
 
-def _said_of_attention(answer: Intensity) -> Iterator[str]:
+def _attention_sentence(answer: Intensity) -> Iterator[str]:
     """Why attention of decode steps never becomes arithmetic."""
     for sweep in answer.operators:
         if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
@@ -162,7 +162,7 @@ def _said_of_attention(answer: Intensity) -> Iterator[str]:
             )
 
 
-def _said_of_experts(answer: Intensity) -> Iterator[str]:
+def _experts_sentence(answer: Intensity) -> Iterator[str]:
     sparsity = answer.sparsity
     if sparsity > 1.0 and answer.over != "context":
         yield (

@@ -115,7 +115,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
         *_preempted(points),
-        *_found(points),
+        *_reuse(points),
         *doubts([setup], subjects),
     ]
     why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
@@ -167,7 +167,7 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
     ]
 
 
-def _found(points: Sequence[LoadPoint]) -> list[str]:
+def _reuse(points: Sequence[LoadPoint]) -> list[str]:
     """Sentence on the share of prompts that was found at each load, where their blocks are known."""
     reuse = [
         f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
@@ -284,8 +284,8 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     if arrival_scv == assumed_scv == POISSON:
         return [_counted(point) for point in points]
     service, replicas = points[0].sheet.service, points[0].sheet.replicas
-    as_said = arrival_scv == assumed_scv
-    load = served(service, arrivals_of(service.requests, arrival_scv) if as_said else Gamma(arrival_scv))
+    as_assumed = arrival_scv == assumed_scv
+    load = served(service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv))
     return [load(point.load.requests_per_second, replicas) for point in points]
 
 

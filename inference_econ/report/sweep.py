@@ -156,7 +156,7 @@ def cheapest_grid(swept: Swept) -> Grid:
     speeds = [f"{speed:g}" for speed in swept.speeds]
     return Grid(
         _heading(swept),
-        f"tokens/s per user, at least; $ per million output tokens{_said_of(swept)}",
+        f"tokens/s per user, at least; $ per million output tokens{_legend_of_mark(swept)}",
         swept.among,
         tuple(swept.names),
         tuple(speeds),
@@ -164,7 +164,7 @@ def cheapest_grid(swept: Swept) -> Grid:
     )
 
 
-def _said_of(swept: Swept) -> str:
+def _legend_of_mark(swept: Swept) -> str:
     """Words for the meaning of the mark, where there is one."""
     return "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
 

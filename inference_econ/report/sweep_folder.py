@@ -246,7 +246,7 @@ def _write(
             _write_part(_part_path(folder, index), part)
             counted.add(len(combinations.numbers(index)), part)
             if progress is not None:
-                progress(*counted.said())
+                progress(*counted.progress())
     except KeyboardInterrupt:
         done = counted.before + counted.answered
         there = f"{done:,} of {counted.whole:,} combinations in {folder}; the same command goes on"
@@ -295,7 +295,7 @@ class _Counted:
         self.answered += numbers
         self.failures += part.failures
 
-    def said(self) -> tuple[float, str]:
+    def progress(self) -> tuple[float, str]:
         """The share that is done, and all of this in words."""
         done, failed = self.before + self.answered, f", {self.failures:,} failed" if self.failures else ""
         left = (self.whole - done) * (time.monotonic() - self.since) / max(self.answered, 1)

@@ -103,9 +103,9 @@ def reuse_tables(profile: TraceProfile) -> list[Table]:
     if not profile.found:
         return []
     rows = tuple((f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items())
-    every = (f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}")
+    unlimited = (f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}")
     title = f"What a cache finds of blocks of {profile.block_tokens} tokens, the least recently used forgotten"
-    return [Table(title, ("room in blocks", "found %"), (*rows, every))]
+    return [Table(title, ("room in blocks", "found %"), (*rows, unlimited))]
 
 
 def plots(profile: TraceProfile) -> list[Plot]:

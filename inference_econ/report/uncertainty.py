@@ -121,12 +121,12 @@ def _independent(study: Uncertainty, best: int) -> list[str]:
     if len(likely) < len(fronts):
         return []
     chances = [chance_below(likely[best], other) for place, other in enumerate(likely) if place != best]
-    known = [chance for chance in chances if chance is not None]
-    if len(known) < len(chances):
+    comparable = [chance for chance in chances if chance is not None]
+    if len(comparable) < len(chances):
         return []
     return [
         f"That holds if errors of the {PROFILE} are the same for all; taken as 'compare' does, {study.labels[best]} is "
-        f"cheaper than each other with {chance_percent(min(known))} % or more."
+        f"cheaper than each other with {chance_percent(min(comparable))} % or more."
     ]
 
 

@@ -42,7 +42,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
         answer = self.answer
         front = answer.front
         return {
-            **_asked(front),
+            **_subject(front),
             "range": list(answer.span),
             "layout": dict(answer.layout),
             "answers": [
@@ -251,7 +251,7 @@ def along_chart(answer: WhatIf) -> Plot:
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
 
 
-def _asked(front: AnyFrontier) -> dict[str, object]:
+def _subject(front: AnyFrontier) -> dict[str, object]:
     """Facts of the question: services with their requests and promises, or decode steps alone at a context."""
     names = (*HEAD, "weights", "activations", "kv")
     if not isinstance(front, ServiceFrontier):

@@ -286,11 +286,11 @@ def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: al
     ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
     shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
     style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
-    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_known(color=colours)}
+    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_present(color=colours)}
     return encoded(alt.Chart(data(rows)).mark_point(filled=True, **style), **channels)
 
 
-def _known(**encodings: Any) -> dict[str, Any]:
+def _present(**encodings: Any) -> dict[str, Any]:
     return {name: value for name, value in encodings.items() if value is not None}
 
 
@@ -303,11 +303,11 @@ def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
     shown = {"": "kind" if "kind" in rows[0] else "series", chart.x_label: "x", chart.y_label: "y"}
     shown |= {name: name for name in details}
-    texts = [f"{json.dumps(title)}: {_said(name, rows)}" for title, name in shown.items()]
+    texts = [f"{json.dumps(title)}: {_hover_text(name, rows)}" for title, name in shown.items()]
     return alt.value(alt.ExprRef(expr=f"{{{', '.join(texts)}}}"))
 
 
-def _said(name: str, rows: Sequence[Row]) -> str:
+def _hover_text(name: str, rows: Sequence[Row]) -> str:
     """A field of the row that is meant, in words."""
     field = f"(datum.datum || datum)[{json.dumps(name)}]"
     if any(isinstance(row.get(name), str) for row in rows):
