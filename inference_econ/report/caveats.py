@@ -8,28 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from inference_econ import inputs
 from inference_econ.answers.deviations import known_errors, outside_of
 from inference_econ.engine import Instances, Interval
 from inference_econ.engine.bounds import LEVEL
-from inference_econ.inputs import (
-    Assumptions,
-    ErrorSpread,
-    MeasuredLevel,
-    Quantity,
-    Unlike,
-    Unseen,
-    catalog,
-    misfits_of,
-    prices,
-    profiles,
-    run_on,
-)
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup, SetupLevels
 
 #: What quantities are called when there are several.
-_NAMES: Mapping[Quantity, str] = {
+_NAMES: Mapping[inputs.Quantity, str] = {
     "tpot": "TPOTs",
     "ttft": "TTFTs",
     "request": "times of requests",
@@ -41,7 +29,7 @@ LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class 
 #: Errors in the middle from which on they are told [1].
 _BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
-WITHOUT: Mapping[Unlike | Unseen, str] = {
+WITHOUT: Mapping[inputs.Unlike | inputs.Unseen, str] = {
     "load": "their load",
     "deployment": "their deployment",
     "way": "their way of serving",
@@ -55,7 +43,7 @@ WITHOUT: Mapping[Unlike | Unseen, str] = {
 }
 
 
-def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)) -> list[str]:
+def remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Quantity] = ("tpot",)) -> list[str]:
     """Sentences on the errors of what is shown, which a reader must know.
 
     Parameters
@@ -126,7 +114,7 @@ def _worse(instances: Instances) -> list[str]:
 def _uncounted(setup: Setup) -> str | None:
     """That constants were changed, and what was measured over those of their profile is no longer counted."""
     base = setup.assumptions.extends
-    levels = catalog.assumptions(base).levels if base in catalog.names("assumptions") else None
+    levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
         return None
     return (
@@ -135,7 +123,7 @@ def _uncounted(setup: Setup) -> str | None:
     )
 
 
-def _level(instances: Instances) -> MeasuredLevel | None:
+def _level(instances: Instances) -> inputs.MeasuredLevel | None:
     """Level that multiplies the steps of some instances: that of their layout, or of several that of their way."""
     levels = instances.setup.levels
     if levels is None:
@@ -217,25 +205,26 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
         f"{engine.name}: no server of it was measured, so {setup.assumptions.name} stands in for a profile of its own."
         for setup in setups
         for engine in setup.engines
-        if not profiles.is_fitted_to(engine.name)
-        and setup.assumptions.name == profiles.name_for(setup.hardware.generation, engine.name)
+        if not inputs.profiles.is_fitted_to(engine.name)
+        and setup.assumptions.name == inputs.profiles.name_for(setup.hardware.generation, engine.name)
     }
     return [*(_lacking(", ".join(names), generation) for generation, names in chips.items()), *sorted(unfitted)]
 
 
 def _lacking(chips: str, generation: str) -> str:
-    engines = ", ".join(engine.name for engine in run_on(generation)) or "no engine"
+    engines = ", ".join(engine.name for engine in inputs.run_on(generation)) or "no engine"
+    profile = inputs.profiles.name_for(generation)
     return (
-        f"{chips}: no profile is fitted to the generation {generation}, so {profiles.name_for(generation)} stands in "
+        f"{chips}: no profile is fitted to the generation {generation}, so {profile} stands in "
         f"for one, and known to start on it: {engines}. A chip like another generation can say so in its file: "
-        f"{', '.join(profiles.generations_fitted())}."
+        f"{', '.join(inputs.profiles.generations_fitted())}."
     )
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
     """Sentences on listed prices: that kinds or sellers differ, and which of them can be doubted."""
     hours = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
-    listed = {chip: price for chip, price in hours.items() if price.kind != prices.GIVEN}
+    listed = {chip: price for chip, price in hours.items() if price.kind != inputs.prices.GIVEN}
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = []
     # A chip of somebody's own often does not say who sells it.
@@ -260,13 +249,13 @@ def misfits(instances: Instances) -> list[str]:
     setup = instances.setup
     meant = {engine.name for engine in setup.engines}
     if _level(instances) is not None and setup.levels is not None:
-        series = misfits_of(setup.model.name, setup.hardware.name)
+        series = inputs.misfits_of(setup.model.name, setup.hardware.name)
         why = [f"Of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine]
         return [" ".join([measured(instances), *why])]
     return [
         f"Measured servers of {misfit.engine} with {setup.model.name} on {setup.hardware.name} took {misfit.factor:g} "
         f"times the predicted time per token ({misfit.rows} rows): {misfit.why}."
-        for misfit in misfits_of(setup.model.name, setup.hardware.name)
+        for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]
 
@@ -275,7 +264,7 @@ def _labelled(texts: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{', '.join(labels)}: {text}" if any(labels) else text for text, labels in texts.items()]
 
 
-def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
+def spread(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
     """Where measured values lie around predictions, or that nobody knows."""
     parts: list[str] = []
     without: list[str] = []
@@ -292,19 +281,19 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
 
 
-def _bias(errors: ErrorSpread) -> str:
+def _bias(errors: inputs.ErrorSpread) -> str:
     """By how much half of the measured values are above predictions, where that is worth a word."""
     return f", half of them beyond {100 * math.expm1(errors.bias):+.0f} %" if abs(errors.bias) >= _BIAS else ""
 
 
-def _rows(errors: ErrorSpread) -> str:
+def _rows(errors: inputs.ErrorSpread) -> str:
     """How many measurements a fit has, and how many its base has where the interval is mostly that of the base."""
     if errors.own is None:
         return f"{errors.rows:,} rows"
     return f"{errors.own:,} rows, interval mostly of the {errors.rows:,} of its base"
 
 
-def name_of(assumptions: Assumptions) -> str:
+def name_of(assumptions: inputs.Assumptions) -> str:
     """Name of assumptions, which says so where what-ifs changed them."""
     changed = any(source.kind == "what_if" for source in assumptions.sources.values())
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name

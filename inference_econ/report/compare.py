@@ -12,19 +12,8 @@ from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, bounds
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report import bands, charts
+from inference_econ.report import bands, charts, curves
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.curves import (
-    assumed,
-    curve_details,
-    curve_record,
-    curves_title,
-    measured_lengths,
-    picture_title,
-    setups_of,
-    stacked,
-    warned,
-)
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.scenario import curve_frame
@@ -98,20 +87,20 @@ class ComparisonPage(AnswerPage[Result]):
 
     def conclusion(self) -> Pieces:
         """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
-        curves = self.answer.curves
-        speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in curves])
+        series = self.answer.curves
+        speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in series])
         speed = speeds[len(speeds) // 2]
-        costs = {curve.label: cost for curve in curves if (cost := curve.dollars_at(speed)) is not None}
+        costs = {curve.label: cost for curve in series if (cost := curve.dollars_at(speed)) is not None}
         pieces = [f"At {speed:g} tokens/s per user "]
         for index, (label, cost) in enumerate(sorted(costs.items(), key=lambda item: item[1])):
             counted = " per million output tokens" * (not index)
             pieces += ["; " if index else "", f"{label} costs $", dollars(cost), counted]
-        slow = [curve.label for curve in curves if curve.label not in costs]
+        slow = [curve.label for curve in series if curve.label not in costs]
         return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
 
     def setups(self) -> Sequence[Setup]:
         """Those of all series."""
-        return setups_of(self.answer.curves)
+        return curves.setups_of(self.answer.curves)
 
     def sources(self) -> Sequence[UsedSource]:
         """Those of all series."""
@@ -183,8 +172,8 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
     costs : sequence of float
         [USD per 1e6 output tokens]
     """
-    curves = {curve.label: curve for curve in result.curves}
-    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    by_label = {curve.label: curve for curve in result.curves}
+    fronts = {label: curve.frontier for label, curve in by_label.items() if curve.frontier is not None}
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     last = ("in flight", "TTFT ms") if services else ("batch",)
     columns = (
@@ -194,9 +183,9 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
     )  # fmt: skip
     rows, best, bound = [], winners(result, speeds), _bounds(result)
     for label in _labels(result):
-        if label in curves:
+        if label in by_label:
             rivals = {winner.speed for winner in best if label in winner.rivals}
-            rows.append((_marked(label, label, bound), *_row(curves[label], speeds, costs, rivals)))
+            rows.append((_marked(label, label, bound), *_row(by_label[label], speeds, costs, rivals)))
         else:
             rows.append(
                 (
@@ -212,15 +201,15 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         + (f" {COUNTED}" if services else ""),
         *_winners_note(best, bound),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
-        *warned(fronts),
+        *curves.warned(fronts),
     ]
     why = [
         f"$ at a speed: of the cheapest deployment {'with that speed' if services else 'that is as fast or faster'}. "
         f"{MEANS if services else DECODED}",
-        *assumed(fronts),
+        *curves.assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
-    table = Table(curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
+    table = Table(curves.curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
@@ -297,18 +286,22 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
     shown = bands.are_shown(len(fronts))
     lines = [
         curve_line(
-            label, (front.tokens_per_second, front.metric(y)), front.ends() if shown else None, curve_details(front), y
+            label,
+            (front.tokens_per_second, front.metric(y)),
+            front.ends() if shown else None,
+            curves.curve_details(front),
+            y,
         )
         for label, front in fronts.items()
     ]
     drawn = [
         Drawn(label, front.setup, lengths)
         for label, front in fronts.items()
-        if shown and y == "cost" and (lengths := measured_lengths(front)) is not None
+        if shown and y == "cost" and (lengths := curves.measured_lengths(front)) is not None
     ]
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
-    title = picture_title(list(fronts.values()), y)
+    title = curves.picture_title(list(fronts.values()), y)
     return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
@@ -332,23 +325,23 @@ def _titled(part: str) -> str:
 
 def comparison_record(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> dict[str, object]:
     """All series as plain data: points, also those at some speeds and costs and the preferred one; why nothing fits."""
-    curves = {curve.label: curve for curve in result.curves}
+    by_label = {curve.label: curve for curve in result.curves}
     series: list[dict[str, object]] = []
     for label in _labels(result):
-        if label not in curves:
+        if label not in by_label:
             series.append({"label": label, "points": [], "reason": result.missing[label]})
             continue
-        front = curves[label].frontier
+        front = by_label[label].frontier
         assert front is not None
-        record = curve_record(front)
+        record = curves.curve_record(front)
         record.pop("sources")
-        record["costs"] = [_cost_record(curves[label], speed) for speed in speeds]
+        record["costs"] = [_cost_record(by_label[label], speed) for speed in speeds]
         record["at_costs"] = [_speed_record(front, cost) for cost in costs]
         best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {
-        "title": curves_title(fronts),
+        "title": curves.curves_title(fronts),
         "series": series,
         "cheapest": [asdict(winner) for winner in winners(result, speeds)],
         "sources": source_records(result.sources),
@@ -376,9 +369,9 @@ def comparison_frame(result: Result) -> Frame:
     """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
     points = [_bounded(curve).assign(reason="") for curve in result.curves]
     if not result.missing:
-        return stacked(points)
+        return curves.stacked(points)
     missing = frame_of({"series": list(result.missing), "reason": list(result.missing.values())})
-    return stacked([*points, missing])
+    return curves.stacked([*points, missing])
 
 
 def _bounded(curve: Curve) -> Frame:

@@ -9,39 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.calibration import (
-    QUANTITIES,
-    Measurement,
-    Quantity,
-    Report,
-    Row,
-    Servers,
-    Violation,
-    overall,
-    overheads,
-)
+from inference_econ import calibration
 from inference_econ.inputs import catalog
+from inference_econ.report import held_out
 from inference_econ.report.by_engine import held, links, overview
 from inference_econ.report.costs import tables as cost_tables
-from inference_econ.report.held_out import (
-    BY_NAME,
-    ENOUGH,
-    MAIN,
-    alike,
-    intervals,
-    left_out,
-    reached,
-    side_by_side,
-    undetermined,
-    worst,
-)
 from inference_econ.report.launch import templates
 from inference_econ.report.overheads import overhead_table
 from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
 _KEYS = ("dataset", "hardware", "model", "engine", "load")
-_TTFT = Quantity("ttft", "TTFT", "ttft_seconds")
+_TTFT = calibration.Quantity("ttft", "TTFT", "ttft_seconds")
 
 
 class Slice(NamedTuple):
@@ -49,11 +28,11 @@ class Slice(NamedTuple):
 
     title: str
     beside: str
-    takes: Callable[[Measurement], bool]
-    quantities: tuple[Quantity, ...]
+    takes: Callable[[calibration.Measurement], bool]
+    quantities: tuple[calibration.Quantity, ...]
 
 
-_TPOT, _REQUEST, _OUTPUT = (BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
+_TPOT, _REQUEST, _OUTPUT = (held_out.BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
 _SLICES = (
     Slice(
         "InferenceX runs on one machine",
@@ -73,12 +52,12 @@ _SLICES = (
 
 
 def document(
-    report: Servers,
-    others: Sequence[Servers],
-    violations: Sequence[Violation],
+    report: calibration.Servers,
+    others: Sequence[calibration.Servers],
+    violations: Sequence[calibration.Violation],
     picture: str,
     command: str,
-    costs: Report | None = None,
+    costs: calibration.Report | None = None,
 ) -> str:
     """The report as Markdown.
 
@@ -109,24 +88,24 @@ def document(
         links=links(report, PurePath(picture).stem),
         held=held(report),
         published=published(report),
-        reached=reached(report),
+        reached=held_out.reached(report),
         picture=picture,
         errors=errors(report),
         legend=LEGEND,
         compared=_compared([report, *others]),
         ours=_ours(report),
         tools=tools(),
-        alike=alike(report),
-        left_out=left_out(),
-        intervals=intervals(),
-        worst=worst(report),
-        undetermined=undetermined(),
-        groups={key: side_by_side(parts, key, MAIN) for key in _KEYS},
-        overhead=overhead_table(overheads(report.counted())),
+        alike=held_out.alike(report),
+        left_out=held_out.left_out(),
+        intervals=held_out.intervals(),
+        worst=held_out.worst(report),
+        undetermined=held_out.undetermined(),
+        groups={key: held_out.side_by_side(parts, key, held_out.MAIN) for key in _KEYS},
+        overhead=overhead_table(calibration.overheads(report.counted())),
         coverage=coverage(report),
         notes=NOTES,
         speculating=SPECULATING,
-        speculations=[side_by_side(speculative, key, MAIN) for key in ("engine", "speculation")],
+        speculations=[held_out.side_by_side(speculative, key, held_out.MAIN) for key in ("engine", "speculation")],
         missing=missing(report),
         beyond=beyond(violations),
         shown=_shown,
@@ -134,7 +113,7 @@ def document(
     )
 
 
-def published(report: Servers) -> Table:
+def published(report: calibration.Servers) -> Table:
     """Table of the published errors of tools against runs of InferenceX, beside the same kind of error here."""
     subset, measure = _SLICES[0], "mean absolute percentage error"
     cells = ((quantity, _shares(report.counted(), subset, quantity)) for quantity in subset.quantities)
@@ -162,11 +141,11 @@ def _tool_errors() -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def _compared(reports: Sequence[Servers]) -> Table:
+def _compared(reports: Sequence[calibration.Servers]) -> Table:
     """Median errors under several assumptions."""
     rows = []
-    for quantity in QUANTITIES:
-        cells = [overall(report.counted(), quantity) for report in reports]
+    for quantity in calibration.QUANTITIES:
+        cells = [calibration.overall(report.counted(), quantity) for report in reports]
         if any(cell is not None for cell in cells):
             medians = (
                 "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+z.3f}"
@@ -176,21 +155,21 @@ def _compared(reports: Sequence[Servers]) -> Table:
     return Table("", ("median error, bias", *(report.assumptions for report in reports)), tuple(rows))
 
 
-def _ours(report: Servers) -> Table:
+def _ours(report: calibration.Servers) -> Table:
     """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
     lines = []
     parts = report.split()
     for subset in _SLICES:
         for quantity in subset.quantities:
             cells = [_shares(parts.get(which, ()), subset, quantity) for which in ("all", "not fitted")]
-            if int(cells[0][0] or 0) >= ENOUGH:
+            if int(cells[0][0] or 0) >= held_out.ENOUGH:
                 lines.append((subset.title, subset.beside, quantity.title, *cells[0], *cells[1]))
     heads = ("rows", "mean absolute error", "median")
     columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
     return Table("", columns, tuple(lines))
 
 
-def _shares(rows: Iterable[Row], subset: Slice, quantity: Quantity) -> tuple[str, str, str]:
+def _shares(rows: Iterable[calibration.Row], subset: Slice, quantity: calibration.Quantity) -> tuple[str, str, str]:
     """Number, mean and median of |predicted / measured - 1| [1]."""
     pairs = [
         (row.measured(quantity), row.predicted(quantity))

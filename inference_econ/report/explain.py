@@ -11,24 +11,13 @@ import numpy as np
 from inference_econ.answers.explain import Explanation, operator_records, quantities_of, ridge, seconds_by_part
 from inference_econ.engine import MACHINE, MEASURED, Setup, bounds, recorded_key
 from inference_econ.errors import InputError
-from inference_econ.report import caveats, charts, step_pictures
+from inference_econ.report import caveats, charts, step_pictures, table
 from inference_econ.report.fields import view
 from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import Bar, Block, Pieces, RecordPage
 from inference_econ.report.power import power_basis
 from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import doubts, startable_notes, started
-from inference_econ.report.table import (
-    PART_NAMES,
-    Frame,
-    Table,
-    amount,
-    dollars,
-    frame_of,
-    layout_label,
-    remarks,
-    warnings,
-)
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class ExplanationPage(RecordPage[Explanation]):
     operators: bool | None = None
     memory: bool | None = None
 
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[table.Table]:
         """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
         wanted = self.operators is not False
         return (
@@ -60,7 +49,7 @@ class ExplanationPage(RecordPage[Explanation]):
             *([memory_table(self.answer)] if (wanted if self.memory is None else self.memory) else []),
         )
 
-    def frame(self) -> Frame:
+    def frame(self) -> table.Frame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
         if self.operators and self.memory:
             raise InputError(
@@ -96,8 +85,8 @@ class ExplanationPage(RecordPage[Explanation]):
         step, parts = self.answer, named_parts(self.answer)
         largest, total = sorted(parts.items(), key=lambda part: -part[1])[:3], sum(parts.values())
         shares = ", ".join(f"{100 * value / total:.0f} % {name}" for name, value in largest)
-        time = f"It takes {milliseconds(step.seconds)} ms, limited by {PART_NAMES[step.limited_by]}: {shares}"
-        cost = [] if step.dollars is None else ["; a million tokens cost $", dollars(step.dollars)]
+        time = f"It takes {milliseconds(step.seconds)} ms, limited by {table.PART_NAMES[step.limited_by]}: {shares}"
+        cost = [] if step.dollars is None else ["; a million tokens cost $", table.dollars(step.dollars)]
         return (time, *cost, ".")
 
     def setups(self) -> Sequence[Setup]:
@@ -105,7 +94,7 @@ class ExplanationPage(RecordPage[Explanation]):
         return [self.answer.setup]
 
 
-def explain_table(explanation: Explanation) -> Table:
+def explain_table(explanation: Explanation) -> table.Table:
     """The parts of one step, largest first."""
     total = explanation.seconds
     rows = tuple(
@@ -113,7 +102,7 @@ def explain_table(explanation: Explanation) -> Table:
         for name, seconds in _shown_parts(explanation)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    return Table(
+    return table.Table(
         step_heading(explanation),
         ("part", "ms", "share %"),
         rows,
@@ -132,7 +121,7 @@ def _part_name(explanation: Explanation, name: str) -> str:
     """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
     levels = explanation.setup.levels
     if name != MEASURED or levels is None:
-        return PART_NAMES[name]
+        return table.PART_NAMES[name]
     level = levels.level(recorded_key(explanation.layout))
     assert level is not None
     return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
@@ -145,7 +134,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     cost = (
         "no price known"
         if explanation.dollars is None
-        else f"${dollars(explanation.dollars)} per million {kind} tokens"
+        else f"${table.dollars(explanation.dollars)} per million {kind} tokens"
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     if explanation.prompt is not None:
@@ -154,13 +143,14 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     split = (
         f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     )
+    layout = f"{table.layout_label(explanation.layout)}{started(explanation.layout)}"
     return (
-        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{split}.",
-        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        f"Layout {layout}, batch {explanation.batch:g}{split}.",
+        f"Limited by {table.PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
         *doubts([setup], explanation.subjects()),
-        *warnings(setup),
+        *table.warnings(setup),
     )
 
 
@@ -174,7 +164,7 @@ def _drawn(explanation: Explanation) -> list[str]:
     drawn, limit = explanation.joules / explanation.seconds, chip.watts
     tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
     return [
-        f"Each board draws {drawn:.0f} of {limit:g} W, {amount(explanation.joules / tokens)} J "
+        f"Each board draws {drawn:.0f} of {limit:g} W, {table.amount(explanation.joules / tokens)} J "
         f"per token ({power_basis(explanation.setup)}){cap}."
     ]
 
@@ -191,7 +181,7 @@ def _beside(explanation: Explanation) -> list[str]:
             f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
             f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
         ]
-    return [f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."]
+    return [f"No cache is kept: with one the step takes {alone}, {table.amount(times)} times less."]
 
 
 def _explain_why(explanation: Explanation) -> tuple[str, ...]:
@@ -214,7 +204,7 @@ def _explain_why(explanation: Explanation) -> tuple[str, ...]:
         *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *startable_notes([setup]),
-        *remarks(setup),
+        *table.remarks(setup),
     )
 
 
@@ -252,7 +242,7 @@ def _interval(explanation: Explanation) -> str:
     return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
 
 
-def operator_table(explanation: Explanation) -> Table:
+def operator_table(explanation: Explanation) -> table.Table:
     """The operator table of a step: what each row does, and what bounds it."""
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
@@ -312,30 +302,30 @@ _HELD_NAMES = {
 }
 
 
-def memory_table(explanation: Explanation) -> Table:
+def memory_table(explanation: Explanation) -> table.Table:
     """Table of the memory of each accelerator by use."""
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
-    return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
+    return table.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
 
 
-def memory_frame(explanation: Explanation) -> Frame:
+def memory_frame(explanation: Explanation) -> table.Frame:
     """Rows of the memory of each accelerator by use, as in the table: bytes, and the share of all."""
     held, total = explanation.held, sum(explanation.held.values())
     names = [name for name in _HELD_NAMES if held.get(name)]
-    return frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(
+    return table.frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(
         share=lambda frame: frame["bytes"] / total
     )
 
 
-def operator_frame(explanation: Explanation) -> Frame:
+def operator_frame(explanation: Explanation) -> table.Frame:
     """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
-    return frame_of(operator_records(explanation))
+    return table.frame_of(operator_records(explanation))
 
 
-def part_frame(explanation: Explanation) -> Frame:
+def part_frame(explanation: Explanation) -> table.Frame:
     """The parts of a step as in the table, unrounded, and how far off the step may be; of a part nobody knows."""
     (instances,), total = explanation.subjects(), explanation.seconds
     parts = _shown_parts(explanation)
@@ -344,11 +334,11 @@ def part_frame(explanation: Explanation) -> Frame:
     rows = [
         (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
     ]
-    return frame_of(
+    return table.frame_of(
         [*rows, ("step", 1e3 * total, 100.0, *ends)], columns=["part", "ms", "share %", "ms_low", "ms_high"]
     )
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
     """Seconds by part under the names that people read."""
-    return {PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}
+    return {table.PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}
