@@ -73,7 +73,6 @@ def _fit_levels(
     from datetime import date
 
     from inference_econ.calibration.levels.own import own_profile
-    from inference_econ.report.own_levels import OwnLevelsPage
 
     if choices["base"] or choices["changes"]:
         raise InputError(
@@ -84,7 +83,7 @@ def _fit_levels(
     if path is not None:
         described = (choices["description"], choices["reference"], _data(data, choices["where"], choices["without"]))
         report.files.write_text(path, inputs.yaml_text(mine.file(choices["name"] or "own levels", *described)))
-    show.emit(OwnLevelsPage(mine), output)
+    show.emit(report.calibrate.OwnLevelsPage(mine), output)
     notes = [f"left out: {count} rows: {reason}" for reason, count in measured.left_out.items()]
     for note in notes + ([f"wrote {path}"] if path is not None else []):
         show.remark(note, quiet=output.quiet)

@@ -16,12 +16,21 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Record, column, field, view
 from inference_econ.report.heading import DECODE_STEPS, context_label, heading, subject_label
-from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import costs_by_speed, curve_line, metric_column, speed_cost_chart, speed_question
+from inference_econ.report.speed_cost import (
+    between,
+    costs_by_speed,
+    curve_line,
+    deployed,
+    metric_column,
+    priced,
+    speed_cost_chart,
+    speed_question,
+    summary_notes,
+    summary_record,
+)
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes
-from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Frame, Table, remarks, warnings
 from inference_econ.search import Frontier, Metric, PlanTable, Point
 

@@ -24,13 +24,22 @@ from inference_econ.report.chosen import expected_in_flight
 from inference_econ.report.fields import field, view
 from inference_econ.report.frontier import speeds_column
 from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
-from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import costs_by_speed, curve_line, metric_column, speed_cost_chart, speed_question
+from inference_econ.report.speed_cost import (
+    between,
+    costs_by_speed,
+    curve_line,
+    deployed,
+    metric_column,
+    priced,
+    speed_cost_chart,
+    speed_question,
+    summary_notes,
+    summary_record,
+)
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
-from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Frame, Table, assumptions_label, remarks, warnings
 from inference_econ.search import Metric
 

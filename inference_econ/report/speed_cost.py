@@ -1,19 +1,24 @@
-"""Cost and other metrics against the speed of a user: pictures, and a sentence."""
+"""Cost and other metrics against the speed of a user: pictures with their texts of hovering, and sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.engine import Setup, bounds
+from inference_econ.engine.bounds import Factors
+from inference_econ.errors import InputError
 from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, field
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import Pieces
 from inference_econ.report.table import amount, chips_label, dollars, layout_label
-from inference_econ.search import Frontier, Metric
+from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
 
 def curve_line(
@@ -84,3 +89,77 @@ def costs_by_speed(front: ServiceFrontier | Frontier) -> Pieces:
         dollars(best.dollars_per_million_output_tokens),
         f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
     )  # fmt: skip
+
+
+def deployed(points: Sequence[ServicePoint | Point]) -> dict[str, list[float | str]]:
+    """The deployment of each point: its layout, its size, and the engines that can start it where that is known."""
+    details: dict[str, list[float | str]] = {
+        "layout": [layout_label(point.layout) for point in points],
+        "GPUs": [point.accelerators for point in points],
+    }
+    if any("engine" in point.layout for point in points):
+        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    return details
+
+
+def between(value: float, factors: Factors) -> str:
+    """A value and where measured ones probably lie, if that is known.
+
+    Examples
+    --------
+    >>> between(20.0, (0.9, 1.2)), between(20.0, (None, None))
+    ('20.0 (18.0 to 24.0)', '20.0')
+    """
+    low, high = factors
+    return (
+        amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, float(low), float(high))})"
+    )
+
+
+def _ends(value: float, low: float, high: float) -> str:
+    return f"{amount(value * low)} to {amount(value * high)}"
+
+
+def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[float | str]]:
+    """Costs and where measured ones probably lie, as numbers: what is proportional to the price of a chip.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        [USD per 1e6 output tokens].
+    factors : tuple of float, ndarray or None
+        To the ends, of all or of each [1].
+    """
+    (low, high), prices = factors, np.asarray(costs)
+    named: dict[str, list[float | str]] = {"$/M output": prices.tolist()}
+    if low is not None and high is not None:
+        named |= {"$/M low": (prices * low).tolist(), "$/M high": (prices * high).tolist()}
+    return named
+
+
+def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
+    """The line that summarises a frontier; nothing where it has too few points."""
+    summary = _summary(front)
+    if summary is None:
+        return ()
+    slow, top, exponent = summary.slow_dollars, summary.top_tokens_per_second, summary.exponent
+    if summary.has_top:
+        curve = f"{slow:#.3g} (1 - x / {top:.4g})^-{exponent:#.3g}"
+    else:
+        curve = f"{slow:#.3g} exp(x / {top / exponent:.4g})"
+    between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
+    errors = f"{100 * summary.typical_error:.2g} % off typically, {100 * summary.largest_error:.2g} % at most"
+    return (f"In short, at x tokens/s from {between} a million output tokens cost ${curve}: {errors}.",)
+
+
+def summary_record(front: Choosable[Any]) -> dict[str, float] | None:
+    """The three numbers of a frontier with their errors; None where it has too few points."""
+    summary = _summary(front)
+    return None if summary is None else summary.record()
+
+
+def _summary(front: Choosable[Any]) -> FrontierSummary | None:
+    try:
+        return front.summary()
+    except InputError:
+        return None

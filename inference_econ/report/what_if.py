@@ -10,14 +10,13 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Setup
 from inference_econ.report import charts
-from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.charts.plot import Plot, Series, Tornado, TornadoBar
 from inference_econ.report.curves import curves_title
 from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
 from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, size, warnings
-from inference_econ.report.tornado import Tornado, TornadoBar
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
 
