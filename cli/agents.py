@@ -50,14 +50,14 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> ie.Agent
 
 
 def _making(choices: options.Choices, ready: ie.Agents) -> str:
-    """How many agents make the request rate, in words: where answers come at once, and as slowly as is promised."""
+    """Words for the agents that make the request rate: where answers come at once, and as slowly as is promised."""
     rate, promised = choices["request_rate"], options.targets(choices, **usual()).given
     at_once, slowly = ready.sending(rate, 0.0, 0.0), ready.sending(rate, promised["ttft"], promised["tpot"])
     return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 
 def played(choices: options.Choices, **usual: float) -> dict[str, Any]:
-    """How sessions are played: promises, some as usual where they are not given, router, memories behind."""
+    """Settings of played sessions: promises, some as usual where they are not given, router, memories behind."""
     return {
         "targets": options.targets(choices, **usual),
         "router": choices["router"] or "prefix_aware",

@@ -95,11 +95,11 @@ class _Measured(NamedTuple):
     read: list[calibration.Measurement | calibration.Skipped]
     """Every row of the files."""
     rows: list[calibration.Measurement]
-    """Those that can be fitted and are wanted."""
+    """Rows that can be fitted and are wanted."""
     left_out: Mapping[str, int]
-    """How many others there are, by reason [1]."""
+    """Number of other rows by reason [1]."""
     used: list[calibration.Measurement]
-    """Those of :attr:`rows` that are fitted: thinned if there are many."""
+    """Rows of :attr:`rows` that are fitted: thinned if there are many."""
 
     @classmethod
     def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
@@ -116,7 +116,7 @@ class _Measured(NamedTuple):
 
     @property
     def why_few(self) -> str:
-        """Why few rows can be fitted, and which one cannot be understood."""
+        """Words for why few rows can be fitted, with the first that cannot be understood."""
         if not self.left_out:
             return ""
         text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())

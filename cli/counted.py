@@ -15,7 +15,7 @@ _DECODE_ONLY = {"every_plan": "--all", **{name: OPTIONS[name].spelled for name i
 
 
 def decode_steps(choices: options.Choices) -> bool:
-    """Whether decode steps alone are counted: where that is asked for, and on the published study's grid.
+    """Return whether decode steps alone are counted: where that is asked for, and on the published study's grid.
 
     Raises
     ------

@@ -89,7 +89,7 @@ def _deployment(choices: options.Choices) -> Deployment:
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
-    """Which deployment of an answer it is, in words."""
+    """Words for the deployment of an answer that is started."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
     which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"

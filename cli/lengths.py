@@ -105,5 +105,5 @@ def _recorded(choices: Choices) -> ie.Requests | None:
 
 
 def is_given(name: str) -> bool:
-    """Whether an option of the command that runs was given, and is not as by default."""
+    """Return whether an option of the command that runs was given, and is not as by default."""
     return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)

@@ -40,7 +40,7 @@ def candidates(
 
 
 def arrangement(choices: options.Choices) -> Arrangement:
-    """Whether instances do both, pools do one of both, or either.
+    """Arrangement of those who compete: instances that do both, pools that do one of both, or either.
 
     Raises
     ------

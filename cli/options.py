@@ -211,7 +211,7 @@ def request_rate(choices: Choices, requests: ie.Requests) -> float | None:
 
 
 def spelled(name: str) -> str:
-    """How an option of the table is typed."""
+    """Spelling of an option of the table."""
     return OPTIONS[name].spelled
 
 

@@ -162,7 +162,7 @@ class Parsed(click.ParamType[Any]):
 
 
 def _meant(number: float) -> bool:
-    """Whether products and powers of a number stay far from the ends of floating point."""
+    """Return whether products and powers of a number stay far from the ends of floating point."""
     return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
 
 
@@ -222,7 +222,7 @@ def _positive(seconds: float, text: str) -> float:
 
 
 def _percentile(text: str) -> str:
-    """Which requests must see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 can mean nothing else here."""
+    """Percentile of requests that must see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 can mean nothing else."""
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 

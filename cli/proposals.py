@@ -36,7 +36,7 @@ def speculation(choices: options.Choices, hardware: str | None = None) -> Specul
 
 
 def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
-    """Who proposes tokens where that may be left to recipes: whoever is asked for, nobody, or whom recipes have.
+    """Proposer where that may be left to recipes: whoever is asked for, nobody, or whom recipes have.
 
     Raises
     ------

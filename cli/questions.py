@@ -206,7 +206,7 @@ def _type(parameter: click.Parameter) -> click.ParamType[Any]:
 
 
 def _spelled(parameter: click.Parameter) -> str:
-    """How an option is typed."""
+    """Spelling of an option."""
     return next((spelling for spelling in parameter.opts if spelling.startswith("--")), parameter.opts[0])
 
 

@@ -11,7 +11,7 @@ from .decorators import Choices
 
 
 def named_options(choices: Choices, names: Iterable[str]) -> list[str]:
-    """Those of some options that are given, by their names in Python."""
+    """Names in Python of those of some options that are given."""
     return [name for name in names if choices.get(name) is not None]
 
 

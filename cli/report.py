@@ -172,7 +172,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
 
 
 def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:
-    """Whether a file says what is answered now, in words."""
+    """Sentence on whether a file says what is answered now."""
     from inference_econ.report.page import json_text
 
     name = Path(path).name

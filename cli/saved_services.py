@@ -65,7 +65,7 @@ def parts(saved: ie.SavedAnswer, chosen: report.chosen.Chosen) -> list[Part]:
 
 
 def asked_speculation(saved: ie.SavedAnswer, part: report.chosen.ChosenPart) -> Speculation | None:
-    """Who was to propose tokens, by the question or by the recipe of what was chosen; None if nobody was."""
+    """Speculation by the question or by the recipe of what was chosen; None if nobody was to propose."""
     from inference_econ.engine import recorded_speculation
 
     named = proposals.speculation(saved.options, saved.options["hardware"]) if "draft" in saved.options else None

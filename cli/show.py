@@ -71,7 +71,7 @@ def taken(ask: Callable[[], object]) -> Taken:
 
 
 def _kept() -> Taken | None:
-    """Where the answer of the running command is kept; None if it is to be printed."""
+    """Keeper of the answer of the running command; None if it is to be printed."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(_TAKEN)
 
@@ -191,7 +191,7 @@ def remark(text: str, *, quiet: bool) -> None:
 
 
 def coloured() -> bool:
-    """Whether colours and bold letters are wanted: FORCE_COLOR, unless NO_COLOR; else on terminals that have them."""
+    """Return whether colours and bold letters are wanted: FORCE_COLOR, unless NO_COLOR; else as the terminal has them."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")

@@ -59,7 +59,7 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
 
 
 def address(question: str, fields: Fields, form: str) -> str:
-    """Where an answer to some options is had."""
+    """Address of an answer to some options."""
     return f"/api/v1/{question}.{form}?{urlencode(fields, doseq=True)}"
 
 

@@ -82,7 +82,7 @@ class Guard:
         await behind(scope, receive, send_with_headers)
 
     def _refused(self, headers: Headers) -> str:
-        """Why a request is not passed on; empty if it is."""
+        """Reason for which a request is not passed on; empty if it is."""
         host = headers.get("host", "")
         name = _host_name(host)
         if name not in self.hosts and not (self.addresses and _is_address(name)):

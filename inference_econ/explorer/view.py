@@ -95,7 +95,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
-    """Who proposes how many tokens, as flags of questions."""
+    """Flags of questions for who proposes how many tokens."""
     if speculation is None:
         return {"speculation": NOBODY}
     return {"speculation": speculation["proposer"], "draft_length": len(speculation["acceptance"])}
@@ -124,7 +124,7 @@ def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, s
 
 
 def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:
-    """How an answer can be had beside what is shown."""
+    """Forms that an answer can be had in beside what is shown."""
     if answer.page is None:
         return ("txt",)
     scenario = () if answer.scenario is None else ("yaml",)

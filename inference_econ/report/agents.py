@@ -181,7 +181,7 @@ class AgentChoicesPage(RecommendationPage):
         return replace(super().start(), said=agents_said(best.use_record(), behind_router))
 
     def question(self) -> str:
-        """Which deployment is the cheapest, or how many agents the means carry."""
+        """Question about the cheapest deployment, or about how many agents the means carry."""
         best = self.answer[0]
         assert isinstance(best, AnyAgentChoice)
         model = best.service.setup.model.name
@@ -269,7 +269,7 @@ class AgentBuyPage(BuyPage):
         return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
 
     def question(self) -> str:
-        """From how many agents on machines pay."""
+        """Question about how many agents make machines pay."""
         model = self.answer.lots[0].setup.model.name
         return (
             f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
@@ -358,7 +358,7 @@ def _reread(choices: Sequence[AnyAgentChoice]) -> list[str]:
 
 
 def _notes(*uses: Use) -> list[str]:
-    """How fleets were played, in words."""
+    """Sentences on how fleets were played."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])

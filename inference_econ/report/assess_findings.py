@@ -122,7 +122,7 @@ def _tried(assessment: Assessment) -> str:
 
 
 def _certain(assessment: Assessment) -> list[str]:
-    """Whether the gap to the frontier is larger than errors of predictions are."""
+    """Sentence on whether the gap to the frontier is larger than errors of predictions are."""
     gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
     if likely is None or gap.verdict == "on" or assessment.predicted is None:
         return []
@@ -181,7 +181,7 @@ def _beside_frontier(assessment: Assessment) -> str:
 
 
 def _alike(assessment: Assessment) -> list[str]:
-    """How the point does among deployments of its size, where that is a better verdict."""
+    """Sentence on the point among deployments of its size, where that is a better verdict."""
     gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
     if gap.verdict == assessment.anywhere.verdict:
         return []

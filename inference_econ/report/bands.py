@@ -1,4 +1,4 @@
-"""Where measured values probably lie around lines of a picture."""
+"""Bands of measured values around lines of a picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bands_label(setups: Iterable[Setup]) -> str:
 
 
 def are_shown(lines: int) -> bool:
-    """Whether so many lines can have bands that are told apart."""
+    """Return whether so many lines can have bands that are told apart."""
     return lines <= _MOST
 
 

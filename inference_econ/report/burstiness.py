@@ -34,7 +34,7 @@ def promises_note(compared: Burstiness, targets: Targets) -> str:
 
 
 def _assumed(compared: Burstiness) -> str:
-    """Where arrivals come from."""
+    """Words for the source of arrivals."""
     if compared.traffic:
         return f"Arrivals are those of {compared.traffic}"
     return f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}"

@@ -1,4 +1,4 @@
-"""How far predictions are off by engine and generation of chips: the table that a reader starts with, and its pages."""
+"""Errors of predictions by engine and generation of chips: the table that a reader starts with, and its pages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _left_out(errors: UnseenErrors | None, name: Fitted) -> str:
 
 
 def held(report: Servers) -> Table:
-    """How many measured values the intervals of 80 % hold, and how wide these are, by engine and generation of chips.
+    """Table of the share of measured values in the intervals of 80 %, and of the width of these, by engine and chips.
 
     Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
     the other, as their profile says.

@@ -46,7 +46,7 @@ class CalibrationPage(AnswerPage[Calibrated]):
         return record(self.answer.fitted, self.answer.folds, self.answer.left_out)
 
     def question(self) -> str:
-        """Which constants describe the rows."""
+        """Question about the constants that describe the rows."""
         return "Which constants describe these measurements?"
 
     def conclusion(self) -> Pieces:

@@ -1,4 +1,4 @@
-"""How far off what is shown may be, in words: remarks below tables, and records of calibrations."""
+"""Errors of what is shown in words: remarks below tables, and records of calibrations."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def _too_long(subjects: Iterable[Instances]) -> list[str]:
-    """Which models were not made for the requests that they are shown with."""
+    """Sentences on models that were not made for such long requests."""
     texts: dict[str, str] = {}
     for instances in subjects:
         model, tokens = instances.setup.model, (instances.isl or 0.0) + (instances.osl or 0.0)
@@ -103,7 +103,7 @@ def _left_out(setups: Iterable[Setup]) -> list[str]:
 
 
 def _worse(instances: Instances) -> list[str]:
-    """By how much measured servers like these are off, without the reason; what is counted, if it is much."""
+    """Sentences on the errors of measured servers like these, without the reason, or on what is counted, if it is much."""
     if (level := _level(instances)) is not None:
         return [measured(instances)] if abs(level.decode) >= _BIAS else []
     if (lost := _uncounted(instances.setup)) is not None:
@@ -112,7 +112,7 @@ def _worse(instances: Instances) -> list[str]:
 
 
 def _uncounted(setup: Setup) -> str | None:
-    """That constants were changed, and what was measured over those of their profile is no longer counted."""
+    """Sentence on changed constants: what was measured over those of their profile is no longer counted."""
     base = setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
@@ -182,7 +182,7 @@ def _unlike(shown: Sequence[Instances]) -> list[str]:
 
 
 def _factor(instances: Instances) -> float:
-    """How far measured times per token lie from predictions at the wider end of their interval [1]."""
+    """Distance of measured times per token from predictions at the wider end of their interval [1]."""
     errors = known_errors(instances, ("tpot",))
     if "tpot" not in errors:
         return math.inf
@@ -265,7 +265,7 @@ def _labelled(texts: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def spread(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
-    """Where measured values lie around predictions, or that nobody knows."""
+    """Sentence on the interval of measured values around predictions, or that nobody knows it."""
     parts: list[str] = []
     without: list[str] = []
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
@@ -282,12 +282,12 @@ def spread(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
 
 
 def _bias(errors: inputs.ErrorSpread) -> str:
-    """By how much half of the measured values are above predictions, where that is worth a word."""
+    """Words for the bias of half of the measured values, where that is worth a word."""
     return f", half of them beyond {100 * math.expm1(errors.bias):+.0f} %" if abs(errors.bias) >= _BIAS else ""
 
 
 def _rows(errors: inputs.ErrorSpread) -> str:
-    """How many measurements a fit has, and how many its base has where the interval is mostly that of the base."""
+    """Words for the number of measurements of a fit, and of its base where the interval is mostly that of the base."""
     if errors.own is None:
         return f"{errors.rows:,} rows"
     return f"{errors.own:,} rows, interval mostly of the {errors.rows:,} of its base"

@@ -69,7 +69,7 @@ class ClaimsPage(AnswerPage[Ledger]):
         return "\n".join(parts)
 
     def _references(self) -> tuple[str, ...]:
-        """Where the claims and their settings come from, each once."""
+        """Sources of the claims and their settings, each once."""
         records = {record["ref"]: record for record in source_records(self.answer.sources)}
         named = {
             ref: [record[part] for part in ("title", "url") if record.get(part)] for ref, record in records.items()
@@ -83,15 +83,15 @@ class ClaimsPage(AnswerPage[Ledger]):
         figures.save(claims_figure.draw(self.answer), [path])
 
     def question(self) -> str:
-        """Which claims hold."""
+        """Question about which claims hold."""
         return "Which claims hold?"
 
     def conclusion(self) -> Pieces:
-        """How many hold."""
+        """Sentence on how many claims hold."""
         return self.tables()[-1].notes[:1]
 
     def sources(self) -> Sequence[UsedSource]:
-        """Where claims and their settings come from."""
+        """Sources of claims and their settings."""
         return self.answer.sources
 
 
@@ -137,7 +137,7 @@ def _apart(name: str, entries: dict[str, object]) -> dict[str, object]:
 
 
 def _within(claim: Claim) -> str:
-    """How far ours may be beyond what was published."""
+    """Words for the tolerance of a claim."""
     return f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
 
 
@@ -155,7 +155,7 @@ def _reasons(findings: Sequence[Finding]) -> list[str]:
 
 
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """How many claims hold, and under what."""
+    """Sentence on how many claims hold."""
     verdicts = [finding.verdict for finding in findings]
     parts = [f"{_as_counted(verdict, verdicts.count(verdict))}" for verdict in dict.fromkeys(sorted(verdicts, key=len))]
     return (f"{len(verdicts)} claims: {', '.join(parts)}.",) if len(verdicts) > 1 else ()

@@ -105,7 +105,7 @@ def _reference(finding: Finding) -> float:
 
 
 def _allowed(finding: Finding, reference: float) -> tuple[float, float]:
-    """Where ours may lie so that the claim holds, on the axis."""
+    """Range on the axis in which the claim holds."""
     low, high = finding.claim.published.bounds
     tolerance = max(finding.claim.tolerance, 0.01)
     below, above = low * (1.0 - tolerance) / reference, high * (1.0 + tolerance) / reference

@@ -94,7 +94,7 @@ def _column(head: str, cells: tuple[str, ...]) -> Column:
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
-    """Whether a column is one of numbers, perhaps with a word where there is none."""
+    """Return whether a column is one of numbers, perhaps with a word where there is none."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
     return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)

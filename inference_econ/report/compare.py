@@ -65,7 +65,7 @@ class ComparisonPage(AnswerPage[Result]):
         return (with_notes(table, [f"Not drawn: {reason}." for reason in self.undrawn().values()]),)
 
     def undrawn(self) -> dict[str, str]:
-        """Why series cannot be held against speed in the picture, by their labels."""
+        """Reasons for which series cannot be held against speed in the picture, by their labels."""
         return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
@@ -81,7 +81,7 @@ class ComparisonPage(AnswerPage[Result]):
         return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
 
     def question(self) -> str:
-        """Which series is the cheapest."""
+        """Question about the cheapest series."""
         names = _listed([curve.label for curve in self.answer.curves], "or")
         return f"Which is the cheapest at which speed: {names}?"
 
@@ -99,17 +99,17 @@ class ComparisonPage(AnswerPage[Result]):
         return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all series."""
+        """Setups of all series."""
         return curves.setups_of(self.answer.curves)
 
     def sources(self) -> Sequence[UsedSource]:
-        """Those of all series."""
+        """Sources of all series."""
         return self.answer.sources
 
 
 @dataclass(frozen=True)
 class Winner:
-    """Who is the cheapest at a speed, and how probably.
+    """Cheapest series at a speed, and how probably it is that.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Winner:
 
     @property
     def text(self) -> str:
-        """Who it is, in words."""
+        """Words for the cheapest series."""
         if self.chance is not None and self.chance < _ALIKE:
             return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
         probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
@@ -139,7 +139,7 @@ class Winner:
 
 
 def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
-    """Who is the cheapest at each speed that several series reach; nobody where they serve different requests.
+    """Cheapest series at each speed that several series reach; none where they serve different requests.
 
     Bounds do not compete with what was fitted and can be started.
     """
@@ -216,7 +216,7 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
 
 
 def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
-    """Who is the cheapest, and how probably, and who does not compete, in words."""
+    """Sentence on the cheapest series, how probably they are that, and on those that do not compete."""
     marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
     marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
     note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
@@ -267,7 +267,7 @@ def _speed_cells(point: ServicePoint | Point | None) -> tuple[str, str]:
 
 
 def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
-    """How full the preferred point is, and how long users of a service wait there."""
+    """Cells on how full the preferred point is, and how long users of a service wait there."""
     if isinstance(best, ServicePoint):
         return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
     return (size(best.batch),)
@@ -306,7 +306,7 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
 
 
 def _undrawn(result: Result, y: Metric) -> dict[str, str]:
-    """Why there is nothing of some series to be held against speed, by their labels."""
+    """Reasons for which some series have nothing to be held against speed, by their labels."""
     reasons = {}
     for curve in result.curves:
         try:

@@ -1,4 +1,4 @@
-"""How far the least cost that is answered for a speed is from that of the best measured servers: tables and data."""
+"""Errors of the least cost that is answered for a speed, against the best measured servers: tables and data."""
 
 from __future__ import annotations
 

@@ -58,16 +58,16 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         return {"frontiers": charts.line_chart(comparison_chart(self.answer.comparison))}
 
     def question(self) -> str:
-        """Whether pools of their own are cheaper."""
+        """Question about whether pools of their own are cheaper."""
         subject = subject_label(self.answer.comparison.pools.prefill.setup)
         return f"Is {subject} cheaper with prompts and answers on instances of their own?"
 
     def conclusion(self) -> Pieces:
-        """Where disaggregated serving is cheaper."""
+        """Sentence on the speeds at which disaggregated serving is cheaper."""
         return (verdict(self.answer.comparison),)
 
     def setups(self) -> Sequence[Setup]:
-        """Those of both pools."""
+        """Setups of both pools."""
         pools = self.answer.comparison.pools
         return [pools.prefill.setup, pools.decode.setup]
 
@@ -171,7 +171,7 @@ def common_speeds(compared: Comparison, most: int) -> list[float]:
 
 
 def verdict(compared: Comparison) -> str:
-    """Where disaggregated serving is cheaper, by how much, and at which promise and load."""
+    """Sentence on the speeds at which disaggregated serving is cheaper, by how much, and at which promise and load."""
     ranges = compared.cheaper()
     apart = compared.disaggregated.tokens_per_second.max()
     reach = max((float(front.tokens_per_second.max()) for front in compared.aggregated if len(front)), default=0.0)
@@ -231,7 +231,7 @@ def _promised_speed(compared: Comparison) -> tuple[str, ...]:
 
 
 def transfer_note(compared: Comparison) -> str:
-    """How the cache of a prompt moves, over the pairs of the frontier."""
+    """Sentence on how the cache of a prompt moves, over the pairs of the frontier."""
     pools, apart = compared.pools, compared.disaggregated
     moved, pairs = pools.transfer, (apart.prefill, apart.layout)
     size = f"The cache of a prompt is {pools.bytes_per_prompt / 1e6:,.0f} MB"
@@ -263,7 +263,7 @@ def _assumed(compared: Comparison) -> str:
 
 
 def _seen(targets: Targets) -> str:
-    """Which requests see the speeds and the TTFTs that are shown."""
+    """Words for the requests that see the speeds and the TTFTs that are shown."""
     ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
     if ttft == tpot:
         return f"Speeds and TTFTs are those that {_requests(tpot)}"

@@ -232,7 +232,7 @@ def _line(engine: str, model: str, chip: str, overheads: Sequence[Overhead]) -> 
 
 
 def _reason(engine: str, model: str, chip: str) -> str:
-    """Why a group is outside of the aim, as far as somebody has looked into it."""
+    """Reason for which a group is outside of the aim, as far as somebody has looked into it."""
     for begin, kind, board, why in _REASONS:
         if engine == begin and model.startswith(kind) and chip.startswith(board):
             return why

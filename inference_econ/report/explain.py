@@ -76,7 +76,7 @@ class ExplanationPage(RecordPage[Explanation]):
         charts.write(self.charts()["roofline"], path)
 
     def question(self) -> str:
-        """Where time goes."""
+        """Question about where time goes."""
         phase = "decode" if self.answer.prompt is None else "prefill"
         return f"Where does the time of a {phase} step of {subject_label(self.answer.setup)} go?"
 

@@ -47,15 +47,15 @@ class Field(NamedTuple):
     """A number or text of records as people see it."""
 
     name: str
-    """In JSON and CSV; ``RECORD.NAME`` where it says something else in other records."""
+    """Name in JSON and CSV; ``RECORD.NAME`` where it says something else in other records."""
     type: str
-    """Of its values: a type of JSON or the name of a record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
+    """Type of its values: one of JSON or the name of a record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
     unit: str
-    """In records, 1 where it has none; empty of texts and records."""
+    """Unit in records, 1 where it has none; empty of texts and records."""
     heading: str
-    """Of a column, with the unit that is written; ``{}`` stands for a percentile."""
+    """Heading of a column, with the unit that is written; ``{}`` stands for a percentile."""
     writing: str
-    """How a value is written: a factor if there is one, and a format specification or one of some words."""
+    """Way to write a value: a factor if there is one, and a format specification or one of some words."""
     missing: str
     """Text for null."""
     meaning: str
@@ -75,7 +75,7 @@ class Field(NamedTuple):
 
     @property
     def tables_alone(self) -> bool:
-        """Whether it is a column that no record has."""
+        """True for a column that no record has."""
         return self.name.startswith(_COLUMN)
 
     @property

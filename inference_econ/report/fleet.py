@@ -143,7 +143,7 @@ class FleetPage(RowsPage[DayOfFleet]):
         return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 
     def question(self) -> str:
-        """Which fleet carries the day for the least money."""
+        """Question about the fleet that carries the day for the least money."""
         model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
         promised = f" with {promise}" if promise else ""
         return f"Which fleet carries {self._span()} of {model}{promised} for the least money?"
@@ -157,7 +157,7 @@ class FleetPage(RowsPage[DayOfFleet]):
         )
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all chips."""
+        """Setups of all chips."""
         return list({lot.chip: lot.setup for lot in self.answer.lots}.values())
 
 

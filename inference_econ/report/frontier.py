@@ -187,7 +187,7 @@ def point_details(front: Frontier) -> dict[str, list[float | str]]:
 
 
 def _steps(front: Frontier) -> Steps:
-    """Where the time per token of every point goes."""
+    """Parts of the time per token of every point."""
     from inference_econ.report.charts import Steps
 
     points = front.points()
@@ -261,7 +261,7 @@ def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> Frame:
 
 
 def plans_table(plans: PlanTable) -> Table:
-    """How many plans of a grid can run and how many of them are of use, and why the others cannot run."""
+    """Table of the plans of a grid: how many can run, how many of them are of use, and why the others cannot run."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,

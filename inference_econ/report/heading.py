@@ -126,7 +126,7 @@ def _priced(setup: Setup) -> str:
 
 
 def _price_class(setups: Iterable[Setup]) -> str:
-    """Of several chips the kind, seller and source of their prices, where they have one; nothing of a single chip.
+    """Kind, seller and source that the prices of several chips share, where they do; empty of a single chip.
 
     A chip whose price is another where it stands alone is named with that.
     """
@@ -153,7 +153,7 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
 
 
 def unknown_label(model: ModelSpec) -> str:
-    """That a block of a model is unknown, and how much of it that is; or that only keys are."""
+    """Words for unknown blocks of a model and their share, or for unknown keys alone."""
     blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
     names = blocks or [part.name for part in model.unknown]
     if not names:

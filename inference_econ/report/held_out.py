@@ -1,4 +1,4 @@
-"""How far predictions are off on rows that no fit has seen, beside the aim, and what they lack."""
+"""Errors of predictions on rows that no fit has seen, beside the aim, and their lacks."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class HourCostPage(RecordPage[HourCost]):
         )
 
     def _seller(self) -> str:
-        """Who said the purchase price, where it is that of the file."""
+        """Words for who said the purchase price, where it is that of the file."""
         bought = self.answer.hardware.purchase
         if bought is None or bought.dollars_per_accelerator != self.answer.purchase_dollars:
             return ""

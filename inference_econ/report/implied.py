@@ -67,7 +67,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         return flat_frame([self.record()])
 
     def _ends(self) -> tuple[float | None, float | None]:
-        """Where the price lies with 80 %, as more throughput pays for more."""
+        """Interval of 80 % of the price, as more throughput pays for more."""
         (instances,) = self.answer.subjects()
         likely = bounds.around(instances, "throughput")
         price = self.answer.dollars_per_accelerator_hour
@@ -164,7 +164,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         return list(zip(exponents.low.tolist(), exponents.high.tolist(), strict=True))
 
     def question(self) -> str:
-        """Which buyers choose which offer."""
+        """Question about which buyers choose which offer."""
         return "Which buyers would choose which offer?"
 
 

@@ -76,7 +76,7 @@ class InferencePage(AnswerPage[Inferred]):
         return {"infer": charts.line_charts(inferred_charts(self.answer), picture_title(self.answer))}
 
     def question(self) -> str:
-        """How large the model could be."""
+        """Question about the size of the model."""
         return "How large could the model behind these offers be?"
 
     def conclusion(self) -> Pieces:
@@ -167,7 +167,7 @@ def _summed(pairs: Any) -> dict[str, float]:
 
 
 def offers_table(inferred: Inferred) -> Table:
-    """How each offer is probably served."""
+    """Table of how each offer is probably served."""
     rows = tuple(_offer_row(served) for served in inferred.served)
     heads = ("offer", "chip", "weights", "speculates %", "in flight", "price over cost", "stray %")
     why = (

@@ -30,7 +30,7 @@ _LINES = 3
 
 
 class IntensityPage(RecordPage[Intensity]):
-    """Where a step turns from memory traffic to arithmetic, ready to be shown."""
+    """Page of the turn of a step from memory traffic to arithmetic."""
 
     def tables(self) -> Sequence[Table]:
         """A line for each operator, and one for the step."""
@@ -58,7 +58,7 @@ class IntensityPage(RecordPage[Intensity]):
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
 
     def question(self) -> str:
-        """From where on arithmetic is the limit."""
+        """Question about where arithmetic becomes the limit."""
         return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
 
     def conclusion(self) -> Pieces:
@@ -111,7 +111,7 @@ def _ridge(answer: Intensity, sweep: Sweep) -> str:
 
 
 def _turns(sweep: Sweep) -> tuple[str, str]:
-    """Where it is bound by memory traffic, and where by arithmetic."""
+    """Cells of the ranges in which memory traffic, and in which arithmetic, is the limit."""
     if sweep.turns_at is None:
         throughout = ("throughout", "-")
         return throughout if sweep.bound == "memory" else throughout[::-1]
@@ -153,7 +153,7 @@ def _room_sentence(answer: Intensity) -> Iterator[str]:
 
 
 def _attention_sentence(answer: Intensity) -> Iterator[str]:
-    """Why attention of decode steps never becomes arithmetic."""
+    """Sentence on why attention of decode steps never becomes arithmetic."""
     for sweep in answer.operators:
         if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
             yield (

@@ -41,7 +41,7 @@ class _Before(NamedTuple):
     """Instances that stand on the machines of a role before its own."""
 
     instances: int
-    """Of the other role [1]."""
+    """Instances of the other role [1]."""
     places: int
     """Instances of this size that would take up as many accelerators [1]."""
 
@@ -127,7 +127,7 @@ def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
 
 
 def _serve(instance: Instance, size: int, before: _Before) -> _Kind:
-    """How one instance, or one machine of it, is started."""
+    """Case that starts one instance, or one machine of it."""
     name = "serve" if instance.role == "both" else instance.role
     count, port = machines(instance, size), instance.engine.launch.port
     address = ["--host", "0.0.0.0", "--port", _numbered(port, instance, before.instances)]
@@ -155,7 +155,7 @@ def files(instance: Instance) -> dict[str, str]:
 
 
 def _devices(instance: Instance, size: int, before: int) -> list[str]:
-    """Which accelerators of its machine the instance with a number gets, where there are several."""
+    """Lines that choose the accelerators of an instance on its machine, where there are several instances."""
     count, sharing = instance.accelerators, size // instance.accelerators
     if instance.replicas + before == 1 or sharing == 1:
         return []
@@ -175,7 +175,7 @@ def _first_device(instance: Instance, size: int, before: int) -> str:
 
 
 def _side_channel(instance: Instance, size: int, before: int) -> list[str]:
-    """Where instances of vLLM are found by those of the other role, each rank on a port of its own."""
+    """Lines that tell instances of vLLM where those of the other role are, each rank on a port of its own."""
     if "--kv-transfer-config" not in instance.arguments:
         return []
     shared = size > instance.accelerators
@@ -224,7 +224,7 @@ def remarks(deployment: Deployment) -> list[str]:
 
 
 def _refused(instance: Instance) -> list[str]:
-    """Which of the requests are longer than an instance takes."""
+    """Remark on requests that are longer than an instance takes."""
     requests, tokens = instance.service.requests, instance.limits.tokens
     if requests.longest > tokens:
         most = instance.service.setup.model.max_context

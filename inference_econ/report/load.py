@@ -139,7 +139,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:
-    """From which load on the fleet is saturated, in words."""
+    """Sentence on the load from which on the fleet is saturated."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     saturated = [point for point in points if point.load.saturated]
@@ -190,7 +190,7 @@ def _unproven(points: Sequence[LoadPoint]) -> list[str]:
 
 
 def _not_played(points: Sequence[LoadPoint]) -> list[str]:
-    """That nothing is played, and at which loads closed forms are doubtful, in words."""
+    """Sentences that nothing is played, and at which loads closed forms are doubtful."""
     rates = _doubtful(points)
     return [
         "Closed forms alone: nothing is simulated.",
@@ -211,7 +211,7 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
 
 
 def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
-    """How probable it is that promises hold, and that requests were counted with a margin, in words."""
+    """Sentences on how probably promises hold, and on the margin with which requests were counted."""
     notes = chances_notes(targets, [point.chances for point in points])
     if targets.confidence is None:
         return notes

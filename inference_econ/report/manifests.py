@@ -157,7 +157,7 @@ def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
 
 
 def _scaling(deployment: Deployment, form: str) -> Scaling:
-    """How many instances there are over a day.
+    """Scaling of the instances over a day.
 
     Raises
     ------

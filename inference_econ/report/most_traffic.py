@@ -63,7 +63,7 @@ class MostTrafficPage(RowsPage[MostTraffic]):
         return (with_practices(table, answer),)
 
     def question(self) -> str:
-        """How much the means carry."""
+        """Question about how much the means carry."""
         means, promise = self.answer.means.text, promises_label(self.answer.targets)
         model = self.answer[0].service.setup.model.name
         return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
@@ -75,12 +75,12 @@ class MostTrafficPage(RowsPage[MostTraffic]):
         return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all deployments."""
+        """Setups of all deployments."""
         return [choice.service.setup for choice in self.answer]
 
     @property
     def proportional(self) -> bool:
-        """Of chips alone: at other prices a budget buys other fleets."""
+        """True for chips alone: at other prices a budget buys other fleets."""
         return self.answer.means.dollars_per_hour is None
 
 

@@ -148,12 +148,12 @@ class Page(ABC):
 
     @property
     def has_picture(self) -> bool:
-        """Whether :meth:`draw` draws something."""
+        """True if :meth:`draw` draws something."""
         return type(self).charts is not Page.charts or type(self).draw is not Page.draw
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """How the name of a picture may end: charts are written as pages too."""
+        """Endings that the name of a picture may have: charts are written as pages too."""
         return PICTURES if type(self).charts is Page.charts else CHARTS
 
     def draw(self, path: str) -> None:
@@ -196,7 +196,7 @@ class Page(ABC):
 
     @property
     def proportional(self) -> bool:
-        """Whether all that is shown as an amount is in proportion to the price of a chip."""
+        """True if all that is shown as an amount is in proportion to the price of a chip."""
         return True
 
     def start(self) -> Start | None:
@@ -214,7 +214,7 @@ class Page(ABC):
 
     @property
     def still(self) -> bool:
-        """Whether a report shows the picture that :meth:`draw` draws, which is no chart."""
+        """True if a report shows the picture that :meth:`draw` draws, which is no chart."""
         return False
 
 

@@ -33,7 +33,7 @@ class PrefillPage(RowsPage[PrefillWays]):
         return {"prefill": charts.line_charts(speed_up_plots(self.answer), title(self.answer))}
 
     def question(self) -> str:
-        """Which way is the fastest."""
+        """Question about the fastest way."""
         return f"How do several chips read one prompt of {self.answer.setup.model.name} fastest?"
 
     def conclusion(self) -> Pieces:
@@ -121,7 +121,7 @@ _SHORT: Mapping[str, str] = {
 
 
 def _missing(ways: PrefillWays) -> list[str]:
-    """Why some ways cannot be."""
+    """Reasons for which some ways cannot be."""
     reasons: dict[str, list[str]] = {}
     for row in ways.rows:
         for name, reason in row.missing.items():

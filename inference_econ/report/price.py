@@ -38,7 +38,7 @@ class PricePage(RowsPage[Sheet]):
         return (with_notes(price_table(sheet, sheet.api), [*_picked(sheet), *kept]),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """How the bill of an hour is shared."""
+        """Chart of the shares of the bill of an hour."""
         return {"price": charts.waterfall_chart(price_waterfall(self.answer))}
 
     def question(self) -> str:
@@ -143,7 +143,7 @@ def _label(sheet: Sheet) -> str:
 
 
 def _picked(sheet: Sheet) -> list[str]:
-    """How the deployment was chosen; a layout that somebody could take another of only where instances do both."""
+    """Sentence on the choice of the deployment, and on how to take instances that do both."""
     pick = sheet.pick
     if sheet.fleet is None or pick is None:
         return picked(sheet.service, pick)

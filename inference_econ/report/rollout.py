@@ -123,7 +123,7 @@ class RolloutPage(RowsPage[Rollout]):
         )  # fmt: skip
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all deployments."""
+        """Setups of all deployments."""
         return [run.service.setup for run in self.answer.runs]
 
 

@@ -151,7 +151,7 @@ def question(path: str) -> SavedAnswer:
 
 
 def is_answer(path: str) -> bool:
-    """Whether a file says that this program wrote it; not whether it can be used."""
+    """Return whether a file says that this program wrote it; not whether it can be used."""
     try:
         record = json.loads(read_text(path))
     except (InputError, OSError, ValueError, RecursionError):

@@ -54,13 +54,13 @@ class Entry(NamedTuple):
     field: Field
     """Row of the glossary that holds there."""
     name: str
-    """In the record."""
+    """Name in the record."""
     type: str
-    """Of its values there."""
+    """Type of its values there."""
     ends: bool
-    """Whether the record has both ends of it, too."""
+    """True if the record has both ends of it, too."""
     optional: bool
-    """Whether some records of the kind lack it."""
+    """True if some records of the kind lack it."""
 
 
 @cache
@@ -212,7 +212,7 @@ class FieldsPage(Page):
         return [field._asdict() for field in self._fields()]
 
     def markdown(self) -> str:
-        """Of all fields, the page of the documents."""
+        """Markdown of the tables; of all fields, the page of the documents."""
         if self.name is not None:
             return super().markdown()
         answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]

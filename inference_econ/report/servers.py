@@ -74,7 +74,7 @@ def tables(report: calibration.Servers, by: Sequence[str] = ()) -> list[Table]:
 
 
 def is_few(report: calibration.Servers) -> bool:
-    """Whether the rows that count are shown one by one, instead of their errors in the median."""
+    """Return whether the rows that count are shown one by one, instead of their errors in the median."""
     return 0 < len(report.counted()) <= _FEW
 
 
@@ -157,7 +157,7 @@ def grouped(
 
 
 def missing(report: calibration.Servers) -> Table:
-    """Why rows have no prediction."""
+    """Table of the reasons for which rows have no prediction."""
     rows = []
     for reason, skipped in report.reasons().items():
         ids = [row.id for row in skipped]
@@ -294,7 +294,7 @@ def _assumptions(report: calibration.Servers, row: calibration.Row) -> str:
 
 
 def _outside(report: calibration.Servers, row: calibration.Row) -> list[str]:
-    """Why a row is unlike what its assumptions were fitted to, if they were."""
+    """Reasons for which a row is unlike those that its assumptions were fitted to, if they were."""
     if row.assumptions is None or row.assumptions.calibration is not None:
         return row.outside
     chosen = report.assumptions != calibration.BY_HARDWARE
@@ -339,13 +339,13 @@ def _assumed(report: calibration.Servers) -> Table:
 
 
 def off_by(report: calibration.Servers) -> str:
-    """How far each quantity of the rows that count is off, in one line; empty where nothing is predicted."""
+    """Line on the error of each quantity of the rows that count; empty where nothing is predicted."""
     rows = report.counted()
     return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in _by_quantity(rows) if errors.predicted)
 
 
 def _off_by(rows: Sequence[calibration.Row], quantity: calibration.Quantity, accuracy: calibration.Accuracy) -> str:
-    """How far a quantity is off, and whether its interval holds that."""
+    """Words for the error of a quantity, and for whether its interval holds that."""
     where = calibration.inside(rows, quantity)
     outside = where.known - where.held
     if accuracy.predicted == 1:

@@ -105,7 +105,7 @@ class ServingFrontierPage(AnswerPage[ServiceFrontier]):
         return costs_by_speed(self.answer)
 
     def setups(self) -> Sequence[Setup]:
-        """That of the preferred point."""
+        """Setup of the preferred point."""
         return [self.answer.setup]
 
     def start(self) -> Start:
@@ -237,7 +237,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
 
 
 def measured_alike(front: ServiceFrontier) -> bool:
-    """Whether measured servers, of which those without speculation are drawn, are like some candidates."""
+    """Return whether measured servers, of which those without speculation are drawn, are like some candidates."""
     plain = any(candidate.speculation is None for candidate in front.candidates)
     return plain and not front.requests.cached
 
@@ -258,7 +258,7 @@ def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
 
 
 def _steps(front: ServiceFrontier) -> Steps | None:
-    """Where the time per token of every point goes; None of those that speculate."""
+    """Parts of the time per token of every point; None of those that speculate."""
     from inference_econ.report.charts import Steps
 
     parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}

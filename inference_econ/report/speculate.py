@@ -77,7 +77,7 @@ def picture_title(speculated: Speculated) -> str:
 
 
 def _notes(speculated: Speculated) -> list[str]:
-    """Whether it pays, and what a reader must not miss."""
+    """Sentences on whether it pays, and warnings."""
     return [
         _verdict(speculated),
         *_vocabularies(speculated),
@@ -86,7 +86,7 @@ def _notes(speculated: Speculated) -> list[str]:
 
 
 def _vocabularies(speculated: Speculated) -> list[str]:
-    """That the rule needs one vocabulary, where a draft model has another."""
+    """Sentence that the rule needs one vocabulary, where a draft model has another."""
     draft, model = speculation_of(speculated).model, speculated.plain.setup.model
     if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
         return []
@@ -125,7 +125,7 @@ def _drafted(speculation: Speculation) -> str:
 
 
 def _loss(speculated: Speculated) -> str:
-    """Where it is slowest against plain decoding, in words; nothing where it is not slower."""
+    """Sentence on where it is slowest against plain decoding; empty where it is not slower."""
     worst = int(np.argmin(speculated.speedup))
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
@@ -134,7 +134,7 @@ def _loss(speculated: Speculated) -> str:
 
 
 def _verdict(speculated: Speculated) -> str:
-    """Where speculation pays, in words."""
+    """Sentence on where speculation pays."""
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
         most = f"{speculated.concurrency[-1]:.0f}"

@@ -1,4 +1,4 @@
-"""Which engines can start what is shown: a column of tables, and remarks below them."""
+"""Engines that can start what is shown: a column of tables, and remarks below them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def grounds(
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
-    """Who can start what is shown, or why nobody is asked; one remark per kind of chip."""
+    """Remarks on who can start what is shown, or on why nobody is asked; one per kind of chip."""
     return list(dict.fromkeys(note for setup in setups for note in _notes(setup)))
 
 
@@ -111,12 +111,12 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
 
 
 def is_bound(setup: Setup) -> bool:
-    """Whether nothing is known to be as good: it was fitted to no server, or no known engine can start it."""
+    """Return whether nothing is known to be as good: it was fitted to no server, or no known engine can start it."""
     return setup.is_bound or _is_startable_by_none(setup)
 
 
 def _is_startable_by_none(setup: Setup) -> bool:
-    """Whether no engine is known for a model on a chip, where any is asked for."""
+    """Return whether no engine is known for a model on a chip, where any is asked for."""
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 

@@ -152,7 +152,7 @@ def step_waterfall(explanation: Explanation, parts: Mapping[str, float]) -> Wate
 
 
 def _likely(explanation: Explanation) -> tuple[float, float] | None:
-    """Where a measured step of decode probably lies [ms]; None where nobody knows."""
+    """Interval of a measured step of decode [ms]; None where nobody knows."""
     if explanation.prompt is not None:
         return None
     (instances,), total = explanation.subjects(), 1e3 * explanation.seconds

@@ -71,12 +71,12 @@ class SweepPage(AnswerPage[Swept]):
         return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
 
     def conclusion(self) -> Pieces:
-        """How much there is."""
+        """Sentence on the size of a sweep."""
         return [counted(self.answer)]
 
 
 def counted(swept: Swept) -> str:
-    """How much there is, in words."""
+    """Sentence on the size of a sweep."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
     missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
     return (
@@ -104,7 +104,7 @@ def cheapest_table(swept: Swept) -> Table:
 
 
 def _priced(swept: Swept) -> tuple[str, ...]:
-    """Whether chips are compared at prices that can be compared; nothing where there are not several."""
+    """Sentence on whether chips have prices that can be compared; none where there are not several."""
     if swept.price is None:
         return ()
     # A kind without its seller is all that they have in common.
@@ -121,7 +121,7 @@ def _marked(best: Best) -> str:
 
 
 def failures_table(swept: Swept) -> Table:
-    """Why combinations have no frontier, the most frequent reason first."""
+    """Table of the reasons for which combinations have no frontier, the most frequent first."""
     rows = tuple((str(reason.combinations), _why(reason)) for reason in swept.reasons[:_REASONS])
     further = swept.reasons[_REASONS:]
     left = sum(reason.combinations for reason in further)

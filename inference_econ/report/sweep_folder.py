@@ -97,7 +97,7 @@ def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> in
 
 
 def _answering(processes: int, scheduler: str | None) -> Answering:
-    """Who answers."""
+    """Function that answers parts: of this process, of several, or of a scheduler."""
     if scheduler is not None:
         return of_scheduler(scheduler)
     return beside(processes) if processes > 1 else alone
@@ -144,7 +144,7 @@ def _missing(folder: Path, combinations: Combinations) -> Iterator[int]:
 
 
 def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
-    """Whether a part is there and what it should be; the end of a Parquet file says what is before it."""
+    """Return whether a part is there and whole; the end of a Parquet file says what is before it."""
     from pyarrow import ArrowException, parquet
 
     try:
@@ -272,7 +272,7 @@ def _write_part(path: Path, part: Part) -> None:
 
 @dataclass(slots=True)
 class _Counted:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class ProfilePage(RowsPage[TraceProfile]):
         return f"What requests does {self.answer.origin} have?"
 
     def conclusion(self) -> Pieces:
-        """How many there are, how bursty, and what they repeat."""
+        """Sentence on the number of requests, their bursts and their repetitions."""
         profile = self.answer
         rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
         bursts = [

@@ -1,4 +1,4 @@
-"""How sure costs and a choice are, as tables, data and pictures."""
+"""Uncertainty of costs and of a choice, as tables, data and pictures."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
 
     def question(self) -> str:
-        """How sure costs are."""
+        """Question about how sure costs are."""
         several = len(self.answer.labels) > 1
         what = "are the costs, and the choice" if several else "is the cost"
         return f"How sure {what} at {self.answer.speed:g} tokens/s per user?"
@@ -80,11 +80,11 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return [" ".join(findings(self.answer))]
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all series with present inputs."""
+        """Setups of all series with present inputs."""
         return [series.present.setup for series in self.answer.series]
 
     def sources(self) -> Sequence[UsedSource]:
-        """Those of all series."""
+        """Sources of all series."""
         return self.answer.used
 
 
@@ -112,7 +112,7 @@ def findings(study: Uncertainty) -> list[str]:
 
 
 def _independent(study: Uncertainty, best: int) -> list[str]:
-    """How sure the choice is if errors that samples share are those of each chip, as comparisons take them."""
+    """Sentence on the choice if errors that samples share are those of each chip, as comparisons take them."""
     if not any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
         return []
     fronts = [series.present for series in study.series]
@@ -131,7 +131,7 @@ def _independent(study: Uncertainty, best: int) -> list[str]:
 
 
 def _first_measured(study: Uncertainty) -> str:
-    """Which input to measure before choosing, and which others are worth as much as far as the samples say."""
+    """Sentence on the input to measure before choosing, and on others that are worth as much as far as samples say."""
     worth = [knowledge.mistakes for knowledge in study.knowledge]
     first = int(np.argmax([estimate.value for estimate in worth]))
     error = 2.0 * worth[first].standard_error
@@ -192,7 +192,7 @@ def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tu
 
 
 def _method(study: Uncertainty) -> list[str]:
-    """How the samples were made, and what two series have in common."""
+    """Sentences on how the samples were made, and on what two series have in common."""
     samples = study.plan.samples
     together = [variable.label for variable in study.variables if len(variable.series) > 1]
     lines = [
@@ -314,7 +314,7 @@ def band_plot(study: Uncertainty) -> Plot:
 
 
 def chance_plot(study: Uncertainty) -> Plot:
-    """How often each series is the cheapest, against speed."""
+    """Plot of how often each series is the cheapest, against speed."""
     speeds = study.speeds.tolist()
     lines = [
         Series(label, speeds, (100 * study.chances[:, index]).tolist()) for index, label in enumerate(study.labels)
@@ -342,7 +342,7 @@ def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
 
 
 def knowledge_bars(study: Uncertainty) -> Bars:
-    """By how much fewer choices are wrong once an input is known."""
+    """Bars of how many choices fewer are wrong once an input is known."""
     from inference_econ.report.charts.bars import Bar, Bars
 
     worth = {

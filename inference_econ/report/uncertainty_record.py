@@ -1,4 +1,4 @@
-"""How sure costs and a choice are, as plain data and as rows."""
+"""Uncertainty of costs and of a choice, as plain data and as rows."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ValidationPage(AnswerPage[Validated]):
     named: bool = True
 
     def question(self) -> str:
-        """How far off predictions are."""
+        """Question about how far off predictions are."""
         return "How far are predictions from what was measured?"
 
     def conclusion(self) -> Pieces:
@@ -94,7 +94,7 @@ class ValidationPage(AnswerPage[Validated]):
         return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 
     def summary(self) -> Sequence[Block]:
-        """Of servers, whose rows are many, the tables."""
+        """Tables of servers, whose rows are many."""
         return [*self._of_servers(), Remarks(servers.NOTES)] if self.answer.servers else ()
 
     def draw(self, path: str) -> None:

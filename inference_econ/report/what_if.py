@@ -71,7 +71,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
+        """Charts of the effects of inputs on cost and speed; along the frontier, of a per cent of them at each speed."""
         title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
@@ -188,7 +188,7 @@ _HAPPENS = {
 
 
 def steps_table(answer: WhatIf) -> Table:
-    """Where answers change their kind."""
+    """Table of the values at which answers change their kind."""
     rows = tuple(
         (effect.input.label, _where(effect, step), _happens(step))
         for effect in by_size(answer)
@@ -211,7 +211,7 @@ def _happens(step: Step) -> str:
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
-    """How far the ends of the range move cost at a speed, and speed at a cost."""
+    """Tornados of the effects of the ends of the range on cost at a speed, and on speed at a cost."""
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
     best, speed = answer.best[0], answer.speeds[0]

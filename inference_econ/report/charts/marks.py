@@ -208,7 +208,7 @@ def names(field: str, values: Iterable[str]) -> alt.Y:
 
 
 def lengths(field: str, label: str) -> alt.X:
-    """How far bars reach, from nothing on."""
+    """Axis for the lengths of bars, from nothing on."""
     return alt.X(field=field, type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
 
 
@@ -250,7 +250,7 @@ def line_rows(line: Series) -> Iterator[Row]:
 
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Where measured values lie around the lines, behind them; one entry of the legend for all."""
+    """Bands of measured values behind the lines; one entry of the legend for all."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None]
     if not banded:
         return []

@@ -57,7 +57,7 @@ class _Axes(NamedTuple):
     high: float
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point is [pixels]."""
+        """Place of a point [pixels]."""
         across = log(x / self.least) / log(self.most / self.least)
         up = log(y / self.low) / log(self.high / self.low)
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
@@ -82,7 +82,7 @@ def _axes(roof: Roofline) -> _Axes:
 
 
 def _ridges(roof: Roofline) -> dict[str, float]:
-    """From where on each maths unit is the limit [FLOP/B]."""
+    """Intensity from which on each maths unit is the limit [FLOP/B]."""
     return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
 
 
@@ -220,12 +220,12 @@ def _width(text: str) -> float:
 
 
 def _area(point: RooflinePoint) -> float:
-    """Of a marker [pixels²]."""
+    """Area of a marker [pixels²]."""
     return max(_LARGEST * point.share, _SMALLEST)
 
 
 def _radius(point: RooflinePoint) -> float:
-    """Of a marker [pixels]."""
+    """Radius of a marker [pixels]."""
     return sqrt(_area(point) / pi)
 
 

@@ -130,6 +130,6 @@ def _amount(piece: str) -> Markup | str:
 
 
 def _numeric(table: Table) -> Mapping[str, bool]:
-    """Which columns of a table are numbers, by head."""
+    """Columns of a table by head, with whether each is one of numbers."""
     cells = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
     return {head: is_numeric(column) for head, column in zip(table.columns, cells, strict=True)}

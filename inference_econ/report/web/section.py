@@ -91,9 +91,9 @@ class Reference(NamedTuple):
     url: str
     """Empty where it has none."""
     file: str
-    """Of which specification."""
+    """Specification that it is of."""
     fields: str
-    """Which fields of it."""
+    """Fields of it."""
 
 
 @dataclass(frozen=True, slots=True)
