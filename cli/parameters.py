@@ -222,7 +222,7 @@ def _positive(seconds: float, text: str) -> float:
 
 
 def _percentile(text: str) -> str:
-    """Percentile of requests that must see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 can mean nothing else."""
+    """Percentile of requests that see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 means nothing else."""
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 

@@ -191,7 +191,7 @@ def remark(text: str, *, quiet: bool) -> None:
 
 
 def coloured() -> bool:
-    """Return whether colours and bold letters are wanted: FORCE_COLOR, unless NO_COLOR; else as the terminal has them."""
+    """Return whether colours are wanted: FORCE_COLOR, unless NO_COLOR; else on terminals that have them."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")

@@ -103,7 +103,7 @@ def _left_out(setups: Iterable[Setup]) -> list[str]:
 
 
 def _worse(instances: Instances) -> list[str]:
-    """Sentences on the errors of measured servers like these, without the reason, or on what is counted, if it is much."""
+    """Sentences on the errors of measured servers like these, or on what is counted of them, if it is much."""
     if (level := _level(instances)) is not None:
         return [measured(instances)] if abs(level.decode) >= _BIAS else []
     if (lost := _uncounted(instances.setup)) is not None:

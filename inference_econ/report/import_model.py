@@ -134,7 +134,7 @@ def unknown_table(model: ModelSpec) -> Table:
 
 
 def _difference(model: ModelSpec, checkpoint: Checkpoint, uncounted: int) -> list[str]:
-    """Sentences on the parameters by which a checkpoint differs, the tensors that may be why, and the time they take."""
+    """Sentences on the parameters by which a checkpoint differs, on the tensors behind them, and on their time."""
     counted = model.parameter_parts()
     off = {part for part, count in checkpoint.parameters.items() if count != round(counted.get(part, 0))} - OUTSIDE
     names = [(count, name) for (part, name), count in checkpoint.elements.items() if part in off]

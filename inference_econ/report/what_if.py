@@ -71,7 +71,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of the effects of inputs on cost and speed; along the frontier, of a per cent of them at each speed."""
+        """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
         title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
