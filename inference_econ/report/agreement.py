@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator
 
 from inference_econ.calibration import ComparedPoint, Report
 from inference_econ.errors import InputError
-from inference_econ.report.figures import COLOURS, MARKERS, STYLE, save
+from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,9 +109,7 @@ def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str
     # Powers of ten alone would leave a short axis with one number or none.
     marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
     for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
-        axis.set_major_locator(LogLocator(subs=marked, numticks=8))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+        label_ticks(axis, locator=LogLocator(subs=marked, numticks=8))
         axis.set_label_text(f"{word} [{unit}]")
     hollow = any(point.fitted for point in points)
     lines = textwrap.wrap(title, _TITLE_WIDTH)

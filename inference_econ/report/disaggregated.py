@@ -31,11 +31,11 @@ from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.power import power_notes
 from inference_econ.report.promises import kept_with
-from inference_econ.report.service import slots_notes, spread_label
+from inference_econ.report.service import milliseconds, slots_notes, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import doubts, grounds, with_engines
-from inference_econ.report.table import Frame, Table, amount, assumptions_label, dollars, layout_label
+from inference_econ.report.table import Frame, Table, assumptions_label, dollars, layout_label
 
 
 class DisaggregatedPage(AnswerPage[Disaggregation]):
@@ -130,7 +130,7 @@ def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
         front = compared.aggregated[kind]
         cost = float(front.dollars[point])
         label = _label(pools.aggregated[kind], int(front.layout[point]), kind=len(pools.aggregated) > 1)
-        aggregated = dollars(cost), label, _milliseconds(front.ttft_seconds[point])
+        aggregated = dollars(cost), label, milliseconds(front.ttft_seconds[point])
     if index < 0:
         return (f"{speed:g}", *aggregated, "-", "", "", "", "", "", "")
     return (
@@ -142,7 +142,7 @@ def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
         _label(pools.decode, int(apart.layout[index])),
         f"{apart.prefill_instances[index]} : {apart.decode_instances[index]}",
         f"{100 * apart.prefill_utilization[index]:.0f}, {100 * apart.utilization[index]:.0f}",
-        _milliseconds(apart.ttft_seconds[index]),
+        milliseconds(apart.ttft_seconds[index]),
     )
 
 
@@ -153,10 +153,6 @@ def _engines(compared: Comparison, speed: float) -> dict[str, float | str]:
     if index < 0 or not pools.decode.setup.engines:
         return {}
     return {"engine": ", ".join(pools.engines_of(int(apart.prefill[index]), int(apart.layout[index])))}
-
-
-def _milliseconds(seconds: float) -> str:
-    return amount(1e3 * seconds)
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:
@@ -210,7 +206,7 @@ def _ttfts(compared: Comparison, speed: float) -> str:
         return ""
     theirs = compared.aggregated[both[0]].ttft_seconds[both[1]]
     ours = compared.disaggregated.ttft_seconds[index]
-    return f", where the TTFT is {_milliseconds(ours)} ms against {_milliseconds(theirs)} ms"
+    return f", where the TTFT is {milliseconds(ours)} ms against {milliseconds(theirs)} ms"
 
 
 def _promised_speed(compared: Comparison) -> tuple[str, ...]:
@@ -378,8 +374,8 @@ def _line(label: str, prefill: Pool, decode: Pool, front: PoolFrontier) -> Serie
     )
     details |= {
         "in flight": front.batch.tolist(),
-        "TTFT ms": [_milliseconds(seconds) for seconds in front.ttft_seconds],
-        "TPOT ms": [_milliseconds(seconds) for seconds in front.seconds],
+        "TTFT ms": [milliseconds(seconds) for seconds in front.ttft_seconds],
+        "TPOT ms": [milliseconds(seconds) for seconds in front.seconds],
     }
     axes = front.tokens_per_second[::-1], front.dollars[::-1]
     return curve_line(label, axes, None, {name: values[::-1] for name, values in details.items()})

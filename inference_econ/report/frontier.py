@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,9 +32,6 @@ from inference_econ.report.speed_cost import (
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Frame, Table, remarks, warnings
 from inference_econ.search import Frontier, Metric, PlanTable, Point
-
-if TYPE_CHECKING:
-    from inference_econ.report.charts import Steps
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
@@ -186,14 +182,12 @@ def point_details(front: Frontier) -> dict[str, list[float | str]]:
     return details | priced(costs, ends["dollars_per_million_output_tokens"])
 
 
-def _steps(front: Frontier) -> Steps:
+def _steps(front: Frontier) -> charts.Steps:
     """Parts of the time per token of every point."""
-    from inference_econ.report.charts import Steps
-
     points = front.points()
     names = dict.fromkeys(name for point in points for name in point.parts)
     parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in points] for name in names}
-    return Steps(parts, len(front), front.preferred_index())
+    return charts.Steps(parts, len(front), front.preferred_index())
 
 
 def lengths_of(front: Frontier) -> tuple[float, float] | None:

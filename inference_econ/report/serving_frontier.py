@@ -45,7 +45,6 @@ from inference_econ.search import Metric
 
 if TYPE_CHECKING:
     from inference_econ.calibration.alike import MeasuredServer
-    from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
 
 #: What a point is, in words.
@@ -257,12 +256,10 @@ def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
     return details | priced(front.dollars, front.ends()["dollars_per_million_output_tokens"])
 
 
-def _steps(front: ServiceFrontier) -> Steps | None:
+def _steps(front: ServiceFrontier) -> charts.Steps | None:
     """Parts of the time per token of every point; None of those that speculate."""
-    from inference_econ.report.charts import Steps
-
     parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}
-    return Steps(parts, len(front), front.preferred_index()) if parts else None
+    return charts.Steps(parts, len(front), front.preferred_index()) if parts else None
 
 
 def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:

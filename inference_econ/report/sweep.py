@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inference_econ.report import charts
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.table import Frame, Table, dollars, frame_of
 from inference_econ.studies.swept import Best, Reason, Swept
-
-if TYPE_CHECKING:
-    from inference_econ.report.charts.grid import Grid
 
 #: Behind what no measurement stands behind, and what that says.
 _MARK = "*"
@@ -148,13 +145,11 @@ def _ordered(swept: Swept) -> list[Best]:
     return sorted(swept.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
 
 
-def cheapest_grid(swept: Swept) -> Grid:
+def cheapest_grid(swept: Swept) -> charts.Grid:
     """Grid of the cheapest, to be drawn."""
-    from inference_econ.report.charts.grid import Grid, Tile
-
-    tiles = [Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
+    tiles = [charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
     speeds = [f"{speed:g}" for speed in swept.speeds]
-    return Grid(
+    return charts.Grid(
         _heading(swept),
         f"tokens/s per user, at least; $ per million output tokens{_legend_of_mark(swept)}",
         swept.among,

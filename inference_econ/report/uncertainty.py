@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +22,6 @@ from inference_econ.report.uncertainty_record import band_frame, gaps, uncertain
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Variable
 from inference_econ.studies.uncertainty.shares import Shares
-
-if TYPE_CHECKING:
-    from inference_econ.report.charts.bars import Bars
 
 #: A standard error of avoided mistakes that is too large to say that there are none [1].
 _VAGUE = 0.02
@@ -325,12 +321,10 @@ def chance_plot(study: Uncertainty) -> Plot:
     )
 
 
-def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
+def share_bars(study: Uncertainty, name: str, shares: Shares) -> charts.Bars:
     """Shares of the inputs in the variance of an output: with interactions, and a tick where they are by themselves."""
-    from inference_econ.report.charts.bars import Bar, Bars
-
     bars = {
-        variable.label: Bar(
+        variable.label: charts.Bar(
             100 * shares.total[column],
             100 * shares.total_half_width[column],
             " alone, ".join(_share_cells((name, shares), column)) + " with others",
@@ -338,19 +332,17 @@ def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
         )
         for column, variable in enumerate(study.variables)
     }
-    return Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
+    return charts.Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
 
 
-def knowledge_bars(study: Uncertainty) -> Bars:
+def knowledge_bars(study: Uncertainty) -> charts.Bars:
     """Bars of how many choices fewer are wrong once an input is known."""
-    from inference_econ.report.charts.bars import Bar, Bars
-
     worth = {
         variable.label: knowledge.mistakes for variable, knowledge in zip(study.variables, study.knowledge, strict=True)
     }
     bars = {
-        name: Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
+        name: charts.Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
         for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
     }
     title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
-    return Bars(title, "of 100 choices, those that become right", bars)
+    return charts.Bars(title, "of 100 choices, those that become right", bars)
