@@ -44,7 +44,7 @@ def _decode_steps(choices: options.Choices, progress: options.Progress | None) -
         return ie.decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
 
     front = _beside_startable(choices, answer)
-    return report.frontier.FrontierPage(front, front.plans() if choices["every_plan"] else None, choices["y"])
+    return report.frontier.FrontierPage(front, choices["y"], front.plans() if choices["every_plan"] else None)
 
 
 def _services(choices: options.Choices, _: options.Progress | None) -> Page:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,11 +16,74 @@ from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
 from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Column, field
+from inference_econ.report.fields import Column, Field, Record, column, field
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import Pieces
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
 from inference_econ.report.table import amount, chips_label, dollars, layout_label
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
+
+Front = TypeVar("Front", ServiceFrontier, Frontier)
+
+
+@dataclass(frozen=True)
+class CurvePage(AnswerPage[Front]):
+    """Page of a frontier, whether its points are services or decode steps.
+
+    Attributes
+    ----------
+    y : str
+        What is held against speed.
+    """
+
+    y: Metric = "cost"
+
+    def record(self) -> dict[str, object]:
+        """Every point; and the savings of any layout, where that was asked."""
+        saving = self.answer.saving
+        return {**self.points_record(), **({} if saving is None else {"any_layout": saving._asdict()})}
+
+    @abstractmethod
+    def points_record(self) -> dict[str, object]:
+        """Every point."""
+
+    def blocks(self) -> Sequence[Block]:
+        """The tables, and the frontier drawn with characters."""
+        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
+        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", _field_of(self.y).heading))
+
+    def conclusion(self) -> Pieces:
+        """Ends of the frontier and its preferred point."""
+        return costs_by_speed(self.answer)
+
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the preferred point."""
+        return [self.answer.setup]
+
+
+def some_points(front: Front, most: int) -> list[int]:
+    """Indices of some points, evenly spaced in speed, the preferred one among them.
+
+    Parameters
+    ----------
+    front : Frontier or ServiceFrontier
+        The frontier.
+    most : int
+        Points beside the preferred one at most [1].
+    """
+    speed = front.tokens_per_second
+    nearest = {int(np.argmin(np.abs(speed - value))) for value in np.linspace(speed[0], speed[-1], most)}
+    return sorted(nearest | {front.preferred_index()})
+
+
+def preferred_point(front: Front, y: Metric) -> Series:
+    """The preferred point of a frontier, to be drawn."""
+    best = front.preferred_index()
+    value = float(front.metric(y)[best] * AXES[y].factor)
+    return Series("largest speed³ / cost", [float(front.tokens_per_second[best])], [value], points=True)
+
+
+def _field_of(y: Metric) -> Field:
+    return field(AXES[y].field, "frontier_point")
 
 
 def curve_line(
@@ -70,12 +135,26 @@ def speed_question(y: Metric, of_cost: str) -> str:
     return of_cost if AXES[y].dollars else AXES[y].question
 
 
-def metric_column(front: ServiceFrontier | Frontier, y: Metric, shown: Sequence[int]) -> list[Column]:
-    """The column of a metric beside the cost and the size of some points; none where one of these says it."""
-    if y in ("cost", "gpus", "mfu"):
-        return []
-    named = field(AXES[y].field, "frontier_point")
-    return [(named.heading, [named.text(value) for value in front.metric(y)[list(shown)]])]
+def speed_columns(front: Front, y: Metric, shown: Sequence[int], records: Sequence[Record]) -> list[Column]:
+    """Columns that tables of frontiers begin with: speeds, the preferred one marked, costs, and another metric.
+
+    Parameters
+    ----------
+    front : Frontier or ServiceFrontier
+        The frontier.
+    y : str
+        What is held against speed, which has a column of its own where no other column says it.
+    shown : sequence of int
+        Indices of points.
+    records : sequence of mapping
+        Their records.
+    """
+    best, metric = shown.index(front.preferred_index()), _field_of(y)
+    head, cells = column(records, "tokens_per_second_per_user")
+    speeds = head, [f"{cell}{' *' if row == best else ''}" for row, cell in enumerate(cells)]
+    values = [metric.text(value) for value in front.metric(y)[list(shown)]]
+    further = [] if y in ("cost", "gpus", "mfu") else [(metric.heading, values)]
+    return [speeds, "dollars_per_million_output_tokens", *further]
 
 
 def costs_by_speed(front: ServiceFrontier | Frontier) -> Pieces:
