@@ -153,7 +153,7 @@ def speed_columns(front: Front, y: Metric, shown: Sequence[int], records: Sequen
     head, cells = column(records, "tokens_per_second_per_user")
     speeds = head, [f"{cell}{' *' if row == best else ''}" for row, cell in enumerate(cells)]
     values = [metric.text(value) for value in front.metric(y)[list(shown)]]
-    further = [] if y in ("cost", "gpus", "mfu") else [(metric.heading, values)]
+    further: list[Column] = [] if y in ("cost", "gpus", "mfu") else [(metric.heading, values)]
     return [speeds, "dollars_per_million_output_tokens", *further]
 
 
