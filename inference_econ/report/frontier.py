@@ -49,7 +49,7 @@ class FrontierPage(speed_cost.CurvePage[Frontier]):
 
     def frame(self) -> Frame:
         """Every point, or every plan."""
-        return frontier_frame(self.answer, self.plans)
+        return super().frame() if self.plans is None else self.plans.to_frame()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontier, with the step of a point that is clicked."""
@@ -205,11 +205,6 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         listed = [bounds.bounded(plan, factors) for plan in plans.records()]
         record |= {"plans": listed, "infeasible": dict(plans.infeasible)}
     return record
-
-
-def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> Frame:
-    """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
-    return front.to_frame() if plans is None else plans.to_frame()
 
 
 def plans_table(plans: PlanTable) -> Table:

@@ -23,7 +23,7 @@ from inference_econ.report.heading import SERVICES, heading, lengths_label, subj
 from inference_econ.report.metrics import AXES
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
-from inference_econ.report.table import PART_NAMES, Frame, Table, assumptions_label, remarks, warnings
+from inference_econ.report.table import PART_NAMES, Table, assumptions_label, remarks, warnings
 from inference_econ.search import Metric
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
     def points_record(self) -> dict[str, object]:
         """Every point."""
         return service_frontier_record(self.answer)
-
-    def frame(self) -> Frame:
-        """Every point."""
-        return service_frontier_frame(self.answer)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of a metric against speed, with the step of the clicked point, and of the time to first token."""
@@ -158,11 +154,6 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "points": [record for record, _ in front.bounded_points()],
         "sources": source_records(sources(front)),
     }
-
-
-def service_frontier_frame(front: ServiceFrontier) -> Frame:
-    """Every point, one row each."""
-    return front.to_frame()
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:

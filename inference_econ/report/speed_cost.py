@@ -19,7 +19,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Field, Record, column, field
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.table import amount, chips_label, dollars, layout_label
+from inference_econ.report.table import Frame, amount, chips_label, dollars, layout_label
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
 Front = TypeVar("Front", ServiceFrontier, Frontier)
@@ -45,6 +45,10 @@ class CurvePage(AnswerPage[Front]):
     @abstractmethod
     def points_record(self) -> dict[str, object]:
         """Every point."""
+
+    def frame(self) -> Frame:
+        """Every point, one row each."""
+        return self.answer.to_frame()
 
     def blocks(self) -> Sequence[Block]:
         """The tables, and the frontier drawn with characters."""
