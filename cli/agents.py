@@ -41,18 +41,18 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> ie.Agent
         refuse(filter(choices.get, _NAMES), f"{text}coding_agent, or another that has sessions")
         return None
 
-    ready = ie.Agents.of(choices["traffic"])
+    sessions = ie.Agents.of(choices["traffic"])
     stray = [name for name in _OF_RATES if name not in allowed and options.is_given(name)]
-    making = _making(choices, ready) if stray[:1] == ["request_rate"] else ""
+    making = _making(choices, sessions) if stray[:1] == ["request_rate"] else ""
     text = f"does not go with the sessions of {choices['traffic']}, which are played; say how many --agents there are"
     refuse(stray, f"{{}} {text}{making}")
-    return ready
+    return sessions
 
 
-def _making(choices: options.Choices, ready: ie.Agents) -> str:
+def _making(choices: options.Choices, sessions: ie.Agents) -> str:
     """Words for the agents that make the request rate: where answers come at once, and as slowly as is promised."""
     rate, promised = choices["request_rate"], options.targets(choices, **usual()).given
-    at_once, slowly = ready.sending(rate, 0.0, 0.0), ready.sending(rate, promised["ttft"], promised["tpot"])
+    at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
     return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import inference_econ as ie
-from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 
@@ -73,7 +72,7 @@ def _stock(texts: Sequence[str]) -> Mapping[str, int]:
         if not sign or not count.isdigit():
             raise InputError(f"--stock {text!r}: write HARDWARE=N, for example h100_sxm=64", option="stock")
         with of_option("stock"):
-            chip = inputs.catalog.meaning("hardware", name).name
+            chip = catalog.meaning("hardware", name).name
         if chip in stock:
             raise InputError(f"--stock {chip} is given twice; give it once", option="stock")
         stock[chip] = int(count)
