@@ -10,16 +10,6 @@ from inference_econ.inputs import catalog
 from . import options
 from .help import question
 
-_TERMS = (
-    "lifetime_years",
-    "utilisation",
-    "host_watts",
-    "pue",
-    "dollars_per_kwh",
-    "yearly_operations",
-    "cost_of_capital",
-)
-
 
 @question("hour-cost")
 def hour_cost(

@@ -12,35 +12,20 @@ from inference_econ import inputs
 from inference_econ.answers.deviations import known_errors, outside_of
 from inference_econ.engine import Instances, Interval
 from inference_econ.engine.bounds import LEVEL
+from inference_econ.report.table import words
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup, SetupLevels
 
 #: What quantities are called when there are several.
-_NAMES: Mapping[inputs.Quantity, str] = {
-    "tpot": "TPOTs",
-    "ttft": "TTFTs",
-    "request": "times of requests",
-    "throughput": "throughputs",
-}
+_NAMES = words("quantities")
 
 #: What is said of a model whose configuration leaves keys out.
 LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class or model are counted: {}."
 #: Errors in the middle from which on they are told [1].
 _BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
-WITHOUT: Mapping[inputs.Unlike | inputs.Unseen, str] = {
-    "load": "their load",
-    "deployment": "their deployment",
-    "way": "their way of serving",
-    "traffic": "their traffic",
-    "version": "the version of their engine",
-    "layout": "their layout",
-    "subject": "their engine, chip and model together",
-    "model": "their model",
-    "hardware": "their chip",
-    "engine": "their engine",
-}
+WITHOUT = words("left_out")
 
 
 def remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Quantity] = ("tpot",)) -> list[str]:

@@ -284,22 +284,7 @@ def _mesh(explanation: Explanation) -> list[str]:
 
 
 #: What takes the memory of an accelerator, as people read it.
-_HELD_NAMES = {
-    "attention": "attention weights",
-    "feed_forward": "other layers' weights",
-    "shared_experts": "shared experts",
-    "experts": "routed experts",
-    "embeddings": "embeddings",
-    "vision": "vision tower",
-    "adapters": "adapters (LoRA)",
-    "kv_cache": "KV cache",
-    "shared_prefix": "KV cache of the shared prefix",
-    "state": "states of recurrent layers",
-    "workspace": "workspace of a step",
-    "reserved": "engine: context, links, graphs",
-    "head_room": "head-room",
-    "free": "free",
-}
+_HELD_NAMES = table.words("memory")
 
 
 def memory_table(explanation: Explanation) -> table.Table:

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from inference_econ.answers.hour_cost import HourCost
 from inference_econ.answers.record import node_record
 from inference_econ.report.page import Pieces, RecordPage
-from inference_econ.report.table import Table, amount
+from inference_econ.report.table import Table, amount, words
 
 #: The parts of an hour, as people call them.
-_PARTS = {
-    "depreciation": "depreciation",
-    "capital": "cost of capital",
-    "operations": "operations",
-    "accelerator_energy": "energy of the accelerator",
-    "host_energy": "energy of host and network",
-}
+_PARTS = words("hour")
 
 
 class HourCostPage(RecordPage[HourCost]):

@@ -110,14 +110,7 @@ def times_table(ways: PrefillWays) -> Table:
 
 
 #: Heads of columns.
-_SHORT: Mapping[str, str] = {
-    "tensor": "tensor",
-    "sequence": "sequence",
-    "gathered": "gathered",
-    "ring": "ring",
-    "even": "even chain",
-    "chain": "chain",
-}
+_SHORT = {name: "even chain" if name == "even" else name for name in WAYS}
 
 
 def _missing(ways: PrefillWays) -> list[str]:
