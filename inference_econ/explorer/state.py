@@ -18,9 +18,13 @@ _EMPTY = (
     *("simulate", "y", "speed"),
 )
 #: Values of all that series share where an address says nothing; a load is put on instances that do both.
-_SHARED: Mapping[str, str] = {
-    **dict.fromkeys(_EMPTY, ""),
-    **{"isl": "2000", "osl": "500", "request_rate": "5", "percentile": "p90", "arrangement": "together", "chosen": "0"},
+_SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
+    "isl": "2000",
+    "osl": "500",
+    "request_rate": "5",
+    "percentile": "p90",
+    "arrangement": "together",
+    "chosen": "0",
 }
 
 
